@@ -1,0 +1,46 @@
+"""Exponential backoff.
+
+Rules:
+  R1  the delay after the n-th failure in a row is ``min(initial * 2 ** (n - 1), maximum)``;
+  R2  there is no jitter: two runs over one history wait equally long.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+from attrs import field, frozen
+
+from gangsched.errors import InvalidValueError
+
+__all__ = ["Backoff"]
+
+
+@final
+@frozen
+class Backoff:
+    """How long an entity rests after a failed try.
+
+    Attributes:
+        initial: Seconds after the first failure; 0 for no backoff.
+        maximum: Seconds at most, at least *initial*.
+    """
+
+    initial: float = field(default=1.0)
+    maximum: float = field(default=10.0)
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.initial < math.inf:
+            raise InvalidValueError("initial", self.initial, "seconds, finite and not negative")
+        if not self.initial <= self.maximum < math.inf:
+            raise InvalidValueError(
+                "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"
+            )
+
+    def delay(self, failures: int) -> float:
+        """Return for how many seconds to rest after *failures* failures in a row."""
+        if failures < 1:
+            return 0.0
+        # 2.0 ** 1024 overflows; any sensible maximum is reached long before
+        return min(self.initial * 2.0 ** min(failures - 1, 1000), self.maximum)

@@ -1,0 +1,264 @@
+"""The scheduling queue: active, backoff, unschedulable, over entities.
+
+An entity is a pod or a group, so a group's members are contiguous by construction. Entities that
+failed stand in lines, one line per shape: entities of one shape ask for the same, so while one
+of them is known to fail on the cluster as it is, all of them are. A line is *blocked* from such
+a failure until a fact that may help *opens* it; an open line sends its first entity to the
+active heap, and the next one when that one has had its turn. So one fact costs one try per
+shape, not one per entity, and nobody's turn is skipped.
+
+Invariants (checked by ``_check``):
+  I1  an entity is in one place;
+  I2  a rank is frozen while its entity is queued: re-ranking is remove and insert;
+  I3  whoever stands in an open line waits for its leader, which is active, and for nobody else;
+  I4  an entity that rests in backoff returns at its deadline, and not before;
+  I5  a line exactly exists while it has a leader, somebody standing or somebody resting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, final
+
+from sortedcontainers import SortedDict
+
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._heap import PriorityHeap
+from gangsched.errors import InternalError
+from gangsched.protocols import EntityView, Rank
+
+__all__ = ["Line", "SchedulingQueue"]
+
+
+@final
+class Line:
+    """Entities of one shape that failed.
+
+    Attributes:
+        shape: What they have in common.
+        blocked: Whether they are known to fail on the cluster as it is.
+        blocked_at: The step at which that was last established.
+        opened_at: The step at which a fact last made a try worthwhile.
+    """
+
+    __slots__ = ("blocked", "blocked_at", "leader", "opened_at", "resting", "shape", "standing")
+
+    def __init__(self, shape: Hashable) -> None:
+        self.shape = shape
+        self.blocked = False
+        self.blocked_at = -1
+        self.opened_at = -1
+        self.leader: QueuedEntity | None = None
+        self.standing: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.resting: dict[int, QueuedEntity] = {}
+
+    @property
+    def sample(self) -> QueuedEntity:
+        """One of the entities in line."""
+        if len(self.standing):
+            return self.standing.peek()
+        if self.leader is not None:
+            return self.leader
+        return next(iter(self.resting.values()))
+
+
+class SchedulingQueue:
+    """Entities that want to be scheduled.
+
+    Not thread-safe.
+    """
+
+    __slots__ = ("_active", "_backoff", "_gated", "_lines", "_sort")
+
+    def __init__(self, sort: Callable[[EntityView], Rank]) -> None:
+        self._sort = sort
+        self._active: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self._backoff: Any = SortedDict()  # (backoff_until, seq) -> entity
+        self._gated: dict[int, QueuedEntity] = {}
+        self._lines: dict[Hashable, Line] = {}
+
+    # Reading ------------------------------------------------------------------------------
+
+    def head(self) -> QueuedEntity | None:
+        """Return the entity whose turn it is; it stays where it is. O(1)."""
+        return self._active.peek() if len(self._active) else None
+
+    @property
+    def active(self) -> tuple[QueuedEntity, ...]:
+        """The entities that can be tried, in order. O(n log n)."""
+        return tuple(self._active)
+
+    @property
+    def backoff(self) -> tuple[QueuedEntity, ...]:
+        """The entities that rest and then want to be tried, by the end of their rest. O(n)."""
+        return tuple(self._backoff.values())
+
+    @property
+    def unschedulable(self) -> tuple[QueuedEntity, ...]:
+        """The entities that wait for a fact, or for another of their shape. O(n log n)."""
+        standing = [entity for line in self._lines.values() for entity in line.standing]
+        return (*self._gated.values(), *standing)
+
+    def is_ranked(self, entity: QueuedEntity) -> bool:
+        """Say whether a queued entity would get the place again that it has. O(1)."""
+        return entity.rank == self._sort(entity)
+
+    def next_deadline(self) -> float | None:
+        """Return when the next rest ends; None when nobody rests. O(1)."""
+        return float(self._backoff.peekitem(0)[0][0]) if self._backoff else None
+
+    def blocked_lines(self) -> Iterator[Line]:
+        """Iterate over the lines that wait for a fact."""
+        return (line for line in list(self._lines.values()) if line.blocked)
+
+    def __len__(self) -> int:
+        """Return how many entities are queued, wherever. O(lines)."""
+        standing = sum(len(line.standing) for line in self._lines.values())
+        return len(self._active) + len(self._backoff) + len(self._gated) + standing
+
+    # Moving -------------------------------------------------------------------------------
+
+    def activate(self, entity: QueuedEntity, *, now: float) -> None:
+        """Make an entity ready to be tried, after its rest if it rests. O(log n)."""
+        self.remove(entity, now=now)
+        entity.rank = self._sort(entity)
+        if entity.backoff_until > now:
+            self._rest(entity)
+        else:
+            self._push_active(entity)
+
+    def park(self, entity: QueuedEntity, *, shape: Hashable, step: int, now: float) -> None:
+        """Let an entity that failed stand in the line of its shape. O(log n).
+
+        Args:
+            entity: The entity.
+            shape: What it asked for: entities of one shape fail alike.
+            step: The step at which it failed. A line that was opened later stays open.
+            now: The current instant.
+        """
+        self.remove(entity, now=now)
+        entity.rank = self._sort(entity)
+        line = self._lines.get(shape)
+        if line is None:
+            line = self._lines[shape] = Line(shape)
+        entity.shape = shape
+        self._stand(line, entity)
+        if step > line.opened_at:
+            self.block(line, step=step)
+        self._promote(line, now=now)
+
+    def gate(self, entity: QueuedEntity, *, now: float) -> None:
+        """Hold an entity until it is activated by name. O(log n)."""
+        self.remove(entity, now=now)
+        entity.place = Place.UNSCHEDULABLE
+        self._gated[entity.seq] = entity
+
+    def block(self, line: Line, *, step: int) -> None:
+        """Take the entities of a line as known to fail, as of *step*. O(1)."""
+        line.blocked = True
+        line.blocked_at = max(step, line.blocked_at)
+
+    def open(self, line: Line, *, step: int, now: float) -> None:
+        """Take the entities of a line as worth a try, from *step* on. O(log n) amortised."""
+        line.blocked = False
+        line.opened_at = step
+        self._promote(line, now=now)
+
+    def advance(self, *, now: float) -> None:
+        """End the rests whose time has come. O(k log n) for k of them."""
+        while self._backoff:
+            (until, _seq), entity = self._backoff.peekitem(0)
+            if until > now:
+                return
+            self._unrest(entity)
+            line = self._lines.get(entity.shape)
+            if line is None:
+                self._push_active(entity)
+            else:
+                self._stand(line, entity)
+                self._promote(line, now=now)
+
+    def remove(self, entity: QueuedEntity, *, now: float) -> None:
+        """Take an entity out, wherever it is. O(log n)."""
+        line = self._lines.get(entity.shape)
+        match entity.place:
+            case Place.ACTIVE:
+                self._active.remove(entity._handle)
+            case Place.BACKOFF:
+                self._unrest(entity)
+            case Place.UNSCHEDULABLE if entity.seq in self._gated:
+                del self._gated[entity.seq]
+            case Place.UNSCHEDULABLE:
+                assert line is not None
+                line.standing.remove(entity._handle)
+            case Place.NOWHERE:
+                pass
+        entity.place = Place.NOWHERE
+        entity.rank = entity._handle = entity.shape = None
+        if line is not None:
+            if line.leader is entity:
+                line.leader = None
+            self._promote(line, now=now)
+
+    # Inside -------------------------------------------------------------------------------
+
+    def _push_active(self, entity: QueuedEntity) -> None:
+        entity.place = Place.ACTIVE
+        entity._handle = self._active.push(entity.rank, entity)
+
+    def _stand(self, line: Line, entity: QueuedEntity) -> None:
+        entity.place = Place.UNSCHEDULABLE
+        entity._handle = line.standing.push(entity.rank, entity)
+
+    def _rest(self, entity: QueuedEntity) -> None:
+        entity.place = Place.BACKOFF
+        self._backoff[(entity.backoff_until, entity.seq)] = entity
+        line = self._lines.get(entity.shape)
+        if line is not None:
+            line.resting[entity.seq] = entity
+
+    def _unrest(self, entity: QueuedEntity) -> None:
+        del self._backoff[(entity.backoff_until, entity.seq)]
+        line = self._lines.get(entity.shape)
+        if line is not None:
+            line.resting.pop(entity.seq, None)
+
+    def _promote(self, line: Line, *, now: float) -> None:
+        """Send the first of an open line that does not rest to the active heap."""
+        while not line.blocked and line.leader is None and len(line.standing):
+            entity = line.standing.pop()
+            if entity.backoff_until > now:
+                self._rest(entity)
+            else:
+                line.leader = entity
+                self._push_active(entity)
+        if line.leader is None and not len(line.standing) and not line.resting:
+            self._lines.pop(line.shape, None)
+
+    def _check(self) -> None:
+        self._active._check()
+        places: dict[int, Place] = {}
+        for entity in self._active:
+            places[entity.seq] = Place.ACTIVE
+        for (until, seq), entity in self._backoff.items():
+            if (until, seq) != (entity.backoff_until, entity.seq):
+                raise InternalError(f"entity {seq} rests until {until}, not its own deadline")
+            places[seq] = Place.BACKOFF
+        for entity in self.unschedulable:
+            places[entity.seq] = Place.UNSCHEDULABLE
+        if len(places) != len(self):
+            raise InternalError("an entity is in two places")
+        everybody = (*self.active, *self.backoff, *self.unschedulable)
+        for entity in everybody:
+            entity._check()
+            if entity.place is not places[entity.seq]:
+                raise InternalError(f"entity {entity.seq} believes itself {entity.place}")
+        for shape, line in self._lines.items():
+            if line.shape != shape:
+                raise InternalError("a line is kept under another shape")
+            if line.leader is None and not len(line.standing) and not line.resting:
+                raise InternalError("an empty line is kept")
+            if not line.blocked and line.leader is None and len(line.standing):
+                raise InternalError("an open line has no leader")
+            if line.leader is not None and line.leader.place is not Place.ACTIVE:
+                raise InternalError("a leader is not active")

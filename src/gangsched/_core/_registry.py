@@ -1,0 +1,250 @@
+"""What the scheduler remembers of each pod group.
+
+Invariants (checked by ``_check``):
+  I1  a group is known exactly while it has a specification or a member;
+  I2  the first member fixes what no specification says: minimum, priority, creation; a later
+      member that contradicts is refused, and the first value kept while a member lives that
+      was not refused;
+  I3  a query never creates, and never changes anything;
+  I4  numbers ascend and are never used twice: a group that comes back is a new group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+from attrs import define, field
+
+from gangsched._core._counters import MemberState, PodGroupCounters
+from gangsched.errors import InternalError, InvalidPodGroupError
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+
+__all__ = ["PodGroupInfo", "PodGroupRegistry"]
+
+
+@final
+@define(eq=False, kw_only=True)
+class PodGroupInfo:
+    """One group, as the scheduler knows it.
+
+    Attributes:
+        key: ``namespace/name``.
+        uid: An ascending number, given when the group is first heard of.
+        spec: Its specification; None while only its members speak for it.
+        claimed_min: The minimum that its first member gave; None when it gave none.
+        claimed_priority: The priority of its first member; None without a member.
+        first_seen_at: The creation of its first member; None without a member.
+        members: Its members, counted by state.
+        attempt: The number of the current or last attempt; 0 before the first.
+        attempt_started_at: When the current attempt began; None between attempts.
+        last_failure_at: When its last attempt fell; None before any, and once it is scheduled.
+        failures: How many attempts in a row fell.
+        complete_at: When it had enough members for the first time; None before that.
+        was_scheduled: Whether it has been let go once.
+        untried: Unscheduled members whose turn in this attempt is still to come; kept by the
+            queue.
+    """
+
+    key: GroupKey
+    uid: int
+    spec: PodGroup | None = None
+    claimed_min: int | None = None
+    claimed_priority: int | None = None
+    first_seen_at: float | None = None
+    members: PodGroupCounters = field(factory=PodGroupCounters)
+    attempt: int = 0
+    attempt_started_at: float | None = None
+    last_failure_at: float | None = None
+    failures: int = 0
+    complete_at: float | None = None
+    was_scheduled: bool = False
+    untried: int = 0
+
+    @property
+    def namespace(self) -> str:
+        """The first part of the key."""
+        return self.key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The second part of the key."""
+        return self.key.partition("/")[2]
+
+    @property
+    def min_available(self) -> int | None:
+        """The specification's minimum, else the first member's; None while nobody has said it."""
+        return self.claimed_min if self.spec is None else self.spec.min_available
+
+    @property
+    def schedule_timeout(self) -> float | None:
+        """The specification's permit timeout; None for the policy's default."""
+        return None if self.spec is None else self.spec.schedule_timeout
+
+    @property
+    def priority(self) -> int:
+        """The specification's priority, else the first member's; 0 without either."""
+        if self.spec is not None and self.spec.priority is not None:
+            return self.spec.priority
+        return self.claimed_priority or 0
+
+    @property
+    def created_at(self) -> float:
+        """The specification's creation, else the first member's."""
+        if self.spec is not None:
+            return self.spec.created_at
+        return 0.0 if self.first_seen_at is None else self.first_seen_at
+
+    @property
+    def all(self) -> int:
+        """See ``PodGroupCounters.all``."""
+        return self.members.all
+
+    @property
+    def unscheduled(self) -> int:
+        """See ``PodGroupCounters.unscheduled``."""
+        return self.members.unscheduled
+
+    @property
+    def waiting(self) -> int:
+        """See ``PodGroupCounters.waiting``."""
+        return self.members.waiting
+
+    @property
+    def assumed(self) -> int:
+        """See ``PodGroupCounters.assumed``."""
+        return self.members.assumed
+
+    @property
+    def assigned(self) -> int:
+        """See ``PodGroupCounters.assigned``."""
+        return self.members.assigned
+
+    @property
+    def scheduled(self) -> int:
+        """See ``PodGroupCounters.scheduled``."""
+        return self.members.scheduled
+
+
+class PodGroupRegistry:
+    """Every pod group that is known.
+
+    Runtime complexity: every method O(1), except iteration and ``_check``.
+
+    Not thread-safe.
+    """
+
+    __slots__ = ("_groups", "_numbers")
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupKey, PodGroupInfo] = {}
+        self._numbers = 0
+
+    def declare(self, group: PodGroup) -> PodGroupInfo:
+        """Take note of a specification, new or changed."""
+        info = self._groups.get(group.key) or self._create(group.key)
+        info.spec = group
+        return info
+
+    def undeclare(self, key: GroupKey) -> None:
+        """Forget a specification; the group lives on while it has members."""
+        info = self._groups.get(key)
+        if info is not None:
+            info.spec = None
+            self._forget_if_empty(info)
+
+    def conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
+        """Say what keeps *pod* out of the group that it claims; None when nothing does."""
+        info = self._groups.get(claim.group)
+        if info is None:
+            return None
+        subject = f"pod {pod.key}"
+        minimum = claim.min_available
+        # a specification overrides what labels say, so that arrival order does not matter
+        stated_min = info.claimed_min if info.spec is None else None
+        if None not in (minimum, stated_min) and minimum != stated_min:
+            expected = f"{stated_min}, as the first member of {info.key} says"
+            return InvalidPodGroupError(subject, "min_available", minimum, expected)
+        stated = info.claimed_priority
+        if info.spec is not None and info.spec.priority is not None:
+            stated = info.spec.priority
+        if stated is not None and pod.priority != stated:
+            expected = f"{stated}, the priority of {info.key}"
+            return InvalidPodGroupError(subject, "priority", pod.priority, expected)
+        return None
+
+    def join(
+        self, pod: Pod, claim: Membership, state: MemberState = MemberState.UNSCHEDULED
+    ) -> PodGroupInfo:
+        """Take a member in, making the group when it is the first.
+
+        Args:
+            pod: The member.
+            claim: Its claim, see ``gangsched.membership.membership``.
+            state: What it is doing. A refused member may contradict its group.
+
+        Raises:
+            InvalidPodGroupError: It contradicts its group; nothing has changed.
+        """
+        if state is not MemberState.REFUSED:
+            problem = self.conflict(pod, claim)
+            if problem is not None:
+                raise problem
+        info = self._groups.get(claim.group) or self._create(claim.group)
+        if state is not MemberState.REFUSED:
+            if info.claimed_min is None:
+                info.claimed_min = claim.min_available
+            if info.claimed_priority is None:
+                info.claimed_priority = pod.priority
+            if info.first_seen_at is None:
+                info.first_seen_at = pod.created_at
+        info.members.set(pod.uid, state)
+        return info
+
+    def leave(self, key: GroupKey, uid: PodUID) -> None:
+        """Let a member go; the group is forgotten with its last member and specification."""
+        info = self._groups.get(key)
+        if info is None:
+            return
+        info.members.discard(uid)
+        if len(info.members) == info.members.count(MemberState.REFUSED):
+            info.claimed_min = info.claimed_priority = info.first_seen_at = None
+            info.attempt_started_at = info.last_failure_at = info.complete_at = None
+            info.failures = 0
+            info.was_scheduled = False
+        self._forget_if_empty(info)
+
+    def get(self, key: GroupKey) -> PodGroupInfo | None:
+        """Return a group; None when it is not known."""
+        return self._groups.get(key)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._groups
+
+    def __iter__(self) -> Iterator[PodGroupInfo]:
+        """Iterate over the groups in the order in which they were first heard of."""
+        return iter(self._groups.values())
+
+    def _create(self, key: GroupKey) -> PodGroupInfo:
+        self._numbers += 1
+        info = self._groups[key] = PodGroupInfo(key=key, uid=self._numbers)
+        return info
+
+    def _forget_if_empty(self, info: PodGroupInfo) -> None:
+        if info.spec is None and not info.members:
+            del self._groups[info.key]
+
+    def _check(self) -> None:
+        uids = [info.uid for info in self]
+        if uids != sorted(set(uids)):
+            raise InternalError(f"group numbers {uids} do not ascend")
+        for key, info in self._groups.items():
+            info.members._check()
+            if info.key != key:
+                raise InternalError(f"group {info.key} is kept as {key}")
+            if info.spec is None and not info.members:
+                raise InternalError(f"group {key} has neither specification nor member")

@@ -1,0 +1,143 @@
+"""Where a pod may go: taints and tolerations, conditions on a node's labels.
+
+Rules:
+  R1  values only: frozen, validated once, compared and hashed by their fields;
+  R2  each says whether it matches; who is asked in which order is a plugin's business.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, final
+
+from attrs import Attribute, field, frozen
+
+from gangsched.errors import InvalidValueError
+
+__all__ = [
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "Taint",
+    "TaintEffect",
+    "Toleration",
+]
+
+
+class TaintEffect(enum.Enum):
+    """What a taint does to a pod that does not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(attribute.name, value, "a text that is not empty")
+
+
+@final
+@frozen
+class Taint:
+    """A mark on a node that keeps pods away which do not tolerate it."""
+
+    key: str = field(validator=_text)
+    value: str = ""
+    effect: TaintEffect = field(default=TaintEffect.NO_SCHEDULE, converter=TaintEffect)
+
+
+@final
+@frozen
+class Toleration:
+    """A pod's consent to a taint.
+
+    Attributes:
+        key: The taint's key; empty with ``exists`` for every key.
+        value: The taint's value, when *exists* is false.
+        exists: Tolerate any value.
+        effect: Tolerate this effect only; None for all.
+    """
+
+    key: str = ""
+    value: str = ""
+    exists: bool = False
+    effect: TaintEffect | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not self.key and not self.exists:
+            raise InvalidValueError("key", self.key, "a key, unless the operator is Exists")
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Say whether this toleration covers *taint*."""
+        if self.effect is not None and self.effect is not taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.exists or self.value == taint.value
+
+
+@final
+@frozen
+class NodeSelectorRequirement:
+    """One condition on a node's labels: *key* *operator* *values*."""
+
+    OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+    key: str = field(validator=_text)
+    operator: str
+    values: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+
+    def __attrs_post_init__(self) -> None:
+        if self.operator not in self.OPERATORS:
+            raise InvalidValueError(
+                "operator", self.operator, "one of " + ", ".join(self.OPERATORS)
+            )
+        if self.operator in ("In", "NotIn") and not self.values:
+            raise InvalidValueError(
+                "values", self.values, f"at least one value with {self.operator}"
+            )
+        if self.operator in ("Exists", "DoesNotExist") and self.values:
+            raise InvalidValueError("values", self.values, f"no value with {self.operator}")
+        if self.operator in ("Gt", "Lt") and not (
+            len(self.values) == 1
+            and self.values[0].lstrip("-").isascii()
+            and _is_int(self.values[0])
+        ):
+            raise InvalidValueError("values", self.values, f"one whole number with {self.operator}")
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether *labels* meet the condition."""
+        present = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return present in self.values
+            case "NotIn":
+                return present not in self.values
+            case "Exists":
+                return present is not None
+            case "DoesNotExist":
+                return present is None
+            case _:
+                if present is None or not _is_int(present):
+                    return False
+                bound = int(self.values[0])
+                return int(present) > bound if self.operator == "Gt" else int(present) < bound
+
+
+def _is_int(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit()
+
+
+@final
+@frozen
+class NodeSelectorTerm:
+    """Conditions that a node must meet together."""
+
+    requirements: tuple[NodeSelectorRequirement, ...] = field(
+        converter=tuple[NodeSelectorRequirement, ...]
+    )
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether *labels* meet every condition; a term without any matches no node."""
+        return bool(self.requirements) and all(r.matches(labels) for r in self.requirements)

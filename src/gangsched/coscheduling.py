@@ -1,0 +1,167 @@
+"""The gang policy, as a plugin.
+
+Rules:
+  R1  it keeps no state: the scheduler shows it the group, and carries out what it returns;
+  R2  an incomplete group is held, never punished; only a group that was tried and failed rests;
+  R3  a group that was scheduled once is not torn down by what happens to single members later;
+  R4  one attempt of a group has one deadline, set when its first member waits: every member
+      that joins waits for the rest of it, so a failed attempt holds nodes for one timeout.
+
+Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what differs is in
+``docs/explanation/differences-from-the-proposal.md``.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import final
+
+from attrs import field, frozen
+
+from gangsched._core import _quorum
+from gangsched._core._ordering import Order, sort_key
+from gangsched.errors import InvalidValueError
+from gangsched.model import NodeName, Pod
+from gangsched.outcomes import (
+    SKIP,
+    SUCCESS,
+    HoldGroup,
+    Outcome,
+    RejectGroup,
+    Success,
+    Unschedulable,
+    Verdict,
+)
+from gangsched.protocols import CycleView, EntityView, GroupView, Rank
+
+__all__ = ["Coscheduling", "WhenBlocked"]
+
+
+class WhenBlocked(enum.Enum):
+    """What members that hold a node do when the group cannot be completed as things stand."""
+
+    UNTIL_OTHERS_TURN = "until_others_turn"
+    """Keep it until another entity's cycle begins, in the hope that room is freed."""
+    UNTIL_TIMEOUT = "until_timeout"
+    """Keep it until the attempt's deadline."""
+    AT_ONCE = "at_once"
+    """Give it back."""
+
+
+@final
+@frozen(kw_only=True)
+class Coscheduling:
+    """Start the members of a group together, or none of them.
+
+    Attributes:
+        permit_timeout: For how many seconds members that hold a node wait for the others, per
+            attempt, where the group does not say; finite and not negative.
+        order: Which of the two published queue orders.
+        when_blocked: What members that hold a node do when the group cannot be completed.
+    """
+
+    permit_timeout: float = field(default=10.0)
+    order: Order = field(default=Order.LAST_FAILURE, converter=Order)
+    when_blocked: WhenBlocked = field(default=WhenBlocked.UNTIL_OTHERS_TURN, converter=WhenBlocked)
+
+    @permit_timeout.validator
+    def _check_permit_timeout(self, _attribute: object, value: float) -> None:
+        if not 0 <= value < math.inf:
+            raise InvalidValueError("permit_timeout", value, "seconds, finite and not negative")
+
+    @property
+    def name(self) -> str:
+        """``Coscheduling``."""
+        return "Coscheduling"
+
+    def queue_sort(self, entity: EntityView) -> Rank:
+        """Return the entity's place in the published order."""
+        return sort_key(entity, order=self.order)
+
+    def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
+        """Hold the members of a group until it is complete."""
+        return self._complete(group)
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        """End the cycle of a member whose group is not complete. O(1)."""
+        return self._complete(state.group)
+
+    def post_filter(
+        self, state: CycleView, pod: Pod, reason: str, *, now: float
+    ) -> Outcome | Verdict:
+        """Decide what waiting members do when *pod* found no node. O(1)."""
+        group = state.group
+        if group is None:
+            return SKIP
+        minimum = group.min_available
+        if minimum is None or group.was_scheduled:
+            return Unschedulable(reason)
+        verdict = _quorum.decide(
+            min_available=minimum, scheduled=group.scheduled, remaining=group.untried
+        )
+        if not isinstance(verdict, Unschedulable):
+            return Unschedulable(reason)
+        why = f"pod {pod.name} cannot be placed: {reason}"
+        match self.when_blocked:
+            case WhenBlocked.AT_ONCE:
+                return RejectGroup(group.key, why)
+            case WhenBlocked.UNTIL_OTHERS_TURN:
+                return HoldGroup(group.key, why)
+            case WhenBlocked.UNTIL_TIMEOUT:
+                return Unschedulable(why)
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Take nothing: the scheduler counts the member as assumed."""
+        return SUCCESS
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> RejectGroup | None:
+        """Say whether a member that gives its node back takes its group along. O(1)."""
+        group = state.group
+        if group is None or group.was_scheduled or group.min_available is None:
+            return None
+        # the member is off its node by now, and is spoken of as it was
+        held = f"{group.scheduled + 1} of {group.min_available} members held a node"
+        match cause:
+            case "timeout":
+                return RejectGroup(group.key, f"timed out waiting on permit: {held}")
+            case "deleted" if isinstance(self._complete(group), Success):
+                return None
+            case "deleted":
+                return RejectGroup(group.key, f"pod {pod.name} was deleted: {held}")
+            case "node_gone":
+                return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
+            case _:
+                return RejectGroup(group.key, f"pod {pod.name} was turned down: {held}")
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Let the group go when it has its quorum, else let *pod* wait for the others. O(1)."""
+        group = state.group
+        if group is None or group.was_scheduled:
+            return SUCCESS
+        minimum = group.min_available
+        if minimum is None:
+            return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
+        own = group.schedule_timeout
+        timeout = self.permit_timeout if own is None else own
+        if group.attempt_started_at is not None:
+            timeout = max(0.0, group.attempt_started_at + timeout - now)
+        return _quorum.decide(
+            min_available=minimum,
+            scheduled=group.scheduled,
+            remaining=group.unscheduled,
+            timeout=timeout,
+        )
+
+    @staticmethod
+    def _complete(group: GroupView | None) -> Success | Unschedulable:
+        if group is None or group.was_scheduled:
+            return SUCCESS
+        if group.min_available is None:
+            return Unschedulable(
+                f"pod group {group.key} does not exist yet, and its members give no minimum",
+                resolvable=False,
+            )
+        return _quorum.complete(min_available=group.min_available, present=group.all)

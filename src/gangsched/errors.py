@@ -1,0 +1,196 @@
+"""The exception tree.
+
+Rules:
+  R1  every exception of ours is a ``GangschedError``, and also the builtin that a
+      caller who does not know us would catch;
+  R2  each carries fields; the sentence is made from the fields, never parsed;
+  R3  not being schedulable is an outcome, never an exception;
+  R4  this module imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClusterStateError",
+    "GangschedError",
+    "InternalError",
+    "InvalidPodGroupError",
+    "InvalidValueError",
+    "ManifestError",
+    "PluginError",
+    "ProfileError",
+    "TraceError",
+    "UnknownPodError",
+]
+
+
+class GangschedError(Exception):
+    """The base of every exception that gangsched raises on purpose."""
+
+
+class InvalidValueError(GangschedError, ValueError):
+    """A value was refused when it was given.
+
+    Attributes:
+        field: The field that refused it, dotted where it is nested.
+        value: The refused value, as given.
+        expected: What the field takes, in words.
+    """
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        super().__init__(field, value, expected)
+        self.field = field
+        self.value = value
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.field}: expected {self.expected}, got {self.value!r}"
+
+
+class InvalidPodGroupError(InvalidValueError):
+    """A pod group, or a pod's claim to be in one, is malformed.
+
+    Attributes:
+        subject: The group (``namespace/name``) or the pod that makes the claim.
+    """
+
+    def __init__(self, subject: str, field: str, value: object, expected: str) -> None:
+        super().__init__(field, value, expected)
+        self.args = (subject, field, value, expected)
+        self.subject = subject
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {super().__str__()}"
+
+
+class UnknownPodError(GangschedError, LookupError):
+    """A question was asked about a pod or group that is not known.
+
+    Attributes:
+        subject: The UID or the group key that was asked for.
+    """
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(subject)
+        self.subject = subject
+
+    def __str__(self) -> str:
+        return f"not known: {self.subject!r}"
+
+
+class ProfileError(GangschedError, ValueError):
+    """A profile cannot work. Raised when it is built, never when it runs.
+
+    Attributes:
+        point: The extension point at fault.
+        problem: What is wrong with it, naming the plugins.
+    """
+
+    def __init__(self, point: str, problem: str) -> None:
+        super().__init__(point, problem)
+        self.point = point
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.point}: {self.problem}"
+
+
+class ClusterStateError(GangschedError):
+    """The cluster state contradicts itself, or an event that was given.
+
+    Attributes:
+        subject: The pod, node or group at fault.
+        problem: What is wrong.
+    """
+
+    def __init__(self, subject: str, problem: str) -> None:
+        super().__init__(subject, problem)
+        self.subject = subject
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.problem}"
+
+
+class PluginError(GangschedError):
+    """A plugin raised, or returned what its extension point does not allow.
+
+    Attributes:
+        plugin: The plugin's name.
+        point: The extension point that was running.
+        subject: The pod it ran for.
+        problem: What happened. What the plugin raised is chained as the cause.
+    """
+
+    def __init__(self, plugin: str, point: str, subject: str, problem: str) -> None:
+        super().__init__(plugin, point, subject, problem)
+        self.plugin = plugin
+        self.point = point
+        self.subject = subject
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r} at {self.point} for {self.subject}: {self.problem}"
+
+
+class InternalError(GangschedError):
+    """An invariant of ours is broken. Please report it.
+
+    Attributes:
+        invariant: The broken invariant, in words.
+    """
+
+    def __init__(self, invariant: str) -> None:
+        super().__init__(invariant)
+        self.invariant = invariant
+
+    def __str__(self) -> str:
+        return f"broken invariant, please report: {self.invariant}"
+
+
+class ManifestError(GangschedError, ValueError):
+    """A manifest document is malformed.
+
+    Attributes:
+        file: The file, as the caller named it.
+        document: The document's number in the file, from 1.
+        field: The dotted path of the field at fault; empty for the document as a whole.
+        problem: What is wrong, with the value.
+    """
+
+    def __init__(self, file: str, document: int, field: str, problem: str) -> None:
+        super().__init__(file, document, field, problem)
+        self.file = file
+        self.document = document
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        where = f"{self.file}: document {self.document}"
+        return (
+            f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
+        )
+
+
+class TraceError(GangschedError, ValueError):
+    """A line of a workload trace is malformed.
+
+    Attributes:
+        file: The file, as the caller named it.
+        line: The line's number in the file, from 1; the header is line 1.
+        column: The column at fault; empty for the line as a whole.
+        problem: What is wrong, with the value.
+    """
+
+    def __init__(self, file: str, line: int, column: str, problem: str) -> None:
+        super().__init__(file, line, column, problem)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.problem = problem
+
+    def __str__(self) -> str:
+        where = f"{self.file}: line {self.line}"
+        return (
+            f"{where}: {self.column}: {self.problem}" if self.column else f"{where}: {self.problem}"
+        )

@@ -1,0 +1,332 @@
+"""Facts that go in, effects and notices that come out.
+
+Rules:
+  R1  facts are past tense, effects imperative, notices past participle;
+  R2  a fact is told after the cluster state shows it, and may be told twice, late or out of
+      order: telling it again changes nothing;
+  R3  effects come in the order in which they must be performed; notices tell what was decided
+      and need no action;
+  R4  all three are frozen values.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, final
+
+from attrs import frozen
+
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+
+__all__ = [
+    "Bind",
+    "BindFailed",
+    "Bound",
+    "Effect",
+    "Event",
+    "GroupIncomplete",
+    "GroupRejected",
+    "GroupScheduled",
+    "NodeAdded",
+    "NodeDeleted",
+    "NodeUpdated",
+    "Notice",
+    "PodAdded",
+    "PodDeleted",
+    "PodGroupAdded",
+    "PodGroupDeleted",
+    "PodGroupUpdated",
+    "PodHeld",
+    "PodRefused",
+    "PodRejected",
+    "PodScheduled",
+    "PodUnschedulable",
+    "PodUpdated",
+    "PodWaiting",
+    "Release",
+]
+
+# Facts ------------------------------------------------------------------------------------
+
+
+@final
+@frozen
+class PodAdded:
+    """A pod exists."""
+
+    pod: Pod
+
+
+@final
+@frozen
+class PodUpdated:
+    """A pod changed: its phase, its node, its gates, its deletion; or it was replaced."""
+
+    pod: Pod
+
+
+@final
+@frozen
+class PodDeleted:
+    """A pod is gone."""
+
+    uid: PodUID
+
+
+@final
+@frozen
+class NodeAdded:
+    """A node exists."""
+
+    node: Node
+
+
+@final
+@frozen
+class NodeUpdated:
+    """A node changed: what it offers, its labels, its taints, whether it is cordoned."""
+
+    node: Node
+
+
+@final
+@frozen
+class NodeDeleted:
+    """A node is gone."""
+
+    name: NodeName
+
+
+@final
+@frozen
+class PodGroupAdded:
+    """A pod group's specification exists."""
+
+    group: PodGroup
+
+
+@final
+@frozen
+class PodGroupUpdated:
+    """A pod group's specification changed."""
+
+    group: PodGroup
+
+
+@final
+@frozen
+class PodGroupDeleted:
+    """A pod group's specification is gone; its pods may live on."""
+
+    key: GroupKey
+
+
+@final
+@frozen
+class Bound:
+    """A ``Bind`` was performed.
+
+    Attributes:
+        uid: The pod.
+        node: The node that it is bound to.
+        attempt: The attempt that the ``Bind`` carried.
+    """
+
+    uid: PodUID
+    node: NodeName
+    attempt: int
+
+
+@final
+@frozen
+class BindFailed:
+    """A ``Bind`` could not be performed; nothing was bound.
+
+    Attributes:
+        uid: The pod.
+        attempt: The attempt that the ``Bind`` carried. News of any other attempt is late and
+            changes nothing.
+        reason: Why, in words.
+    """
+
+    uid: PodUID
+    attempt: int
+    reason: str
+
+
+Event: TypeAlias = (
+    PodAdded
+    | PodUpdated
+    | PodDeleted
+    | NodeAdded
+    | NodeUpdated
+    | NodeDeleted
+    | PodGroupAdded
+    | PodGroupUpdated
+    | PodGroupDeleted
+    | Bound
+    | BindFailed
+)
+
+# Effects ----------------------------------------------------------------------------------
+
+
+@final
+@frozen
+class Release:
+    """The members go together: their ``Bind`` effects follow at once.
+
+    A shell that can perform several binds as one transaction takes these for its bounds; another
+    may pass it over.
+
+    Attributes:
+        group: The group.
+        members: Who is let go in this step, in the order of their binds.
+    """
+
+    group: GroupKey
+    members: tuple[PodUID, ...]
+
+
+@final
+@frozen
+class Bind:
+    """Bind the pod to the node, then tell ``Bound`` or ``BindFailed`` with the same attempt.
+
+    Attributes:
+        uid: The pod.
+        node: The node.
+        attempt: Which attempt of this pod it is, from 1.
+    """
+
+    uid: PodUID
+    node: NodeName
+    attempt: int
+
+
+# Notices ----------------------------------------------------------------------------------
+
+
+@final
+@frozen
+class PodRefused:
+    """A pod will not be scheduled as it is: its user has to change it."""
+
+    uid: PodUID
+    reason: str
+
+
+@final
+@frozen
+class PodHeld:
+    """A pod does not enter the queue yet."""
+
+    uid: PodUID
+    reason: str
+
+
+@final
+@frozen
+class GroupIncomplete:
+    """A group has fewer members than it needs; none of them is tried."""
+
+    group: GroupKey
+    present: int
+    min_available: int | None
+
+
+@final
+@frozen
+class PodUnschedulable:
+    """A try of one pod ended without a node."""
+
+    uid: PodUID
+    reason: str
+
+
+@final
+@frozen
+class PodWaiting:
+    """A pod holds a node and waits for its siblings.
+
+    Attributes:
+        uid: The pod.
+        node: The node that it holds.
+        deadline: When it gives the node back at the latest.
+        remaining: How many more members the group needs.
+    """
+
+    uid: PodUID
+    node: NodeName
+    deadline: float
+    remaining: int
+
+
+@final
+@frozen
+class PodRejected:
+    """A pod that held a node has given it back."""
+
+    uid: PodUID
+    node: NodeName
+    reason: str
+
+
+@final
+@frozen
+class GroupRejected:
+    """An attempt of a group ended without a quorum; nothing is held for it any more.
+
+    Attributes:
+        group: The group.
+        attempt: Which attempt of the group, from 1.
+        reason: Why it fell.
+        retry_after: When it may be tried again at the earliest.
+    """
+
+    group: GroupKey
+    attempt: int
+    reason: str
+    retry_after: float
+
+
+@final
+@frozen
+class GroupScheduled:
+    """A group has its quorum and is let go.
+
+    Attributes:
+        group: The group.
+        attempt: Which attempt of the group, from 1.
+        scheduled: How many members hold a node in this instant.
+        waited: Seconds since the group was complete for the first time.
+    """
+
+    group: GroupKey
+    attempt: int
+    scheduled: int
+    waited: float
+
+
+@final
+@frozen
+class PodScheduled:
+    """A pod is bound."""
+
+    uid: PodUID
+    node: NodeName
+
+
+Notice: TypeAlias = (
+    PodRefused
+    | PodHeld
+    | GroupIncomplete
+    | PodUnschedulable
+    | PodWaiting
+    | PodRejected
+    | GroupRejected
+    | GroupScheduled
+    | PodScheduled
+)
+
+Effect: TypeAlias = Release | Bind | Notice
+"""What a call returns: effects and notices in one flat order."""

@@ -1,0 +1,9 @@
+"""The scheduling framework: extension points, and the one loop that runs them."""
+
+from __future__ import annotations
+
+from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.profile import POINTS, Profile
+from gangsched.framework.scheduler import Scheduler
+
+__all__ = ["POINTS", "CycleState", "Profile", "Scheduler"]

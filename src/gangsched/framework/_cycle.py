@@ -1,0 +1,283 @@
+"""One decision: the scheduling cycle of one pod, and the binding cycle of who is let go.
+
+Rules:
+  R1  the points run in the documented order; the binding cycle begins only when permit has let
+      a pod go, with everybody who waited for it;
+  R2  a plugin that raises leaves everything as it was before its pod's cycle;
+  R3  quorum and release are one step over one state: nothing can come between them.
+"""
+
+from __future__ import annotations
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import GangschedError
+from gangsched.events import Bind, GroupScheduled, PodUnschedulable, PodWaiting, Release
+from gangsched.framework import _falls, _points
+from gangsched.framework._state import Member, State
+from gangsched.framework.cycle_state import CycleState
+from gangsched.model import NodeName
+from gangsched.outcomes import HoldGroup, RejectGroup, Unschedulable, Wait
+
+__all__ = ["recheck_permit", "run"]
+
+
+def run(state: State, *, now: float) -> bool:
+    """Make one decision; say whether there was one to make."""
+    entity = _next_entity(state, now=now)
+    if entity is None:
+        return False
+    pod = entity.next_member
+    assert pod is not None
+    member = state.members[pod.uid]
+    state.tick()
+    info = entity.group
+    begun = info is not None and not info.was_scheduled and info.attempt_started_at is None
+    if info is not None and begun:
+        info.attempt += 1
+        info.attempt_started_at = now
+        entity.failed_step = -1
+    try:
+        _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    except GangschedError:
+        if info is not None and begun:
+            info.attempt -= 1
+            info.attempt_started_at = None
+        raise
+    return True
+
+
+def recheck_permit(state: State, info: PodGroupInfo, *, now: float) -> bool:
+    """Ask again whether a group's waiting members may go; let them go if so."""
+    waiting = state.waiting.of(info.key)
+    if not waiting:
+        return False
+    members = [state.members[pod.uid] for pod in waiting]
+    try:
+        if isinstance(_points.permit(state, members[0], now), Wait | Unschedulable):
+            return False
+        return _let_go(state, members, now=now)
+    except GangschedError as error:
+        state.deferred.append(error)
+        return False
+
+
+def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
+    while True:
+        entity = state.queue.head()
+        if entity is None:
+            return None
+        own = None if entity.group is None else entity.group.key
+        others = [key for key in state.yielding if key != own]
+        if not others:
+            return entity
+        for key in others:
+            _falls.reject_group(state, key, state.yielding[key], now=now)
+
+
+def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> None:
+    outcome = _points.pre_filter(state, cycle, member.pod, now)
+    if isinstance(outcome, Unschedulable):
+        _fail(state, member, cycle, outcome.reason, proven=False, now=now)
+        return
+    pod_class, outcome = _points.evaluate(state, cycle, member, now)
+    node = pod_class.best(state.nodes)
+    if node is None:
+        _fail(state, member, cycle, pod_class.diagnosis(), proven=True, now=now)
+    elif isinstance(outcome, Unschedulable):
+        _fail(state, member, cycle, outcome.reason, proven=False, now=now)
+    else:
+        _place(state, member, cycle, node, now=now)
+
+
+def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, now: float) -> None:
+    """Assume a pod on a node, and ask whether it may go."""
+    pod, info = member.pod, member.group
+    _assume(state, member, cycle, node)
+    try:
+        outcome = _points.reserve(state, member, now)
+        if not isinstance(outcome, Unschedulable):
+            outcome = _points.permit(state, member, now)
+        if isinstance(outcome, Wait):
+            _wait(state, member, outcome, now=now)
+            return
+        if not isinstance(outcome, Unschedulable):
+            siblings = () if info is None else state.waiting.of(info.key)
+            together = [*(state.members[waiting.uid] for waiting in siblings), member]
+            if _let_go(state, together, now=now):
+                return
+            outcome = Unschedulable(member.reason)
+    except GangschedError:
+        _unassume(state, member)
+        raise
+    verdict = _falls.release_node(
+        state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
+    )
+    member.entity.put_back(pod.uid)
+    _fail(state, member, cycle, outcome.reason, proven=False, now=now, verdict=verdict)
+    _falls.settle_hold(state, info)
+
+
+def _assume(state: State, member: Member, cycle: CycleState, node: NodeName) -> None:
+    member.node = node
+    member.cycle = cycle
+    member.attempt += 1
+    state.nodes.assume(member.pod, node)
+    state.put(member, MemberState.WAITING)
+    member.entity.discard(member.pod.uid)
+
+
+def _unassume(state: State, member: Member) -> None:
+    member.node = member.cycle = None
+    member.attempt -= 1
+    state.nodes.forget(member.pod.uid)
+    state.put(member, MemberState.UNSCHEDULED)
+    member.entity.add(member.pod, member.seq)
+    member.entity.put_back(member.pod.uid)
+
+
+def _wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
+    info, node, uid = member.group, member.node, member.pod.uid
+    assert node is not None
+    waiting = state.waiting.wait(
+        uid,
+        node=node,
+        timeout=outcome.timeout,
+        now=now,
+        group=None if info is None else info.key,
+        attempt=member.attempt if info is None else info.attempt,
+    )
+    remaining = 0
+    if info is not None:
+        state.holding.setdefault(info.key, state.step)
+        remaining = max((info.min_available or 0) - info.scheduled, 0)
+    state.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
+    _after_turn(state, member.entity, now=now)
+
+
+def _after_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Put an entity where it belongs after a member of it had its turn."""
+    if entity.ready_count:
+        return
+    info = entity.group
+    if not len(entity):
+        state.queue.remove(entity, now=now)
+    elif info is not None and info.key in state.holding:
+        _falls.park_holding(state, entity, now=now)
+    elif info is None or info.was_scheduled:
+        _falls.fail_entity(state, entity, now=now)
+    else:
+        reason = state.members[entity.pod.uid].reason
+        _falls.reject_group(state, info.key, reason, now=now)
+
+
+def _fail(
+    state: State,
+    member: Member,
+    cycle: CycleState,
+    reason: str,
+    *,
+    proven: bool,
+    now: float,
+    verdict: RejectGroup | None = None,
+) -> None:
+    """End the cycle of a pod without a node.
+
+    Args:
+        state: The scheduler's memory.
+        member: The pod.
+        cycle: Its cycle.
+        reason: Why.
+        proven: Whether every node refused it, so that pods like it fail alike.
+        now: The current instant.
+        verdict: What is decided about its group already.
+    """
+    entity, info, uid = member.entity, member.group, member.pod.uid
+    entity.put_aside(uid)
+    try:
+        answer = verdict or _points.post_filter(state, cycle, member.pod, reason, now)
+    except GangschedError:
+        entity.put_back(uid)
+        raise
+    member.reason = reason
+    if proven:
+        entity.failed_step = state.step
+    state.out.append(PodUnschedulable(uid, reason))
+    own = None if info is None else info.key
+    if isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
+        _falls.reject_group(state, answer.group, answer.reason, now=now)
+    elif isinstance(answer, RejectGroup):
+        _falls.reject_group(state, answer.group, answer.reason, now=now)
+        return
+    elif isinstance(answer, HoldGroup):
+        if answer.group in state.holding:
+            state.yielding[answer.group] = answer.reason
+            _falls.park_holding(state, entity, now=now)
+        else:
+            _falls.reject_group(state, answer.group, answer.reason, now=now)
+        return
+    _after_turn(state, entity, now=now)
+
+
+def _let_go(state: State, members: list[Member], *, now: float) -> bool:
+    """Run the binding cycle of members that may go together, up to their binds.
+
+    Returns:
+        False when members were turned down so that no quorum is left: nothing has changed, and
+        the last member's ``reason`` says who and why.
+    """
+    info = members[-1].group
+    refused: dict[int, str] = {}
+    binds: list[Bind | None] = []
+    for member in members:
+        outcome = _points.pre_bind(state, member, now)
+        if isinstance(outcome, Unschedulable):
+            refused[member.seq] = outcome.reason
+            binds.append(None)
+        else:
+            binds.append(_points.bind(state, member, now))
+    first = info is not None and not info.was_scheduled
+    if refused and (info is None or first):
+        minimum = 1 if info is None else info.min_available or 1
+        scheduled = 1 if info is None else info.scheduled
+        if scheduled - len(refused) < minimum:
+            members[-1].reason = next(iter(refused.values()))
+            return False
+    if info is not None:
+        state.waiting.allow(info.key)
+        if first:
+            _mark_scheduled(state, info, now=now)
+        gone = tuple(m.pod.uid for m in members if m.seq not in refused)
+        state.out.append(Release(info.key, gone))
+    for member, effect in zip(members, binds, strict=True):
+        if effect is None:
+            _falls.release_node(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
+            member.reason = refused[member.seq]
+            state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+        else:
+            state.put(member, MemberState.BINDING)
+            member.reason = ""
+            state.out.append(effect)
+    _falls.settle_hold(state, info)
+    _after_release(state, members[-1].entity, now=now)
+    return True
+
+
+def _mark_scheduled(state: State, info: PodGroupInfo, *, now: float) -> None:
+    info.was_scheduled = True
+    info.last_failure_at = info.attempt_started_at = None
+    info.failures = 0
+    since = now if info.complete_at is None else info.complete_at
+    state.out.append(GroupScheduled(info.key, info.attempt, info.scheduled, now - since))
+
+
+def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
+    entity.failures = 0
+    if not len(entity):
+        state.queue.remove(entity, now=now)
+    elif entity.ready_count:
+        # what ranks a group may have changed with its release
+        state.queue.activate(entity, now=now)
+    else:
+        _falls.fail_entity(state, entity, now=now)

@@ -1,0 +1,362 @@
+"""From facts to memory: making what is remembered agree with what the cluster state shows.
+
+Rules:
+  R1  an event says what to look at; what is there is read from the cluster state. So an event
+      told twice, late or out of order changes nothing that is not so;
+  R2  a bind that is under way is waited for: only its report, or the pod's end, settles it;
+  R3  news of an attempt that is over changes nothing.
+"""
+
+from __future__ import annotations
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import ClusterStateError, InvalidPodGroupError
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    PodHeld,
+    PodRefused,
+    PodScheduled,
+    PodUnschedulable,
+)
+from gangsched.framework import _cycle, _falls, _points, _wakeups
+from gangsched.framework._state import HOLDING, Member, State
+from gangsched.framework.pod_class import PodClass
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
+from gangsched.outcomes import Unschedulable
+
+__all__ = ["bind_failed", "bound", "expire", "group_changed", "node_changed", "pod_changed"]
+
+
+def node_changed(state: State, name: NodeName, *, now: float) -> None:
+    """Look at a node. O(pods on it), plus waking whom it helps."""
+    if state.nodes.refresh(name):
+        _wakeups.gain(state, (name,), now=now)
+    elif name not in state.nodes.infos:
+        on_it = [waiting for waiting in state.waiting if waiting.node == name]
+        for waiting in on_it:
+            member = state.members[waiting.uid]
+            if member.state is MemberState.WAITING:
+                _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
+
+
+def group_changed(state: State, key: GroupKey, *, now: float) -> None:
+    """Look at a group's specification. O(members)."""
+    spec = state.cluster.pod_group(key)
+    known = state.registry.get(key)
+    if spec == (None if known is None else known.spec):
+        return
+    if spec is None:
+        state.registry.undeclare(key)
+    else:
+        state.registry.declare(spec)
+    info = state.registry.get(key)
+    if info is not None and info.members:
+        for member in state.of_group(info):
+            pod_changed(state, member.pod.uid, now=now)
+        _reconsider(state, state.entities[key], now=now)
+
+
+def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
+    """Look at a pod. O(log n), plus what follows from it."""
+    pod = state.cluster.pod(uid)
+    member = state.members.get(uid)
+    if pod is None:
+        if member is not None:
+            _forget(state, member, now=now)
+        return
+    claim, problem = _claim(state, pod)
+    wanted = _wanted(pod, problem)
+    if member is None:
+        _admit(state, pod, claim, wanted, problem, now=now)
+    elif _is_another(state, member, pod, claim):
+        _forget(state, member, now=now)
+        pod_changed(state, uid, now=now)
+    else:
+        if member.state is MemberState.REFUSED and claim is not None:
+            state.registry.join(pod, claim, wanted)
+        _update(state, member, pod, wanted, problem, now=now)
+
+
+def bound(state: State, event: Bound, *, now: float) -> None:
+    """Take the report of a bind that was performed."""
+    member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
+    awaited = (
+        member is not None
+        and member.state is MemberState.BINDING
+        and member.attempt == event.attempt
+    )
+    if awaited and pod is not None and pod.node_name is None:
+        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
+    pod_changed(state, event.uid, now=now)
+
+
+def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
+    """Take the report of a bind that could not be performed; the pod is tried again later."""
+    pod_changed(state, event.uid, now=now)
+    member = state.members.get(event.uid)
+    if (
+        member is None
+        or member.state is not MemberState.BINDING
+        or member.attempt != event.attempt
+        or member.node is None
+    ):
+        return
+    node = member.node
+    _falls.release_node(state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now)
+    member.reason = f"binding rejected: {event.reason}"
+    state.out.append(PodUnschedulable(event.uid, member.reason))
+    _falls.fail_entity(state, member.entity, now=now)
+    _wakeups.gain(state, (node,), now=now)
+    pod_changed(state, event.uid, now=now)
+
+
+def expire(state: State, *, now: float) -> None:
+    """End the waits whose deadline has come. O(k log n) for k of them, plus what follows."""
+    falling: dict[GroupKey, str] = {}
+    freed: dict[GroupKey, list[NodeName]] = {}
+    for waiting in state.waiting.expire(now=now):
+        member = state.members[waiting.uid]
+        verdict = _falls.release_node(
+            state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
+        )
+        reason = f"timed out after waiting {now - waiting.since:g}s on permit"
+        _falls.set_down(state, member, waiting.node, reason)
+        if verdict is not None:
+            falling.setdefault(verdict.group, verdict.reason)
+            freed.setdefault(verdict.group, []).append(waiting.node)
+        else:
+            _falls.settle_hold(state, member.group)
+            _falls.fail_entity(state, member.entity, now=now)
+            _wakeups.gain(state, (waiting.node,), now=now)
+    for key, reason in falling.items():
+        _falls.reject_group(state, key, reason, now=now, freed=freed[key])
+
+
+# What a pod is and wants ----------------------------------------------------------------------
+
+
+def _claim(state: State, pod: Pod) -> tuple[Membership | None, InvalidPodGroupError | None]:
+    try:
+        claim = state.membership(pod)
+    except InvalidPodGroupError as error:
+        return None, error
+    member = state.members.get(pod.uid)
+    admitted = member is not None and member.state is not MemberState.REFUSED
+    if claim is None or (admitted and not _contradicts_spec(state, pod, claim)):
+        return claim, None
+    return claim, state.registry.conflict(pod, claim)
+
+
+def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
+    info = state.registry.get(claim.group)
+    stated = None if info is None or info.spec is None else info.spec.priority
+    return stated is not None and stated != pod.priority
+
+
+def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+    if pod.phase is PodPhase.SUCCEEDED:
+        return MemberState.SUCCEEDED
+    if pod.phase is PodPhase.FAILED:
+        return MemberState.FAILED
+    if pod.deleted_at is not None:
+        return MemberState.TERMINATING
+    if pod.node_name is not None:
+        return MemberState.ASSIGNED
+    if problem is not None:
+        return MemberState.REFUSED
+    return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
+
+
+def _is_another(state: State, member: Member, pod: Pod, claim: Membership | None) -> bool:
+    """Say whether a pod changed in what it is scheduled by, as if it were another pod."""
+    group = None if member.group is None else member.group.key
+    return (
+        group != (None if claim is None else claim.group)
+        or member.pod.priority != pod.priority
+        or (member.pod is not pod and member.pod_class.signature != _points.signature(state, pod))
+    )
+
+
+# Coming, changing, going ----------------------------------------------------------------------
+
+
+def _admit(
+    state: State,
+    pod: Pod,
+    claim: Membership | None,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+    *,
+    now: float,
+) -> None:
+    signature = _points.signature(state, pod)
+    info: PodGroupInfo | None = None
+    if claim is not None:
+        info = state.registry.join(pod, claim, wanted)
+        entity = state.entities.get(claim.group)
+        if entity is None:
+            entity = QueuedEntity(state.number(), info, pod.created_at)
+            state.entities[claim.group] = entity
+    else:
+        entity = QueuedEntity(state.number(), None, pod.created_at)
+    pod_class = state.classes.get(signature)
+    if pod_class is None:
+        pod_class = state.classes[signature] = PodClass(signature, pod)
+    pod_class.users += 1
+    member = Member(pod, state.number(), entity, info, pod_class, wanted)
+    state.members[pod.uid] = member
+    if wanted is MemberState.UNSCHEDULED:
+        entity.add(pod, member.seq)
+    _tell_held(state, member, problem)
+    _look_at_node(state, pod.node_name, now=now)
+    _reconsider(state, entity, now=now)
+
+
+def _update(
+    state: State,
+    member: Member,
+    pod: Pod,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+    *,
+    now: float,
+) -> None:
+    before, node = member.state, member.node
+    member.pod = pod
+    if before is MemberState.UNSCHEDULED:
+        member.entity.replace(pod)
+    if before is wanted:
+        _look_at_node(state, pod.node_name, now=now)
+        return
+    if before in HOLDING:
+        if pod.node_name == node and pod.node_name is not None:
+            _confirm(state, member, now=now)
+        elif wanted is MemberState.UNSCHEDULED or (
+            before is MemberState.BINDING
+            and pod.node_name is None
+            and wanted is MemberState.TERMINATING
+        ):
+            return
+        else:
+            reason = f"pod {pod.name} is {wanted.name.lower()}"
+            _put_down(state, member, reason, cause="deleted", to=wanted, now=now)
+    elif before is MemberState.UNSCHEDULED:
+        member.entity.discard(pod.uid)
+    if wanted is MemberState.UNSCHEDULED:
+        member.entity.add(pod, member.seq)
+    state.put(member, wanted)
+    _tell_held(state, member, problem)
+    _look_at_node(state, pod.node_name, now=now)
+    _reconsider(state, member.entity, now=now)
+
+
+def _forget(state: State, member: Member, *, now: float) -> None:
+    uid, entity, info = member.pod.uid, member.entity, member.group
+    if member.state in HOLDING:
+        reason = f"pod {member.pod.name} was deleted"
+        _put_down(state, member, reason, cause="deleted", to=MemberState.TERMINATING, now=now)
+    entity.discard(uid)
+    del state.members[uid]
+    pod_class = member.pod_class
+    pod_class.users -= 1
+    if not pod_class.users:
+        del state.classes[pod_class.signature]
+    if info is not None:
+        state.registry.leave(info.key, uid)
+        if not info.members:
+            del state.entities[info.key]
+        elif info.claimed_priority is None:
+            # whoever contradicted those that are gone may be welcome now
+            for refused in state.of_group(info):
+                pod_changed(state, refused.pod.uid, now=now)
+    _look_at_node(state, member.pod.node_name, now=now)
+    _reconsider(state, entity, now=now)
+
+
+def _confirm(state: State, member: Member, *, now: float) -> None:
+    """Take a pod that is assumed as assigned: the cluster state shows it."""
+    uid, node = member.pod.uid, member.node
+    assert node is not None
+    state.waiting.remove(uid)
+    state.nodes.confirm(uid)
+    state.put(member, MemberState.ASSIGNED)
+    _falls.settle_hold(state, member.group)
+    member.node = member.cycle = None
+    member.reason = ""
+    state.out.append(PodScheduled(uid, node))
+    _points.post_bind(state, member.pod, node, now)
+
+
+def _put_down(
+    state: State,
+    member: Member,
+    reason: str,
+    *,
+    cause: str,
+    now: float,
+    to: MemberState = MemberState.UNSCHEDULED,
+) -> None:
+    """Take an assumed pod off its node for a fact, with whatever that does to its group."""
+    node = member.node
+    assert node is not None
+    verdict = _falls.release_node(state, member, cause=cause, to=to, now=now)
+    _falls.set_down(state, member, node, reason)
+    if verdict is not None:
+        _falls.reject_group(state, verdict.group, verdict.reason, now=now)
+    _falls.settle_hold(state, member.group)
+    if verdict is None and to is MemberState.UNSCHEDULED:
+        _falls.fail_entity(state, member.entity, now=now)
+    _wakeups.gain(state, (node,), now=now)
+
+
+def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
+    pod = member.pod
+    if member.state is MemberState.REFUSED:
+        member.reason = str(problem)
+        state.out.append(PodRefused(pod.uid, member.reason))
+    elif member.state is MemberState.GATED:
+        member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
+        state.out.append(PodHeld(pod.uid, member.reason))
+
+
+def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
+    if name is not None and state.nodes.refresh(name):
+        _wakeups.gain(state, (name,), now=now)
+
+
+def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Put an entity where it belongs after a fact about it."""
+    info = entity.group
+    if info is not None:
+        minimum = info.min_available
+        if info.complete_at is None and minimum is not None and info.all >= minimum:
+            info.complete_at = now
+        if minimum is not None and info.members.started >= minimum:
+            # also after a restart, when nobody remembers letting it go
+            info.was_scheduled = True
+    pod: Pod | None = entity.pod if len(entity) else None
+    if pod is None and info is not None and info.waiting:
+        pod = state.members[state.waiting.of(info.key)[0].uid].pod
+    if pod is None:
+        state.queue.remove(entity, now=now)
+        return
+    held = _points.pre_enqueue(state, pod, info, now)
+    if isinstance(held, Unschedulable):
+        if info is not None and info.key in state.holding:
+            _falls.reject_group(state, info.key, held.reason, now=now)
+        else:
+            _falls.gate(state, entity, held, now=now)
+        return
+    if info is not None and _cycle.recheck_permit(state, info, now=now):
+        return
+    if not len(entity):
+        state.queue.remove(entity, now=now)
+    elif entity.place is not Place.ACTIVE:
+        entity.refill()
+        state.queue.activate(entity, now=now)
+    elif not state.queue.is_ranked(entity):
+        state.queue.activate(entity, now=now)

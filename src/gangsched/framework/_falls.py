@@ -1,0 +1,163 @@
+"""Giving nodes back: one pod, one group, one entity whose try failed.
+
+Rules:
+  R1  a group that falls lets go of everything in one pass: nobody's ``unreserve`` makes another
+      group fall in the middle of it;
+  R2  who fell or failed rests, then waits for a fact; who was never tried does not rest;
+  R3  all effects are flat, in the order in which they happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import GroupIncomplete, GroupRejected, PodHeld, PodRejected
+from gangsched.framework import _points, _wakeups
+from gangsched.framework._state import Member, State
+from gangsched.model import GroupKey, NodeName
+from gangsched.outcomes import RejectGroup, Unschedulable
+
+__all__ = [
+    "fail_entity",
+    "gate",
+    "park_holding",
+    "reject_group",
+    "release_node",
+    "set_down",
+    "settle_hold",
+]
+
+
+def release_node(
+    state: State, member: Member, *, cause: str, to: MemberState, now: float
+) -> RejectGroup | None:
+    """Take a member that is assumed off its node, and put it in state *to*.
+
+    Returns:
+        The verdict on its group, for the caller to carry out when this step is done.
+    """
+    node = member.node
+    assert node is not None
+    state.waiting.remove(member.pod.uid)
+    state.nodes.forget(member.pod.uid)
+    state.put(member, to)
+    verdict = _points.unreserve(state, member, cause, now)
+    member.node = member.cycle = None
+    if to is MemberState.UNSCHEDULED:
+        member.entity.add(member.pod, member.seq)
+        member.entity.put_aside(member.pod.uid)
+    return verdict
+
+
+def set_down(state: State, member: Member, node: NodeName, reason: str) -> None:
+    """Tell that a pod that waited has given its node back."""
+    member.reason = reason
+    state.out.append(PodRejected(member.pod.uid, node, reason))
+
+
+def reject_group(
+    state: State, key: GroupKey, reason: str, *, now: float, freed: Iterable[NodeName] = ()
+) -> None:
+    """Let the current attempt of a group fall.
+
+    Runtime complexity: O(k log n) for k members that wait, plus waking others.
+
+    Args:
+        state: The scheduler's memory.
+        key: The group.
+        reason: Why; every member is told.
+        now: The current instant.
+        freed: Nodes that its members gave back in this step already.
+    """
+    info = state.registry.get(key)
+    entity = state.entities.get(key)
+    if info is None or entity is None:
+        return
+    since = state.holding.get(key)
+    stirred = key in state.stirred
+    given_back = list(freed)
+    for waiting in state.waiting.of(key):
+        member = state.members[waiting.uid]
+        release_node(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
+        set_down(state, member, waiting.node, reason)
+        given_back.append(waiting.node)
+    settle_hold(state, info)
+    info.attempt_started_at = None
+    info.last_failure_at = now
+    # out of the queue while what ranks it changes, and while others are woken
+    state.queue.remove(entity, now=now)
+    _tire(state, entity, now=now)
+    info.failures = entity.failures
+    state.out.append(GroupRejected(key, info.attempt, reason, entity.backoff_until))
+    if since is not None:
+        _wakeups.gain(state, given_back, now=now, since=since)
+    if not len(entity):
+        return
+    entity.refill()
+    held = _points.pre_enqueue(state, entity.pod, info, now)
+    if isinstance(held, Unschedulable):
+        gate(state, entity, held, now=now)
+        return
+    shape = state.shape(entity)
+    step = entity.failed_step
+    if stirred and _wakeups.may_fit(state, shape, now=now):
+        step = -1
+    entity.failed_step = -1
+    state.queue.park(entity, shape=shape, step=step, now=now)
+
+
+def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Let an entity that holds nothing rest after a try, then wait for a fact.
+
+    Without a member that found no node, nothing is known about the cluster: it is tried again
+    after its rest.
+    """
+    state.queue.remove(entity, now=now)
+    _tire(state, entity, now=now)
+    step, entity.failed_step = entity.failed_step, -1
+    entity.refill()
+    state.queue.park(entity, shape=state.shape(entity), step=step, now=now)
+
+
+def park_holding(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Let a group that cannot be completed now keep what it holds and wait for a fact.
+
+    When no member is known to fit nowhere, any fact may help it, and it stands alone.
+    """
+    proven = entity.failed_step >= 0
+    entity.refill()
+    state.queue.park(
+        entity,
+        shape=state.shape(entity) if proven else entity.seq,
+        step=entity.failed_step if proven else state.step,
+        now=now,
+    )
+
+
+def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float) -> None:
+    """Hold an entity out of the queue until a fact about it, and tell why."""
+    state.queue.gate(entity, now=now)
+    for pod in entity.pending:
+        state.members[pod.uid].reason = held.reason
+    info = entity.group
+    if info is None:
+        state.out.append(PodHeld(entity.pod.uid, held.reason))
+    else:
+        state.out.append(GroupIncomplete(info.key, info.all, info.min_available))
+
+
+def settle_hold(state: State, info: PodGroupInfo | None) -> None:
+    """Take note that a group holds nothing any more, if that is so. O(1)."""
+    if info is not None and not info.waiting:
+        state.holding.pop(info.key, None)
+        state.yielding.pop(info.key, None)
+        state.stirred.discard(info.key)
+
+
+def _tire(state: State, entity: QueuedEntity, *, now: float) -> None:
+    entity.failures += 1
+    entity.queued_at = now
+    entity.backoff_until = now + state.rest.delay(entity.failures)

@@ -1,0 +1,201 @@
+"""Everything a scheduler remembers, in one place.
+
+Invariants (checked by ``_check``):
+  I1  each known pod is in exactly one state, and its group, its entity, the waiting map and the
+      assumed pods agree with it;
+  I2  a pod that holds a node without being assigned is assumed; one that waits is in the waiting
+      map; nobody else is in either;
+  I3  who is pending is in an entity, and each entity with somebody pending is in the queue,
+      unless its group waits for nothing but its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import final
+
+from attrs import define, field
+
+from gangsched._core._backoff import Backoff
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._waiting import WaitingMap
+from gangsched.errors import GangschedError, InternalError
+from gangsched.events import Effect
+from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.nodes import Nodes
+from gangsched.framework.pod_class import PodClass
+from gangsched.framework.profile import Profile
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.protocols import ClusterState
+
+__all__ = ["HOLDING", "Member", "State"]
+
+HOLDING = (MemberState.WAITING, MemberState.BINDING)
+"""The states in which a pod holds a node without being assigned to it."""
+
+
+@final
+@define(eq=False)
+class Member:
+    """One pod, as the scheduler knows it.
+
+    Attributes:
+        pod: The pod, as the cluster state last showed it.
+        seq: Its number in the order of arrival.
+        entity: What it queues in: its own entity or its group's.
+        group: Its group; None for a regular pod.
+        pod_class: Whom it is evaluated with.
+        state: What it is doing.
+        node: The node that it holds; None when it holds none.
+        attempt: The number of its last placement, from 1.
+        cycle: The scratch of its last placement, until it is over.
+        reason: Why it has no node, in words; empty when nothing was said.
+    """
+
+    pod: Pod
+    seq: int
+    entity: QueuedEntity
+    group: PodGroupInfo | None
+    pod_class: PodClass
+    state: MemberState
+    node: NodeName | None = None
+    attempt: int = 0
+    cycle: CycleState | None = None
+    reason: str = ""
+
+
+@final
+@define(eq=False)
+class State:
+    """What a scheduler remembers, and what the current call has to tell.
+
+    Attributes:
+        step: Ascends with each decision and each fact: the clock of causes, not of time.
+        members: Every known pod.
+        entities: The entity of each group that has a member.
+        classes: The class of each signature that a pod has.
+        holding: The groups that hold nodes, with the step since which they do.
+        yielding: The groups that give way to the next other entity, with the reason.
+        stirred: The groups that hold nodes while a fact made room.
+        out: What the current call returns.
+        deferred: What plugins raised where the scheduler could not stop half-way; raised when
+            the call is done.
+    """
+
+    cluster: ClusterState
+    profile: Profile
+    membership: Callable[[Pod], Membership | None]
+    rest: Backoff
+    nodes: Nodes
+    queue: SchedulingQueue
+    registry: PodGroupRegistry = field(factory=PodGroupRegistry)
+    waiting: WaitingMap = field(factory=WaitingMap)
+    members: dict[PodUID, Member] = field(factory=dict)
+    entities: dict[GroupKey, QueuedEntity] = field(factory=dict)
+    classes: dict[Hashable, PodClass] = field(factory=dict)
+    holding: dict[GroupKey, int] = field(factory=dict)
+    yielding: dict[GroupKey, str] = field(factory=dict)
+    stirred: set[GroupKey] = field(factory=set)
+    out: list[Effect] = field(factory=list)
+    deferred: list[GangschedError] = field(factory=list)
+    step: int = 0
+    numbers: int = 0
+
+    def tick(self) -> int:
+        """Begin a step; return its number."""
+        self.step += 1
+        return self.step
+
+    def number(self) -> int:
+        """Return the next number in the order of arrival."""
+        self.numbers += 1
+        return self.numbers
+
+    def put(self, member: Member, state: MemberState) -> None:
+        """Move a member to a state, in its group's counts too. O(1)."""
+        member.state = state
+        if member.group is not None:
+            member.group.members.set(member.pod.uid, state)
+
+    def of_group(self, info: PodGroupInfo) -> list[Member]:
+        """Return the members of a group, in the order in which they came. O(members)."""
+        return [self.members[uid] for uid in info.members]
+
+    def shape(self, entity: QueuedEntity) -> Hashable:
+        """Return what an entity asks for: entities of one shape fail alike. O(members).
+
+        Of a group: how many more members it needs, and how many of which class it has.
+        """
+        counts: dict[PodClass, int] = {}
+        for pod in entity.pending:
+            pod_class = self.members[pod.uid].pod_class
+            if not self.profile.signed:
+                return entity.seq
+            counts[pod_class] = counts.get(pod_class, 0) + 1
+        return (self.needed(entity), frozenset(counts.items()))
+
+    @staticmethod
+    def needed(entity: QueuedEntity) -> int:
+        """Return how many of an entity's pending members must be placed for a try to succeed."""
+        group = entity.group
+        if group is None or group.was_scheduled or group.min_available is None:
+            return 1
+        return max(group.min_available - group.scheduled, 1)
+
+    def _check(self) -> None:
+        self.registry._check()
+        self.waiting._check()
+        self.nodes._check()
+        self.queue._check()
+        self._check_members()
+        self._check_entities()
+        users = self._class_users()
+        for signature, pod_class in self.classes.items():
+            if pod_class.users != users.pop(signature, 0) or not pod_class.users:
+                raise InternalError(f"class {signature} miscounts its users")
+        if users:
+            raise InternalError(f"classes {list(users)} are not known")
+
+    def _class_users(self) -> dict[Hashable, int]:
+        users: dict[Hashable, int] = {}
+        for member in self.members.values():
+            signature = member.pod_class.signature
+            users[signature] = users.get(signature, 0) + 1
+        return users
+
+    def _check_members(self) -> None:
+        for uid, member in self.members.items():
+            if member.group is not None and member.group.members.state(uid) is not member.state:
+                raise InternalError(f"{uid} is {member.state.name}, its group has it otherwise")
+            if (uid in self.waiting) != (member.state is MemberState.WAITING):
+                raise InternalError(f"{uid} is {member.state.name}, the waiting map disagrees")
+            if (uid in self.nodes.assumed) != (member.state in HOLDING):
+                raise InternalError(f"{uid} is {member.state.name}, the assumed pods disagree")
+            pending = member.state is MemberState.UNSCHEDULED
+            if (uid in member.entity) != pending:
+                raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
+        strangers = [uid for uid in self.nodes.assumed if uid not in self.members]
+        strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
+        if strangers:
+            raise InternalError(f"{strangers} hold nodes and are not known")
+
+    def _check_entities(self) -> None:
+        queued = {id(e) for e in (*self.queue.active, *self.queue.backoff)}
+        queued |= {id(e) for e in self.queue.unschedulable}
+        wanted = {id(m.entity) for m in self.members.values() if len(m.entity)}
+        if queued != wanted:
+            raise InternalError("who is pending and who is queued differ")
+        for info in self.registry:
+            if bool(info.waiting) != (info.key in self.holding):
+                raise InternalError(f"{info.key}: {info.waiting} wait, holding disagrees")
+        for key in (*self.yielding, *self.stirred):
+            if key not in self.holding:
+                raise InternalError(f"{key} yields or is stirred, and holds nothing")
+        for key, entity in self.entities.items():
+            known = self.registry.get(key)
+            if entity.group is not known or known is None or not known.members:
+                raise InternalError(f"entity {key} is not that of its group")

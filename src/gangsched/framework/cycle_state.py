@@ -1,0 +1,48 @@
+"""CycleState: what one cycle of one pod shows its plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast, final
+
+from gangsched.model import NodeName
+from gangsched.protocols import GroupView, NodeView, StateKey
+
+__all__ = ["CycleState"]
+
+T = TypeVar("T")
+
+
+@final
+class CycleState:
+    """The group and the nodes of one cycle, and a typed scratch.
+
+    Lives from the pod's ``pre_filter`` to its ``post_bind`` or its last ``unreserve``.
+    """
+
+    __slots__ = ("_group", "_nodes", "_scratch")
+
+    def __init__(self, group: GroupView | None, nodes: Mapping[NodeName, NodeView]) -> None:
+        self._group = group
+        self._nodes = nodes
+        self._scratch: dict[StateKey[Any], Any] | None = None
+
+    @property
+    def group(self) -> GroupView | None:
+        """The pod's group; None for a regular pod."""
+        return self._group
+
+    @property
+    def nodes(self) -> Mapping[NodeName, NodeView]:
+        """Every node."""
+        return self._nodes
+
+    def read(self, key: StateKey[T]) -> T | None:
+        """Return what was written under *key* in this cycle; None when nothing was."""
+        return None if self._scratch is None else cast("T | None", self._scratch.get(key))
+
+    def write(self, key: StateKey[T], value: T) -> None:
+        """Keep *value* under *key* until the end of this cycle."""
+        if self._scratch is None:
+            self._scratch = {}
+        self._scratch[key] = value

@@ -1,0 +1,245 @@
+"""The scheduler: four calls, facts in, effects out.
+
+Not thread-safe: a shell serialises the calls.
+
+Rules:
+  R1  ``now`` never goes back; one call sees one instant, and first ends what was due by then;
+  R2  a call either returns, or raises having changed nothing of what it was asked to do; what
+      was decided before a plugin raised is told by the next call, so no effect is lost;
+  R3  nothing here sleeps, locks, logs, reads a clock or does I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TypeVar, assert_never, final
+
+from gangsched._core._backoff import Backoff
+from gangsched._core._queue import SchedulingQueue
+from gangsched._core._registry import PodGroupRegistry
+from gangsched._core._waiting import WaitingMap
+from gangsched.errors import InvalidValueError
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.framework import _cycle, _facts
+from gangsched.framework._state import State
+from gangsched.framework.nodes import Nodes
+from gangsched.framework.profile import Profile
+from gangsched.membership import Membership, membership
+from gangsched.model import Pod
+from gangsched.protocols import ClusterState
+
+__all__ = ["Scheduler"]
+
+T = TypeVar("T")
+
+
+@final
+class Scheduler:
+    """Decides which pod goes to which node, and when.
+
+    The driver loop, whatever drives it::
+
+        effects = scheduler.handle(event, now=t)     # a fact arrived
+        effects = scheduler.advance(now=t)           # time passed
+        effects = scheduler.schedule_one(now=t)      # one decision; None when none is due
+        when = scheduler.next_deadline()             # sleep no longer than this
+
+    Perform the effects in order, and report each ``Bind`` by handling ``Bound`` or
+    ``BindFailed``. The first call, whichever it is, takes in all that the cluster state shows.
+
+    Args:
+        cluster: The cluster state. It must show a fact before the fact is handled.
+        profile: The plugins.
+        membership: Says which group a pod belongs to; ``membership.ungrouped`` for no groups.
+        backoff: How long what failed rests.
+    """
+
+    __slots__ = ("_listed", "_now", "_state")
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        profile: Profile,
+        *,
+        membership: Callable[[Pod], Membership | None] = membership,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._state = State(
+            cluster=cluster,
+            profile=profile,
+            membership=membership,
+            rest=Backoff() if backoff is None else backoff,
+            nodes=Nodes(cluster),
+            queue=SchedulingQueue(profile.queue_sort.queue_sort),
+        )
+        self._now = -math.inf
+        self._listed = False
+
+    # The four calls -----------------------------------------------------------------------
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        """Take in a fact; return what follows from it.
+
+        Runtime complexity: O(log n), plus the members of a group that changes as a whole, plus
+        waking whom the fact may help: one step per shape of what waits.
+
+        Args:
+            event: The fact. Told again, late or out of order, it changes nothing.
+            now: The current instant, in seconds; never earlier than in the call before.
+
+        Raises:
+            InvalidValueError: *now* went back, or is no instant.
+            ClusterStateError: The cluster state does not show the fact yet.
+            PluginError: A plugin raised.
+        """
+        self._begin(now)
+        state = self._state
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                _facts.pod_changed(state, pod.uid, now=now)
+            case PodDeleted(uid):
+                _facts.pod_changed(state, uid, now=now)
+            case NodeAdded(node) | NodeUpdated(node):
+                _facts.node_changed(state, node.name, now=now)
+            case NodeDeleted(name):
+                _facts.node_changed(state, name, now=now)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                _facts.group_changed(state, group.key, now=now)
+            case PodGroupDeleted(key):
+                _facts.group_changed(state, key, now=now)
+            case Bound():
+                _facts.bound(state, event, now=now)
+            case BindFailed():
+                _facts.bind_failed(state, event, now=now)
+            case _:
+                assert_never(event)
+        return self._end()
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        """Let time pass: end permit waits and rests that are due.
+
+        Runtime complexity: O(k log n) for k that are due, plus what follows from a fall.
+
+        Args:
+            now: The current instant, in seconds; never earlier than in the call before.
+
+        Raises:
+            InvalidValueError: *now* went back, or is no instant.
+            PluginError: A plugin raised.
+        """
+        self._begin(now)
+        return self._end()
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        """Make one decision: the cycle of one pod, and the release of a gang that it completes.
+
+        Runtime complexity: O(log n + plugins x nodes that changed since the last pod like it).
+
+        Args:
+            now: The current instant, in seconds; never earlier than in the call before.
+
+        Returns:
+            What follows from the decision; None when there is nobody to decide about and
+            nothing to tell.
+
+        Raises:
+            InvalidValueError: *now* went back, or is no instant.
+            PluginError: A plugin raised; everything is as it was before the pod's cycle.
+        """
+        self._begin(now)
+        decided = _cycle.run(self._state, now=now)
+        effects = self._end()
+        return effects if decided or effects else None
+
+    def next_deadline(self) -> float | None:
+        """Return when ``advance`` has something to do; None when only a fact changes anything.
+
+        Runtime complexity: O(1).
+        """
+        state = self._state
+        deadlines = (state.waiting.next_deadline(), state.queue.next_deadline())
+        return min((d for d in deadlines if d is not None), default=None)
+
+    # Beside them --------------------------------------------------------------------------
+
+    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
+        """Take in all that the cluster state shows, as after a restart or a lost watch.
+
+        Runtime complexity: O(pods + nodes).
+
+        Args:
+            now: The current instant, in seconds; never earlier than in the call before.
+        """
+        self._begin(now, listing=True)
+        return self._end()
+
+    @property
+    def queue(self) -> SchedulingQueue:
+        """The queue, for reading."""
+        return self._state.queue
+
+    @property
+    def registry(self) -> PodGroupRegistry:
+        """The groups, for reading."""
+        return self._state.registry
+
+    @property
+    def waiting(self) -> WaitingMap:
+        """The pods that wait on permit, for reading."""
+        return self._state.waiting
+
+    def _begin(self, now: float, *, listing: bool = False) -> None:
+        if isinstance(now, bool) or not isinstance(now, int | float) or not math.isfinite(now):
+            raise InvalidValueError("now", now, "a finite number of seconds")
+        if now < self._now:
+            raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+        self._now = now
+        _facts.expire(self._state, now=now)
+        self._state.queue.advance(now=now)
+        if listing or not self._listed:
+            self._list(now)
+            self._listed = True
+
+    def _list(self, now: float) -> None:
+        state = self._state
+        nodes = [node.name for node in state.cluster.nodes()]
+        for name in _union(nodes, state.nodes.infos):
+            _facts.node_changed(state, name, now=now)
+        groups = [group.key for group in state.cluster.pod_groups()]
+        for key in _union(groups, [info.key for info in state.registry]):
+            _facts.group_changed(state, key, now=now)
+        pods = [pod.uid for pod in state.cluster.pods()]
+        for uid in _union(pods, state.members):
+            _facts.pod_changed(state, uid, now=now)
+
+    def _end(self) -> tuple[Effect, ...]:
+        state = self._state
+        if state.deferred:
+            error, *_others = state.deferred
+            state.deferred.clear()
+            raise error
+        effects = tuple(state.out)
+        state.out.clear()
+        return effects
+
+    def _check(self) -> None:
+        self._state._check()
+
+
+def _union(first: Iterable[T], second: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys([*first, *second]))

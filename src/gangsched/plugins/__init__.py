@@ -1,0 +1,22 @@
+"""The plugins that are not the gang policy, one file each."""
+
+from __future__ import annotations
+
+from gangsched.plugins.default_binder import DefaultBinder
+from gangsched.plugins.node_affinity import NodeAffinity
+from gangsched.plugins.node_resources import NodeResources, Strategy
+from gangsched.plugins.node_unschedulable import NodeUnschedulable
+from gangsched.plugins.priority_sort import PrioritySort
+from gangsched.plugins.qos_sort import QOSSort
+from gangsched.plugins.taints import TaintToleration
+
+__all__ = [
+    "DefaultBinder",
+    "NodeAffinity",
+    "NodeResources",
+    "NodeUnschedulable",
+    "PrioritySort",
+    "QOSSort",
+    "Strategy",
+    "TaintToleration",
+]

@@ -1,0 +1,43 @@
+"""Keep pods on the nodes whose labels they ask for: node selector and required affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, final
+
+from attrs import frozen
+
+from gangsched.model import Pod
+from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.protocols import CycleView, NodeView
+
+__all__ = ["NodeAffinity"]
+
+_REASON: Final = Unschedulable(
+    "node(s) didn't match Pod's node affinity/selector", resolvable=False
+)
+
+
+@final
+@frozen
+class NodeAffinity:
+    """Refuse a node that lacks a selected label, or that matches no affinity term."""
+
+    @property
+    def name(self) -> str:
+        """``NodeAffinity``."""
+        return "NodeAffinity"
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Depends on the selector and the affinity."""
+        return (pod.node_selector, pod.affinity)
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Refuse *node* when its labels do not match."""
+        labels = node.node.labels
+        for key, value in pod.node_selector.items():
+            if labels.get(key) != value:
+                return _REASON
+        if pod.affinity and not any(term.matches(labels) for term in pod.affinity):
+            return _REASON
+        return SUCCESS

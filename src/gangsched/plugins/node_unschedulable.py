@@ -1,0 +1,39 @@
+"""Keep pods off cordoned nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, final
+
+from attrs import frozen
+
+from gangsched.constraints import Taint
+from gangsched.model import Pod
+from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.protocols import CycleView, NodeView
+
+__all__ = ["NodeUnschedulable"]
+
+_CORDON: Final = Taint("node.kubernetes.io/unschedulable")
+_REASON: Final = Unschedulable("node(s) were unschedulable", resolvable=False)
+
+
+@final
+@frozen
+class NodeUnschedulable:
+    """Refuse a cordoned node, unless the pod tolerates the taint that cordoning sets."""
+
+    @property
+    def name(self) -> str:
+        """``NodeUnschedulable``."""
+        return "NodeUnschedulable"
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Depends on the tolerations."""
+        return pod.tolerations
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Refuse *node* when it is cordoned."""
+        if node.node.unschedulable and not any(t.tolerates(_CORDON) for t in pod.tolerations):
+            return _REASON
+        return SUCCESS

@@ -1,0 +1,69 @@
+"""The lines that everyone would write."""
+
+from __future__ import annotations
+
+from gangsched._core._backoff import Backoff
+from gangsched._core._ordering import Order
+from gangsched.coscheduling import Coscheduling, WhenBlocked
+from gangsched.framework import Profile, Scheduler
+from gangsched.membership import ungrouped
+from gangsched.plugins import (
+    DefaultBinder,
+    NodeAffinity,
+    NodeResources,
+    NodeUnschedulable,
+    PrioritySort,
+    Strategy,
+    TaintToleration,
+)
+from gangsched.protocols import ClusterState
+
+__all__ = ["coscheduling", "coscheduling_profile", "default_profile", "pod_by_pod"]
+
+
+def default_profile(*, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> Profile:
+    """Return kube-scheduler's defaults as far as they concern fitting: no gangs."""
+    return Profile(PrioritySort(), *_placement(strategy))
+
+
+def coscheduling_profile(
+    policy: Coscheduling | None = None, *, strategy: Strategy = Strategy.LEAST_ALLOCATED
+) -> Profile:
+    """Return the defaults with the gang policy in the place of the priority sort."""
+    return Profile(policy or Coscheduling(), *_placement(strategy))
+
+
+def pod_by_pod(cluster: ClusterState, *, backoff: Backoff | None = None) -> Scheduler:
+    """Return a scheduler that knows no gangs: each pod goes when it fits."""
+    return Scheduler(cluster, default_profile(), membership=ungrouped, backoff=backoff)
+
+
+def coscheduling(
+    cluster: ClusterState,
+    *,
+    permit_timeout: float = 10.0,
+    order: Order = Order.LAST_FAILURE,
+    when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
+    backoff: Backoff | None = None,
+) -> Scheduler:
+    """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
+
+    Args:
+        cluster: The cluster state.
+        permit_timeout: For how many seconds members that hold a node wait for the others.
+        order: Which of the two published queue orders.
+        when_blocked: What they do when the group cannot be completed as things stand.
+        backoff: How long what failed rests.
+    """
+    policy = Coscheduling(permit_timeout=permit_timeout, order=order, when_blocked=when_blocked)
+    return Scheduler(cluster, coscheduling_profile(policy), backoff=backoff)
+
+
+def _placement(strategy: Strategy) -> tuple[object, ...]:
+    return (
+        NodeUnschedulable(),
+        TaintToleration(),
+        NodeAffinity(),
+        NodeResources(strategy),
+        DefaultBinder(),
+    )

@@ -1,0 +1,435 @@
+"""The ports: what the scheduler asks of a cluster, and what it asks of a plugin.
+
+Rules:
+  R1  ``ClusterState`` is read-only and local: it answers from memory and never blocks. It shows a
+      fact before the fact is told;
+  R2  a plugin is any object with the method of its point: no base class, no registration, no
+      handle. It gets values and ``now``, and returns a decision;
+  R3  the views that plugins get are read-only and valid for the length of the call;
+  R4  a plugin keeps nothing between calls that a decision depends on, unless it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from attrs import frozen
+
+from gangsched.events import Bind
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.outcomes import Outcome, RejectGroup, Skip, Verdict
+
+__all__ = [
+    "BindPlugin",
+    "ClusterState",
+    "CycleView",
+    "EntityView",
+    "FilterPlugin",
+    "GroupView",
+    "Headroom",
+    "NodeView",
+    "PermitPlugin",
+    "Plugin",
+    "PodSignature",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "Rank",
+    "ReservePlugin",
+    "ScorePlugin",
+    "StateKey",
+]
+
+T = TypeVar("T")
+
+Rank: TypeAlias = tuple[int, float, int, int, int]
+"""A place in the queue: smaller goes first. ``gangsched.SortKey`` is one, with names."""
+
+
+class ClusterState(Protocol):
+    """What is there: nodes, assigned pods, groups. Never what is only planned.
+
+    Every method answers from memory. Iteration is in an order that depends on the cluster's
+    history alone, so that two runs over one history agree.
+    """
+
+    def nodes(self) -> Iterable[Node]:
+        """Return every node."""
+        ...
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return one node; None when there is none. O(1)."""
+        ...
+
+    def pods(self) -> Iterable[Pod]:
+        """Return every pod, whatever its state."""
+        ...
+
+    def pod(self, uid: PodUID) -> Pod | None:
+        """Return one pod; None when there is none. O(1)."""
+        ...
+
+    def pods_on(self, node: NodeName) -> Iterable[Pod]:
+        """Return the pods that are assigned to *node* and not finished. O(pods on the node)."""
+        ...
+
+    def pod_groups(self) -> Iterable[PodGroup]:
+        """Return every pod group."""
+        ...
+
+    def pod_group(self, key: GroupKey) -> PodGroup | None:
+        """Return one pod group's specification; None when there is none. O(1)."""
+        ...
+
+
+# What a plugin is shown ---------------------------------------------------------------------
+
+
+class GroupView(Protocol):
+    """What the scheduler knows of a pod group, for reading.
+
+    The member counts are disjoint: each member is in exactly one state.
+    """
+
+    @property
+    def key(self) -> GroupKey:
+        """``namespace/name``."""
+        ...
+
+    @property
+    def uid(self) -> int:
+        """The scheduler's own number for this group, ascending in the order of arrival."""
+        ...
+
+    @property
+    def min_available(self) -> int | None:
+        """The quorum; None while nobody has said it."""
+        ...
+
+    @property
+    def schedule_timeout(self) -> float | None:
+        """The group's own permit timeout in seconds; None for the policy's default."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The priority that all members share."""
+        ...
+
+    @property
+    def created_at(self) -> float:
+        """When the group was created; without a specification, its first member."""
+        ...
+
+    @property
+    def last_failure_at(self) -> float | None:
+        """When its last attempt fell; None before any did, and again once it is scheduled."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current or last attempt, from 1; 0 before the first."""
+        ...
+
+    @property
+    def attempt_started_at(self) -> float | None:
+        """When the current attempt began; None between attempts."""
+        ...
+
+    @property
+    def was_scheduled(self) -> bool:
+        """Whether the group has been let go once."""
+        ...
+
+    @property
+    def all(self) -> int:
+        """Members that count: unscheduled and scheduled. Not gated, terminating or finished."""
+        ...
+
+    @property
+    def unscheduled(self) -> int:
+        """Members that hold no node."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Members that hold a node and wait on permit."""
+        ...
+
+    @property
+    def assumed(self) -> int:
+        """Members that hold a node and are not known to be bound: waiting, or being bound."""
+        ...
+
+    @property
+    def assigned(self) -> int:
+        """Members that are bound."""
+        ...
+
+    @property
+    def scheduled(self) -> int:
+        """Members that hold a node: assumed and assigned."""
+        ...
+
+    @property
+    def untried(self) -> int:
+        """Unscheduled members whose turn in the current attempt is still to come."""
+        ...
+
+
+class EntityView(Protocol):
+    """What stands in the queue, a pod or a group, for reading."""
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        ...
+
+    @property
+    def created_at(self) -> float:
+        """When the pod or the group was created."""
+        ...
+
+    @property
+    def queued_at(self) -> float:
+        """When it last came into the queue: on arrival, or after a try that failed."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """An ascending number: no two entities share one."""
+        ...
+
+    @property
+    def pod(self) -> Pod:
+        """The pod; of a group, its first pending member."""
+        ...
+
+    @property
+    def group(self) -> GroupView | None:
+        """The group; None for a regular pod."""
+        ...
+
+
+class NodeView(Protocol):
+    """A node with what is free on it, assumed pods discounted, for reading."""
+
+    @property
+    def node(self) -> Node:
+        """The node itself."""
+        ...
+
+    @property
+    def free(self) -> Mapping[str, int]:
+        """What is free, in thousandths; below zero where the node is overcommitted."""
+        ...
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods hold the node."""
+        ...
+
+
+@frozen(eq=False)
+class StateKey(Generic[T]):
+    """A typed key of a cycle's scratch: make one per plugin, at module level."""
+
+    name: str
+
+
+class CycleView(Protocol):
+    """One cycle of one pod: its group, the nodes, and a scratch that lives as long."""
+
+    @property
+    def group(self) -> GroupView | None:
+        """The pod's group; None for a regular pod."""
+        ...
+
+    @property
+    def nodes(self) -> Mapping[NodeName, NodeView]:
+        """Every node."""
+        ...
+
+    def read(self, key: StateKey[T]) -> T | None:
+        """Return what was written under *key* in this cycle; None when nothing was."""
+        ...
+
+    def write(self, key: StateKey[T], value: T) -> None:
+        """Keep *value* under *key* until the end of this cycle."""
+        ...
+
+
+# Extension points, in the order in which they run --------------------------------------------
+
+
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages; unique in a profile."""
+        ...
+
+
+class PodSignature(Protocol):
+    """Optional for plugins with ``filter`` or ``score``: on which part of a pod they depend.
+
+    Two pods with equal signatures get equal answers on equal nodes, so the answer is computed
+    once for both. Plugins whose answer depends on anything but the pod's signature and the node
+    must not have this method; the pods of a profile with such a plugin are evaluated one by one.
+
+    Source: the signatures of KEP-5598.
+    """
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the part of *pod* that this plugin reads."""
+        ...
+
+
+class Headroom(Protocol):
+    """Optional for plugins with ``filter``: a bound on how many pods a node could take.
+
+    Lets the scheduler see that a gang cannot fit without trying it: without a plugin that has
+    it, every node that passes the filters is taken to have room for any number.
+    """
+
+    def headroom(self, pod: Pod, node: NodeView) -> int:
+        """Return how many pods like *pod* could hold *node* at most, as it is now."""
+        ...
+
+
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Holds a pod back before it takes a place in the queue."""
+
+    def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
+        """Return ``Success`` or ``Skip`` to let *pod* queue, ``Unschedulable`` to hold it.
+
+        Asked again whenever the pod or its group changes.
+        """
+        ...
+
+
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the queue. A profile has exactly one."""
+
+    def queue_sort(self, entity: EntityView) -> Rank:
+        """Return the entity's place: smaller goes first, and no two entities share one.
+
+        Asked once per enqueueing, not per comparison; the answer is kept until the entity is
+        put in anew.
+        """
+        ...
+
+
+class PreFilterPlugin(Plugin, Protocol):
+    """A cheap check before any node is looked at."""
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        """Return ``Success``, ``Skip``, or ``Unschedulable`` to end the cycle."""
+        ...
+
+
+class FilterPlugin(Plugin, Protocol):
+    """Says which nodes can take a pod."""
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Return ``Success`` or ``Skip`` when *node* can take *pod*, else ``Unschedulable``.
+
+        Pure. Called once per node whose state has changed since the last pod of this signature.
+        """
+        ...
+
+
+class PostFilterPlugin(Plugin, Protocol):
+    """Runs when no node, or no quorum, can be had."""
+
+    def post_filter(
+        self, state: CycleView, pod: Pod, reason: str, *, now: float
+    ) -> Outcome | Verdict:
+        """Return what becomes of the pod's group, or ``Skip``."""
+        ...
+
+
+class PreScorePlugin(Plugin, Protocol):
+    """Prepares for scoring."""
+
+    def pre_score(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        """Return ``Success``, or ``Unschedulable`` to end the cycle."""
+        ...
+
+
+class ScorePlugin(Plugin, Protocol):
+    """Ranks the nodes that can take a pod."""
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return how good *node* is for *pod*, 0 to 100; scores of all plugins are added.
+
+        Absolute, not relative to other nodes. Pure; called as often as ``filter``.
+        """
+        ...
+
+
+class ReservePlugin(Plugin, Protocol):
+    """Takes and gives back what a tentative placement needs."""
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success``, or ``Unschedulable`` to give everything back."""
+        ...
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> RejectGroup | None:
+        """Undo ``reserve``. Idempotent; may be called for a pod that was never reserved.
+
+        Runs for every member that gives its node back without being bound, in the reverse order
+        of ``reserve``. Answers that name a group which is falling already change nothing.
+
+        Args:
+            state: The cycle's state.
+            pod: The pod.
+            node: The node that it gives back.
+            cause: ``timeout``, ``deleted``, ``rejected``, ``refused`` (a later point said no),
+                ``bind_failed`` or ``node_gone``.
+            now: The current instant.
+        """
+        ...
+
+
+class PermitPlugin(Plugin, Protocol):
+    """The last gate before binding."""
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success`` to let the pod, and every sibling that waits, go; ``Wait`` to hold.
+
+        The pod counts as assumed already.
+        """
+        ...
+
+
+class PreBindPlugin(Plugin, Protocol):
+    """Runs for each pod that is let go, before its bind."""
+
+    def pre_bind(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success``, or ``Unschedulable`` to give the node back."""
+        ...
+
+
+class BindPlugin(Plugin, Protocol):
+    """Says how a pod is bound."""
+
+    def bind(self, pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind | Skip:
+        """Return the effect that binds *pod*, or ``Skip`` to leave it to the next plugin."""
+        ...
+
+
+class PostBindPlugin(Plugin, Protocol):
+    """Is told of each pod that was bound."""
+
+    def post_bind(self, pod: Pod, node: NodeName, *, now: float) -> None:
+        """Take note."""
+        ...

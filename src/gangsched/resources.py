@@ -1,0 +1,117 @@
+"""Amounts of resources, and the immutable mapping under them.
+
+Rules:
+  R1  both are immutable, hashable and picklable, and iterate in name order, so that whatever
+      is made from them is the same in every run;
+  R2  an amount is an integer in thousandths of a unit (see ``gangsched.quantity``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar, final
+
+from gangsched.quantity import format_quantity, parse_quantity
+
+__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources"]
+
+V = TypeVar("V")
+_BINARY_NAMES: Final = ("memory", "ephemeral-storage", "hugepages-")
+
+
+class FrozenMap(Mapping[str, V], Generic[V]):
+    """An immutable, hashable, picklable mapping with string keys, in key order.
+
+    Runtime complexity: look-up O(1); making one O(n log n); hash O(n) once.
+    """
+
+    __slots__ = ("_data", "_hash")
+
+    def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
+        self._data: dict[str, V] = dict(sorted(dict(items).items()))
+        self._hash: int | None = None
+
+    def __getitem__(self, key: str) -> V:
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._data
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenMap):
+            return self._data == other._data
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._data.items()))
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._data,))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._data!r})"
+
+
+@final
+class Resources(FrozenMap[int]):
+    """Amounts of named resources, exact, in thousandths of a unit.
+
+    Made from quantities in Kubernetes' notation or from whole numbers of units::
+
+        >>> Resources({"cpu": "500m", "nvidia.com/gpu": 2})["cpu"]
+        500
+
+    A resource that is not named is zero; zeros are dropped, so equal amounts are equal.
+    Subtraction may go below zero: an overcommitted node has less than nothing free.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, quantities: Mapping[str, str | int] | Iterable[tuple[str, str | int]] = ()):
+        super().__init__(
+            (name, amount)
+            for name, quantity in dict(quantities).items()
+            if (amount := parse_quantity(quantity, field=name))
+        )
+
+    @classmethod
+    def from_milli(cls, amounts: Mapping[str, int]) -> Resources:
+        """Make one from integers in thousandths."""
+        made = cls()
+        made._data = dict(sorted((name, n) for name, n in amounts.items() if n))
+        return made
+
+    def __add__(self, other: Resources) -> Resources:
+        return self.from_milli({n: self.amount(n) + other.amount(n) for n in {**self, **other}})
+
+    def __sub__(self, other: Resources) -> Resources:
+        return self.from_milli({n: self.amount(n) - other.amount(n) for n in {**self, **other}})
+
+    def amount(self, name: str) -> int:
+        """Return how much of one resource, in thousandths; 0 when it is not named."""
+        return self._data.get(name, 0)
+
+    def missing_from(self, free: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the resources of which *free* (in thousandths) has too little, in name order.
+
+        Runtime complexity: O(resources asked for).
+        """
+        return tuple(n for n, need in self._data.items() if need > free.get(n, 0) and need > 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Resources.from_milli, (self._data,))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{n}={format_quantity(a)}" for n, a in self._data.items()) or "nothing"
+
+
+NOTHING: Final = Resources()
+EMPTY: Final[FrozenMap[str]] = FrozenMap()
