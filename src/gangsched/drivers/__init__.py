@@ -1,0 +1,1 @@
+"""Shells that own time: the same small loop twice, on threads and on asyncio."""

@@ -1,0 +1,119 @@
+"""The loop for hosts on asyncio.
+
+Rules:
+  R1  one task owns the scheduler and the cluster state: the one that runs ``run``;
+  R2  ``tell`` and ``stop`` are called from the thread of the event loop, and never wait;
+  R3  it sleeps until a fact comes or the scheduler's next deadline, and never polls;
+  R4  a bind that raises is a bind that failed: its member is tried again later.
+
+The same loop on threads is ``gangsched.drivers.blocking``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import final
+
+from gangsched.events import Bind, BindFailed, Bound, Effect, Event
+from gangsched.framework import Scheduler
+
+__all__ = ["Driver"]
+
+_log = logging.getLogger(__name__)
+
+
+@final
+class Driver:
+    """Runs a scheduler: facts in through ``tell``, binds out through *bind*.
+
+    Args:
+        scheduler: The scheduler; nobody else may call it.
+        apply: Makes a fact true in the cluster state, such as ``InMemoryCluster.apply``.
+        bind: Performs a bind and returns when it is done, or raises when it is not.
+        observe: Is told every effect, in order; binds before they are performed.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        apply: Callable[[Event], object],
+        bind: Callable[[Bind], Awaitable[object]],
+        observe: Callable[[Effect], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._scheduler = scheduler
+        self._apply = apply
+        self._bind = bind
+        self._observe = observe
+        self._clock = clock
+        self._inbox: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def tell(self, event: Event) -> None:
+        """Hand a fact in."""
+        self._inbox.put_nowait(event)
+
+    def stop(self) -> None:
+        """Let ``run`` return when what was told before is taken in and decided."""
+        self._inbox.put_nowait(None)
+
+    async def run(self) -> None:
+        """Run until ``stop``.
+
+        Raises:
+            GangschedError: The scheduler raised; see ``Scheduler``.
+        """
+        while True:
+            try:
+                async with asyncio.timeout(self._timeout()):
+                    event = await self._inbox.get()
+            except TimeoutError:
+                await self._perform(self._scheduler.advance(now=self._clock()))
+            else:
+                if event is None:
+                    while await self._decide():
+                        pass
+                    return
+                await self._take_in(event)
+            while self._inbox.empty() and await self._decide():
+                pass
+
+    async def _decide(self) -> bool:
+        effects = self._scheduler.schedule_one(now=self._clock())
+        if effects is None:
+            return False
+        await self._perform(effects)
+        return True
+
+    def _timeout(self) -> float | None:
+        when = self._scheduler.next_deadline()
+        return None if when is None else max(0.0, when - self._clock())
+
+    async def _take_in(self, event: Event) -> None:
+        self._apply(event)
+        await self._perform(self._scheduler.handle(event, now=self._clock()))
+
+    async def _perform(self, effects: tuple[Effect, ...]) -> None:
+        waiting = deque(effects)
+        while waiting:
+            effect = waiting.popleft()
+            _log.debug("%s", effect)
+            if self._observe is not None:
+                self._observe(effect)
+            if isinstance(effect, Bind):
+                report = await self._performed(effect)
+                self._apply(report)
+                waiting.extend(self._scheduler.handle(report, now=self._clock()))
+
+    async def _performed(self, effect: Bind) -> Bound | BindFailed:
+        try:
+            await self._bind(effect)
+        except Exception as error:
+            _log.warning("bind of %s to %s failed: %s", effect.uid, effect.node, error)
+            return BindFailed(effect.uid, effect.attempt, str(error) or repr(error))
+        return Bound(effect.uid, effect.node, effect.attempt)
