@@ -8,8 +8,8 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, final
 
 from attrs import Attribute, field, frozen
 
@@ -31,10 +31,30 @@ class TaintEffect(enum.Enum):
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
     NO_EXECUTE = "NoExecute"
 
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise InvalidValueError("effect", value, "one of " + ", ".join(e.value for e in cls))
+
 
 def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(attribute.name, value, "a text that is not empty")
+
+
+def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidValueError(attribute.name, value, "a text")
+
+
+def _effect(given: TaintEffect | str | None) -> TaintEffect | None:
+    return None if given is None else TaintEffect(given)
+
+
+def _values(given: Iterable[str]) -> tuple[str, ...]:
+    values = () if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) or not all(isinstance(value, str) for value in values):
+        raise InvalidValueError("values", given, "texts")
+    return values
 
 
 @final
@@ -43,7 +63,7 @@ class Taint:
     """A mark on a node that keeps pods away which do not tolerate it."""
 
     key: str = field(validator=_text)
-    value: str = ""
+    value: str = field(default="", validator=_string)
     effect: TaintEffect = field(default=TaintEffect.NO_SCHEDULE, converter=TaintEffect)
 
 
@@ -59,10 +79,10 @@ class Toleration:
         effect: Tolerate this effect only; None for all.
     """
 
-    key: str = ""
-    value: str = ""
+    key: str = field(default="", validator=_string)
+    value: str = field(default="", validator=_string)
     exists: bool = False
-    effect: TaintEffect | None = None
+    effect: TaintEffect | None = field(default=None, converter=_effect)
 
     def __attrs_post_init__(self) -> None:
         if not self.key and not self.exists:
@@ -86,7 +106,7 @@ class NodeSelectorRequirement:
 
     key: str = field(validator=_text)
     operator: str
-    values: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    values: tuple[str, ...] = field(default=(), converter=_values)
 
     def __attrs_post_init__(self) -> None:
         if self.operator not in self.OPERATORS:
@@ -100,9 +120,7 @@ class NodeSelectorRequirement:
         if self.operator in ("Exists", "DoesNotExist") and self.values:
             raise InvalidValueError("values", self.values, f"no value with {self.operator}")
         if self.operator in ("Gt", "Lt") and not (
-            len(self.values) == 1
-            and self.values[0].lstrip("-").isascii()
-            and _is_int(self.values[0])
+            len(self.values) == 1 and _is_int(self.values[0])
         ):
             raise InvalidValueError("values", self.values, f"one whole number with {self.operator}")
 
@@ -126,7 +144,9 @@ class NodeSelectorRequirement:
 
 
 def _is_int(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdigit()
+    if len(text) > 20 or not text.isascii() or not text.removeprefix("-").isdigit():
+        return False
+    return -(2**63) <= int(text) < 2**63
 
 
 @final

@@ -11,11 +11,11 @@ Rules:
 from __future__ import annotations
 
 import enum
-import math
-from collections.abc import Mapping
-from typing import Any, NewType, final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NewType, NoReturn, TypeAlias, final
 
 from attrs import Attribute, Factory, field, frozen
+from attrs.validators import optional
 
 from gangsched.constraints import (
     NodeSelectorRequirement,
@@ -51,6 +51,9 @@ PodUID = NewType("PodUID", str)
 GroupKey = NewType("GroupKey", str)
 NodeName = NewType("NodeName", str)
 
+_Check: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
+_MOST_SECONDS: Final = 1.7976931348623157e308  # what a float holds; a larger int cannot be added
+
 
 def group_key(namespace: str, name: str) -> GroupKey:
     """Return the key of a group: ``namespace/name``."""
@@ -66,6 +69,10 @@ class PodPhase(enum.Enum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
 
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise InvalidValueError("phase", value, "one of " + ", ".join(p.value for p in cls))
+
 
 class QOSClass(enum.IntEnum):
     """The quality-of-service class of a pod; the smaller comes first."""
@@ -80,14 +87,30 @@ def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
         raise InvalidValueError(attribute.name, value, "a text that is not empty")
 
 
+def _is_seconds(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -_MOST_SECONDS <= value <= _MOST_SECONDS
+
+
 def _instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_seconds(value):
         raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 
 def _whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if type(value) is not int:
         raise InvalidValueError(attribute.name, value, "a whole number")
+
+
+def _flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not bool:
+        raise InvalidValueError(attribute.name, value, "true or false")
+
+
+def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidValueError(attribute.name, value, "a text")
 
 
 def _amounts(_owner: object, attribute: Attribute[Any], value: Resources) -> None:
@@ -105,11 +128,40 @@ def _resources(given: Resources | Mapping[str, str | int]) -> Resources:
 
 
 def _strings(given: Mapping[str, str]) -> FrozenMap[str]:
-    made = given if isinstance(given, FrozenMap) else FrozenMap(given)
-    for name, value in made.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidValueError(str(name), value, "a text")
-    return made
+    return given if isinstance(given, FrozenMap) else FrozenMap(given)
+
+
+def _texts(_owner: object, attribute: Attribute[Any], value: FrozenMap[str]) -> None:
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InvalidValueError(f"{attribute.name}.{name}", text, "a text")
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidValueError("scheduling_gates", given, "names, not one text")
+    return tuple(given)
+
+
+def _each(kind: type[object], expected: str) -> _Check:
+    def check(_owner: object, attribute: Attribute[Any], value: tuple[object, ...]) -> None:
+        for index, one in enumerate(value):
+            if not isinstance(one, kind):
+                raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)
+
+    return check
+
+
+def _of_group(check: _Check) -> _Check:
+    def check_and_name(owner: PodGroup, attribute: Attribute[Any], value: object) -> None:
+        try:
+            check(owner, attribute, value)
+        except InvalidValueError as error:
+            raise InvalidPodGroupError(
+                owner.key, error.field, error.value, error.expected
+            ) from None
+
+    return check_and_name
 
 
 def _uid_from_name(pod: Pod) -> PodUID:
@@ -147,18 +199,26 @@ class Pod:
     priority: int = field(default=0, validator=_whole)
     requests: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
     limits: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
-    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings)
-    annotations: FrozenMap[str] = field(default=EMPTY, converter=_strings)
-    node_selector: FrozenMap[str] = field(default=EMPTY, converter=_strings)
+    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
+    annotations: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
+    node_selector: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
     affinity: tuple[NodeSelectorTerm, ...] = field(
-        default=(), converter=tuple[NodeSelectorTerm, ...]
+        default=(),
+        converter=tuple[NodeSelectorTerm, ...],
+        validator=_each(NodeSelectorTerm, "a NodeSelectorTerm"),
     )
-    tolerations: tuple[Toleration, ...] = field(default=(), converter=tuple[Toleration, ...])
-    pod_group: str | None = None
-    scheduling_gates: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
-    node_name: NodeName | None = None
+    tolerations: tuple[Toleration, ...] = field(
+        default=(),
+        converter=tuple[Toleration, ...],
+        validator=_each(Toleration, "a Toleration"),
+    )
+    pod_group: str | None = field(default=None, validator=optional(_string))
+    scheduling_gates: tuple[str, ...] = field(
+        default=(), converter=_names, validator=_each(str, "a text")
+    )
+    node_name: NodeName | None = field(default=None, validator=optional(_text))
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
-    deleted_at: float | None = None
+    deleted_at: float | None = field(default=None, validator=optional(_instant))
     created_at: float = field(default=0.0, validator=_instant)
 
     @property
@@ -202,27 +262,26 @@ class PodGroup:
 
     Raises:
         InvalidPodGroupError: A value is malformed; names the group, the field and the value.
+        InvalidValueError: In ``min_resources`` is what is no quantity; names the resource.
     """
 
-    name: str = field(validator=_text)
-    namespace: str = field(default="default", validator=_text)
+    name: str = field(validator=_of_group(_text))
+    namespace: str = field(default="default", validator=_of_group(_text))
     min_available: int
     schedule_timeout: float | None = None
-    min_resources: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
+    min_resources: Resources = field(
+        default=NOTHING, converter=_resources, validator=_of_group(_amounts)
+    )
     priority: int | None = None
-    created_at: float = field(default=0.0, validator=_instant)
+    created_at: float = field(default=0.0, validator=_of_group(_instant))
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
             raise InvalidPodGroupError(
                 self.key, "min_available", self.min_available, "a whole number of at least 1"
             )
-        timeout: object = self.schedule_timeout
-        if timeout is not None and (
-            isinstance(timeout, bool)
-            or not isinstance(timeout, int | float)
-            or not 0 <= timeout < math.inf
-        ):
+        timeout = self.schedule_timeout
+        if timeout is not None and not (_is_seconds(timeout) and timeout >= 0):
             raise InvalidPodGroupError(
                 self.key,
                 "schedule_timeout",
@@ -256,6 +315,8 @@ class Node:
 
     name: NodeName = field(validator=_text)
     allocatable: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
-    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings)
-    taints: tuple[Taint, ...] = field(default=(), converter=tuple[Taint, ...])
-    unschedulable: bool = False
+    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
+    taints: tuple[Taint, ...] = field(
+        default=(), converter=tuple[Taint, ...], validator=_each(Taint, "a Taint")
+    )
+    unschedulable: bool = field(default=False, validator=_flag)

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
 from gangsched.quantity import format_quantity, parse_quantity
 
@@ -45,7 +45,7 @@ class FrozenMap(Mapping[str, V], Generic[V]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FrozenMap):
-            return self._data == other._data
+            return bool(self._data == cast("Any", other)._data)
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -75,7 +75,14 @@ class Resources(FrozenMap[int]):
 
     __slots__ = ()
 
-    def __init__(self, quantities: Mapping[str, str | int] | Iterable[tuple[str, str | int]] = ()):
+    # Two signatures, as a type checker reads a mixed dict literal as no union of both.
+    @overload
+    def __init__(self, quantities: Mapping[str, str | int] = ...) -> None: ...
+    @overload
+    def __init__(self, quantities: Iterable[tuple[str, str | int]]) -> None: ...
+    def __init__(
+        self, quantities: Mapping[str, str | int] | Iterable[tuple[str, str | int]] = ()
+    ) -> None:
         super().__init__(
             (name, amount)
             for name, quantity in dict(quantities).items()
@@ -110,7 +117,11 @@ class Resources(FrozenMap[int]):
         return (Resources.from_milli, (self._data,))
 
     def __str__(self) -> str:
-        return ", ".join(f"{n}={format_quantity(a)}" for n, a in self._data.items()) or "nothing"
+        return ", ".join(f"{name}={self.quantity(name)}" for name in self._data) or "nothing"
+
+    def quantity(self, name: str) -> str:
+        """Return how much of one resource, in Kubernetes' notation."""
+        return format_quantity(self.amount(name), binary=name.startswith(_BINARY_NAMES))
 
 
 NOTHING: Final = Resources()

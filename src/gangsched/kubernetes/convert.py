@@ -1,0 +1,148 @@
+"""Between the API server's JSON and our values.
+
+Rules:
+  R1  pure: mappings in, values out, and back;
+  R2  instants are seconds since 1970, as the API server gives them: whole seconds;
+  R3  a watch says what it says of kinds that are known; of others, and of bookmarks, nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, cast
+
+from attrs import evolve
+
+from gangsched.errors import ManifestError
+from gangsched.events import (
+    Bind,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUnschedulable,
+    PodUpdated,
+)
+from gangsched.model import Pod, PodGroup
+from gangsched.objects import (
+    Field,
+    Manifest,
+    PriorityClasses,
+    Source,
+    read_core_group,
+    read_group,
+    read_manifest,
+    read_node,
+    read_pod,
+)
+
+__all__ = ["binding", "fact", "unschedulable_condition"]
+
+_WATCH: Final = "watch"
+_CLASSES: Final = PriorityClasses()
+
+
+def fact(change: Mapping[str, Any]) -> Event | None:
+    """Return what one event of a watch says; None for a bookmark or a kind that is not known.
+
+    Args:
+        change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON.
+
+    Raises:
+        ManifestError: It is malformed, or an error that the API server reports, such as that a
+            watch has to begin anew.
+    """
+    kind, value = change.get("type"), change.get("object")
+    root = Field(Source(_WATCH, 1), "", cast("Any", value))
+    if kind == "BOOKMARK":
+        return None
+    if kind == "ERROR":
+        raise root.problem(f"the API server reports: {root['message'].text('an error')}")
+    if kind not in ("ADDED", "MODIFIED", "DELETED"):
+        raise root.problem(f"expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, got {kind!r}")
+    version, what = root["apiVersion"].name(), root["kind"].name()
+    group = version.rpartition("/")[0]
+    created_at = _instant(root["metadata"]["creationTimestamp"]) or 0.0
+    manifest = read_manifest(root, at=created_at, classes=_CLASSES)
+    match (group, what):
+        case ("", "Pod"):
+            return _pod_fact(kind, _pod(manifest))
+        case ("", "Node"):
+            node = read_node(manifest)
+            if kind == "DELETED":
+                return NodeDeleted(node.name)
+            return NodeAdded(node) if kind == "ADDED" else NodeUpdated(node)
+        case ("scheduling.k8s.io", "PodGroup"):
+            return _group_fact(kind, read_core_group(manifest))
+        case (
+            "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io" | "scheduling.volcano.sh",
+            "PodGroup",
+        ):
+            return _group_fact(kind, read_group(manifest))
+        case _:
+            return None
+
+
+def binding(effect: Bind, pod: Pod) -> dict[str, Any]:
+    """Return the body to post to a pod's ``binding`` subresource.
+
+    It names the UID, so that a pod that was recreated meanwhile is not bound in its place.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
+    }
+
+
+def unschedulable_condition(notice: PodUnschedulable) -> dict[str, Any]:
+    """Return the strategic merge patch of a pod's status that autoscalers look for."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": notice.reason,
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+def _pod(manifest: Manifest) -> Pod:
+    pod = read_pod(manifest, manifest.document)
+    deleted_at = _instant(manifest.document["metadata"]["deletionTimestamp"])
+    return evolve(pod, deleted_at=deleted_at)
+
+
+def _pod_fact(kind: str, pod: Pod) -> Event:
+    if kind == "DELETED":
+        return PodDeleted(pod.uid)
+    return PodAdded(pod) if kind == "ADDED" else PodUpdated(pod)
+
+
+def _group_fact(kind: str, group: PodGroup) -> Event:
+    if kind == "DELETED":
+        return PodGroupDeleted(group.key)
+    return PodGroupAdded(group) if kind == "ADDED" else PodGroupUpdated(group)
+
+
+def _instant(field: Field) -> float | None:
+    text = field.text()
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise field.refuse("an instant such as 2026-01-31T12:00:00Z") from None
+    if when.tzinfo is None:
+        raise _without_zone(field)
+    return when.timestamp()
+
+
+def _without_zone(field: Field) -> ManifestError:
+    return field.refuse("an instant with its time zone, such as 2026-01-31T12:00:00Z")

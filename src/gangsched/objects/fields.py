@@ -1,0 +1,192 @@
+"""Fields of a document, each with its path: what is read has a type, or is refused by name.
+
+Rules:
+  R1  null is absent, as in the API: a field that is not there reads as its default;
+  R2  nothing is converted: a number is no text, a text is no number, only an exact quantity
+      may be either;
+  R3  every refusal names the file, the document, the dotted path and the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, final
+
+from attrs import field, frozen
+
+from gangsched.errors import InvalidValueError, ManifestError
+from gangsched.objects.scalars import Number, Value, shortened, shown
+from gangsched.quantity import MILLI, parse_quantity
+from gangsched.resources import FrozenMap, Resources
+
+__all__ = ["MOST_PODS", "Field", "Source", "join_path", "reads_whole"]
+
+MOST_PODS: Final = 150_000
+"""How many pods one field may ask for: as many as Kubernetes promises for a whole cluster."""
+
+_INT32: Final = 2**31 - 1
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+
+def join_path(path: str, key: str | int) -> str:
+    """Return the dotted path of a child: ``spec.containers[0].limits[nvidia.com/gpu]``."""
+    if isinstance(key, int) or not _PLAIN_KEY.fullmatch(key):
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+@final
+@frozen(eq=False)
+class Source:
+    """Where fields come from.
+
+    Attributes:
+        file: The file, as the caller named it.
+        document: The document's number in it, from 1.
+        notes: What could not be taken over, in sentences; grows while fields are read.
+    """
+
+    file: str
+    document: int
+    notes: list[str] = field(factory=list[str])
+
+    def note(self, sentence: str) -> None:
+        """Tell of something that could not be taken over."""
+        self.notes.append(f"{self.file}: document {self.document}: {sentence}")
+
+
+@final
+@frozen(eq=False)
+class Field:
+    """A value of a document, which may be absent.
+
+    Attributes:
+        source: The document.
+        path: The dotted path from its root; empty for the root.
+        value: What is there; None for nothing.
+    """
+
+    source: Source
+    path: str
+    value: Value
+
+    def __getitem__(self, key: str) -> Field:
+        """Return the field *key* of a mapping; of nothing, nothing."""
+        return Field(self.source, join_path(self.path, key), self._mapping().get(key))
+
+    @property
+    def given(self) -> bool:
+        """Whether it is there."""
+        return self.value is not None
+
+    def problem(self, problem: str) -> ManifestError:
+        """Return the error that says *problem* of this field."""
+        return ManifestError(self.source.file, self.source.document, self.path, problem)
+
+    def refuse(self, expected: str) -> ManifestError:
+        """Return the error that says what was expected instead of this value."""
+        return self.problem(f"expected {expected}, got {shown(self.value)}")
+
+    def refuse_as(self, error: InvalidValueError) -> ManifestError:
+        """Return *error*, which the value gave rise to, as this field's."""
+        return self.problem(f"expected {error.expected}, got {shortened(repr(error.value))}")
+
+    def required(self) -> Field:
+        """Return this field, which must be there."""
+        if self.value is None:
+            raise self.refuse("a value")
+        return self
+
+    def entries(self) -> Iterator[tuple[str, Field]]:
+        """Yield key and field of each entry of a mapping, in the document's order."""
+        for key, value in self._mapping().items():
+            yield key, Field(self.source, join_path(self.path, key), value)
+
+    def elements(self) -> Iterator[Field]:
+        """Yield each element of a list."""
+        if self.value is None:
+            return
+        if not isinstance(self.value, list):
+            raise self.refuse("a list")
+        for index, value in enumerate(self.value):
+            yield Field(self.source, join_path(self.path, index), value)
+
+    def text(self, default: str = "") -> str:
+        """Return a text; an empty one is as good as none."""
+        match self.value:
+            case None | "":
+                return default
+            case str():
+                return self.value
+            case bool() | int() | Number():
+                raise self.refuse("a text, in quotes")
+            case _:
+                raise self.refuse("a text")
+
+    def name(self) -> str:
+        """Return a text that must be there and not be empty."""
+        text = self.text()
+        if not text:
+            raise self.refuse("a text that is not empty")
+        return text
+
+    def word(self, words: tuple[str, ...], default: str | None = None) -> str:
+        """Return one of *words*; it must be there unless it has a default."""
+        text = self.text(default or "")
+        if text not in words and text != default:
+            raise self.refuse("one of " + ", ".join(words))
+        return text
+
+    def flag(self) -> bool:
+        """Return a truth value; false where there is none."""
+        if self.value is not None and not isinstance(self.value, bool):
+            raise self.refuse("true or false")
+        return bool(self.value)
+
+    def whole(self, default: int | None = None, *, least: int, most: int = _INT32) -> int:
+        """Return a whole number between two bounds; it must be there unless it has a default."""
+        number = default if self.value is None else self.value
+        if type(number) is not int or not least <= number <= most:
+            bounds = f"of at least {least}" if most == _INT32 else f"from {least} to {most}"
+            raise self.refuse(f"a whole number {bounds}")
+        return number
+
+    def texts(self) -> FrozenMap[str]:
+        """Return a mapping of texts, such as labels."""
+        return FrozenMap([(key, field.text()) for key, field in self.entries()])
+
+    def quantity(self, name: str) -> int:
+        """Return an exact quantity of the resource *name*, in thousandths; not negative."""
+        value = self.value.text if isinstance(self.value, Number) else self.value
+        if not isinstance(value, int | str):
+            raise self.refuse("a Kubernetes quantity such as 500m, 4Gi or 1e3")
+        try:
+            amount = parse_quantity(value)
+        except InvalidValueError as error:
+            raise self.refuse_as(error) from error
+        if amount < 0:
+            raise self.refuse("a quantity that is not negative")
+        if amount % MILLI and reads_whole(name):
+            raise self.refuse("a whole quantity")
+        return amount
+
+    def amounts(self) -> dict[str, int]:
+        """Return a mapping of resource names to exact quantities, in thousandths."""
+        return {name: field.quantity(name) for name, field in self.entries()}
+
+    def resources(self) -> Resources:
+        """Return the same as a value."""
+        return Resources.from_milli(self.amounts())
+
+    def _mapping(self) -> dict[str, Value]:
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            raise self.refuse("a mapping")
+        return self.value
+
+
+def reads_whole(name: str) -> bool:
+    """Say whether a resource comes in whole units only: pods, and devices of some domain."""
+    return name == "pods" or "/" in name

@@ -1,0 +1,77 @@
+"""Pod groups from documents: each dialect's words, one meaning.
+
+Rules:
+  R1  ``minMember`` (scheduler-plugins, Volcano) and ``minCount`` (Kubernetes) are both the
+      quorum; it must be given and be at least 1;
+  R2  Kubernetes' ``basic`` policy asks for no gang: the group is kept with a quorum of 1, under
+      which its pods start one by one, and a note says so;
+  R3  ``scheduleTimeoutSeconds: 0`` is as good as none, as it is to scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from gangsched.model import PodGroup
+from gangsched.objects.fields import Field
+from gangsched.objects.manifest import Manifest
+
+__all__ = ["group_of", "read_core_group", "read_group"]
+
+
+def read_group(manifest: Manifest) -> PodGroup:
+    """Return the group of a ``PodGroup`` document of scheduler-plugins or Volcano.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    spec = manifest.document["spec"]
+    if spec["minTaskMember"].given:
+        manifest.note_ignored(spec["minTaskMember"])
+    return group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
+
+
+def read_core_group(manifest: Manifest) -> PodGroup:
+    """Return the group of a ``PodGroup`` document of Kubernetes' own ``scheduling.k8s.io``.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    spec = manifest.document["spec"]
+    policy = spec["schedulingPolicy"]
+    if policy["gang"].given == policy["basic"].given:
+        raise policy.problem("expected exactly one of gang and basic")
+    if policy["basic"].given:
+        manifest.note(f"{policy['basic'].path} asks for no gang: its pods start one by one")
+    if spec["schedulingConstraints"].given:
+        manifest.note_ignored(spec["schedulingConstraints"])
+    return PodGroup(
+        name=manifest.name,
+        namespace=manifest.namespace,
+        min_available=1 if policy["basic"].given else policy["gang"]["minCount"].whole(least=1),
+        priority=manifest.classes.asked_by(spec),
+        created_at=manifest.at,
+    )
+
+
+def group_of(
+    manifest: Manifest, minimum: Field, policy: Field, *, priority: int | None = None
+) -> PodGroup:
+    """Return the group that bears the name of *manifest*.
+
+    Args:
+        manifest: The group's own document, or its owner's.
+        minimum: Its quorum.
+        policy: Where ``scheduleTimeoutSeconds`` and ``minResources`` are.
+        priority: Its priority; None to take its members'.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    return PodGroup(
+        name=manifest.name,
+        namespace=manifest.namespace,
+        min_available=minimum.whole(least=1),
+        schedule_timeout=policy["scheduleTimeoutSeconds"].whole(0, least=0) or None,
+        min_resources=policy["minResources"].resources(),
+        priority=priority,
+        created_at=manifest.at,
+    )

@@ -1,0 +1,188 @@
+"""What controllers make of a job: the pods, by the names and labels that they would have.
+
+Rules:
+  R1  only what exists at first: no restart, no scaling, no second wave of pods;
+  R2  the same document always gives the same pods: where a controller would end a name in five
+      random letters, it ends without them here;
+  R3  pods come in the order of their indices. Kubeflow's training operator creates its replica
+      types in no fixed order, so they come in the document's; both MPI operators create the
+      workers first and the launcher last, so that is their order here;
+  R4  a job that says ``minAvailable`` gets the pod group that its operator would make for
+      scheduler-plugins, named as the job, unless a template names a group by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from attrs import evolve
+
+from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.membership import SPELLINGS
+from gangsched.model import FrozenMap, Pod, PodGroup, PodUID
+from gangsched.objects.fields import MOST_PODS, Field
+from gangsched.objects.manifest import Manifest
+from gangsched.objects.podgroups import group_of
+from gangsched.simulation.runs import read_running_pod
+
+__all__ = ["read_job", "read_mpi_job", "read_pytorch_job", "read_tf_job"]
+
+_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_KUBEFLOW: Final = "training.kubeflow.org/"
+_BATCH: Final = "batch.kubernetes.io/"
+_SUSPENDED: Final = "it is suspended and has no pods"
+_GROUP_NAMES: Final = frozenset(spelling.name for spelling in SPELLINGS)
+
+_Replicas: TypeAlias = dict[str, tuple[Pod, int]]
+
+
+def read_job(manifest: Manifest) -> Iterator[PodAdded]:
+    """Yield the pods of a ``batch/v1`` job: ``<job>-<index>``.
+
+    As many as its parallelism, 1 unless given, but no more than its completions; one without
+    completions works off a queue and has as many as its parallelism. Kubernetes ends the names
+    in random letters, and leaves the index away unless the job is indexed.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    spec = manifest.document["spec"]
+    template = read_running_pod(manifest, spec["template"])
+    indexed = spec["completionMode"].word(("NonIndexed", "Indexed"), "NonIndexed") == "Indexed"
+    parallelism = spec["parallelism"].whole(1, least=0, most=MOST_PODS)
+    completions = None
+    if spec["completions"].given or indexed:
+        completions = spec["completions"].whole(least=0)
+    if spec["suspend"].flag():
+        manifest.note(_SUSPENDED)
+        return
+    count = parallelism if completions is None else min(parallelism, completions)
+    if completions is not None and count < completions:
+        manifest.note(
+            f"only its first {count} pods are there: the others of its {completions} completions "
+            "would follow as those end"
+        )
+    labels = {_BATCH + "job-name": manifest.name, "job-name": manifest.name}
+    for index in range(count):
+        if indexed:
+            labels[_BATCH + "job-completion-index"] = str(index)
+        yield PodAdded(_copy(template, f"{manifest.name}-{index}", labels))
+
+
+def read_tf_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
+    """Yield the pods of a ``TFJob``, and its group: ``<job>-<replica type>-<index>``.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    specs = manifest.document["spec"]["tfReplicaSpecs"]
+    return _read_training_job(manifest, specs, ("PS", "Worker", "Chief", "Master", "Evaluator"))
+
+
+def read_pytorch_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
+    """Yield the pods of a ``PyTorchJob``, and its group: ``<job>-<replica type>-<index>``.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    specs = manifest.document["spec"]["pytorchReplicaSpecs"]
+    return _read_training_job(manifest, specs, ("Master", "Worker"))
+
+
+def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
+    """Yield the pods of an ``MPIJob``, and its group.
+
+    Workers are ``<job>-worker-<index>``, and there are none unless their replicas are given.
+    The launcher is ``<job>-launcher``; the newer operator ends its name in random letters.
+
+    Raises:
+        ManifestError: Something in it is malformed.
+    """
+    specs = manifest.document["spec"]["mpiReplicaSpecs"]
+    replicas = _read_replicas(manifest, specs, ("Launcher", "Worker"), {"worker": 0})
+    launcher, launchers = replicas.get("launcher", (None, 0))
+    if launcher is None or launchers != 1:
+        raise specs.problem(f"expected one launcher, got {launchers}")
+    group = _own_group(manifest, replicas)
+    if _suspended(manifest):
+        return
+    if group is not None:
+        yield PodGroupAdded(group)
+    worker, workers = replicas.get("worker", (launcher, 0))
+    for index in range(workers):
+        labels = _labels(manifest, group, {"job-role": "worker", "replica-index": str(index)})
+        yield PodAdded(_copy(worker, f"{manifest.name}-worker-{index}", labels))
+    labels = _labels(manifest, group, {"job-role": "launcher"})
+    yield PodAdded(_copy(launcher, f"{manifest.name}-launcher", labels))
+
+
+def _read_training_job(
+    manifest: Manifest, specs: Field, types: tuple[str, ...]
+) -> Iterator[PodAdded | PodGroupAdded]:
+    replicas = _read_replicas(manifest, specs, types, {})
+    group = _own_group(manifest, replicas)
+    if _suspended(manifest):
+        return
+    if group is not None:
+        yield PodGroupAdded(group)
+    for kind, (template, count) in replicas.items():
+        for index in range(count):
+            own = {"replica-type": kind, "replica-index": str(index)}
+            labels = _labels(manifest, group, own)
+            yield PodAdded(_copy(template, f"{manifest.name}-{kind}-{index}", labels))
+
+
+def _read_replicas(
+    manifest: Manifest, specs: Field, types: tuple[str, ...], defaults: dict[str, int]
+) -> _Replicas:
+    """Return template and number of each replica type, by its name in lower case."""
+    replicas: _Replicas = {}
+    for key, spec in specs.required().entries():
+        kind = key.lower()
+        if kind not in [each.lower() for each in types]:
+            raise specs.problem(f"expected replica types of {', '.join(types)}, got {key!r}")
+        if kind in replicas:
+            raise spec.problem("the replica type is given twice")
+        count = spec["replicas"].whole(defaults.get(kind, 1), least=0, most=MOST_PODS)
+        replicas[kind] = (read_running_pod(manifest, spec["template"]), count)
+    return replicas
+
+
+def _own_group(manifest: Manifest, replicas: _Replicas) -> PodGroup | None:
+    """Return the group that the operator would make; None where nothing asks for one."""
+    policy = manifest.document["spec"]["runPolicy"]["schedulingPolicy"]
+    if not policy["minAvailable"].given:
+        return None
+    group = group_of(manifest, policy["minAvailable"], policy)
+    named = any(
+        template.pod_group is not None
+        or not _GROUP_NAMES.isdisjoint(template.labels)
+        or not _GROUP_NAMES.isdisjoint(template.annotations)
+        for template, _ in replicas.values()
+    )
+    return None if named else group
+
+
+def _suspended(manifest: Manifest) -> bool:
+    suspended = manifest.document["spec"]["runPolicy"]["suspend"].flag()
+    if suspended:
+        manifest.note(_SUSPENDED)
+    return suspended
+
+
+def _labels(manifest: Manifest, group: PodGroup | None, own: dict[str, str]) -> dict[str, str]:
+    labels = {_KUBEFLOW + "job-name": manifest.name}
+    labels |= {_KUBEFLOW + key: value for key, value in own.items()}
+    if group is not None:
+        labels[_GROUP_LABEL] = group.name
+    return labels
+
+
+def _copy(template: Pod, name: str, labels: dict[str, str]) -> Pod:
+    return evolve(
+        template,
+        name=name,
+        uid=PodUID(f"{template.namespace}/{name}"),
+        labels=FrozenMap({**template.labels, **labels}),
+    )

@@ -1,0 +1,214 @@
+"""What happened, in the words of ``kubectl get pods`` and ``kubectl describe``.
+
+Rules:
+  R1  words only: nothing here decides, counts or prints;
+  R2  who knows kubectl can read it; what kubectl has no word for is said plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from attrs import frozen
+
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    GroupIncomplete,
+    GroupRejected,
+    GroupScheduled,
+    NodeAdded,
+    NodeDeleted,
+    PodAdded,
+    PodDeleted,
+    PodHeld,
+    PodRefused,
+    PodRejected,
+    PodScheduled,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Release,
+)
+from gangsched.model import Pod, PodPhase, PodUID
+
+__all__ = ["EventLog", "LogEntry", "PodRow", "human_duration", "pod_rows"]
+
+_NORMAL, _WARNING = "Normal", "Warning"
+
+
+def human_duration(seconds: float) -> str:
+    """Write an age as kubectl does: ``95s``, ``6m43s``, ``42m``, ``5h7m``, ``30h``, ``3d4h``."""
+    s = max(int(seconds), 0)
+    m, h, d = s // 60, s // 3600, s // 86400
+    if s < 120:
+        return f"{s}s"
+    if m < 10:
+        return _two(m, "m", s % 60, "s")
+    if h < 3:
+        return f"{m}m"
+    if h < 8:
+        return _two(h, "h", m % 60, "m")
+    if h < 48:
+        return f"{h}h"
+    return _two(d, "d", h % 24, "h") if d < 8 else f"{d}d"
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _two(first: int, first_unit: str, second: int, second_unit: str) -> str:
+    return f"{first}{first_unit}{second}{second_unit}" if second else f"{first}{first_unit}"
+
+
+@final
+@frozen
+class PodRow:
+    """One line of ``kubectl get pods``."""
+
+    name: str
+    namespace: str
+    ready: str
+    status: str
+    node: str | None
+    age_s: float
+
+    @property
+    def age(self) -> str:
+        """The age, as kubectl writes it."""
+        return human_duration(self.age_s)
+
+
+def pod_rows(pods: Iterable[Pod], *, now: float) -> tuple[PodRow, ...]:
+    """Return what ``kubectl get pods`` would show, in the order in which pods came."""
+    return tuple(
+        PodRow(
+            pod.name,
+            pod.namespace,
+            "1/1" if (status := _status(pod)) == "Running" else "0/1",
+            status,
+            pod.node_name,
+            now - pod.created_at,
+        )
+        for pod in pods
+    )
+
+
+def _status(pod: Pod) -> str:
+    if pod.phase is PodPhase.SUCCEEDED:
+        return "Completed"
+    if pod.phase is PodPhase.FAILED:
+        return "Error"
+    if pod.deleted_at is not None:
+        return "Terminating"
+    if pod.node_name is not None:
+        return "Running"
+    return "SchedulingGated" if pod.scheduling_gates else "Pending"
+
+
+@final
+@frozen
+class LogEntry:
+    """One line of ``kubectl describe``'s events.
+
+    Attributes:
+        at: When, in seconds.
+        type: ``Normal`` or ``Warning``.
+        reason: One word, for programs.
+        object: ``kind/namespace/name``, without the namespace for a node.
+        message: A sentence, for people.
+    """
+
+    at: float
+    type: str
+    reason: str
+    object: str
+    message: str
+
+
+@final
+class EventLog:
+    """Observes a simulation, and keeps what happened.
+
+    Attributes:
+        entries: What happened, in order.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+        self._names: dict[PodUID, str] = {}
+
+    def event(self, event: Event, now: float) -> None:
+        """Keep a fact that a user would see."""
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                self._names[pod.uid] = pod.key
+                if pod.is_finished:
+                    word = "Completed" if pod.phase is PodPhase.SUCCEEDED else "Failed"
+                    self._say(now, _NORMAL, word, f"pod/{pod.key}", "Pod has finished")
+            case PodDeleted(uid):
+                self._say(now, _NORMAL, "Killing", self._pod(uid), "Pod was deleted")
+                self._names.pop(uid, None)
+            case NodeAdded(node):
+                text = f"Node offers {node.allocatable}"
+                self._say(now, _NORMAL, "RegisteredNode", f"node/{node.name}", text)
+            case NodeDeleted(name):
+                self._say(now, _NORMAL, "RemovingNode", f"node/{name}", "Node is gone")
+            case BindFailed(uid, _attempt, reason):
+                text = f"Binding rejected: {reason}"
+                self._say(now, _WARNING, "FailedBinding", self._pod(uid), text)
+            case Bound() | _:
+                pass
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Keep what was decided."""
+        for effect in effects:
+            self._effect(effect, now)
+
+    def settled(self, now: float) -> None:
+        """Keep nothing."""
+
+    def _effect(self, effect: Effect, now: float) -> None:
+        match effect:
+            case PodScheduled(uid, node):
+                pod = self._names.get(uid, uid)
+                text = f"Successfully assigned {pod} to {node}"
+                self._say(now, _NORMAL, "Scheduled", self._pod(uid), text)
+            case PodUnschedulable(uid, reason):
+                self._say(now, _WARNING, "FailedScheduling", self._pod(uid), reason)
+            case PodWaiting(uid, node, deadline, remaining):
+                text = (
+                    f"Holds {node}, waits for {_members(remaining)} more,"
+                    f" until t={deadline:g}s at the latest"
+                )
+                self._say(now, _NORMAL, "WaitingOnPermit", self._pod(uid), text)
+            case PodRejected(uid, node, reason):
+                text = f"Gave {node} back: {reason}"
+                self._say(now, _WARNING, "FailedScheduling", self._pod(uid), text)
+            case PodRefused(uid, reason):
+                self._say(now, _WARNING, "Refused", self._pod(uid), reason)
+            case PodHeld(uid, reason):
+                self._say(now, _NORMAL, "Held", self._pod(uid), reason)
+            case GroupIncomplete(group, present, minimum):
+                needed = "a minimum that nobody has given" if minimum is None else str(minimum)
+                text = f"Has {_members(present)}, needs {needed}"
+                self._say(now, _NORMAL, "WaitingForMembers", f"podgroup/{group}", text)
+            case GroupRejected(group, attempt, reason, retry):
+                text = f"Attempt {attempt}: {reason}; not again before t={retry:g}s"
+                self._say(now, _WARNING, "FailedScheduling", f"podgroup/{group}", text)
+            case GroupScheduled(group, attempt, scheduled, waited):
+                text = f"Attempt {attempt}: {_members(scheduled)} go, after {waited:g}s"
+                self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
+            case Bind() | Release():
+                pass
+
+    def _pod(self, uid: PodUID) -> str:
+        return f"pod/{self._names.get(uid, uid)}"
+
+    def _say(self, now: float, kind: str, reason: str, subject: str, message: str) -> None:
+        self.entries.append(LogEntry(now, kind, reason, subject, message))

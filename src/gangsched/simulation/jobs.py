@@ -1,0 +1,207 @@
+"""Jobs: what runs together, whatever the policy thinks of it.
+
+A job is a pod group, or a regular pod. Its work begins when its quorum is bound, and not before:
+what a member holds until then is held by a job that cannot run.
+
+Invariants (checked by ``_check``):
+  I1  a pod is in one job;
+  I2  a job has begun exactly when as many members as its quorum were bound at one time;
+  I3  a member holds what it asks for from its ``PodWaiting`` or ``Bind`` until it is bound and
+      finished, rejected, failed to bind or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+from attrs import define, field
+
+from gangsched.errors import InternalError, InvalidPodGroupError
+from gangsched.membership import membership
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Resources
+from gangsched.simulation.metrics import Account
+
+__all__ = ["Job", "Jobs"]
+
+
+@final
+@define(eq=False)
+class Job:
+    """One job.
+
+    Attributes:
+        key: The group's key, or the pod's UID.
+        is_gang: Whether it is a group.
+        claimed_min: The minimum that its pods give.
+        spec: The group's specification.
+        members: Its pods.
+        holding: Members that hold a node, bound or not.
+        bound: Members that are bound.
+        finished: Members that have finished.
+        submitted_at: When it was complete for the first time; None before that.
+        started_at: When its quorum was bound; None before that.
+    """
+
+    key: str
+    is_gang: bool
+    claimed_min: int | None = None
+    spec: PodGroup | None = None
+    members: dict[PodUID, Pod] = field(factory=dict[PodUID, Pod])
+    holding: set[PodUID] = field(factory=set[PodUID])
+    bound: set[PodUID] = field(factory=set[PodUID])
+    finished: set[PodUID] = field(factory=set[PodUID])
+    submitted_at: float | None = None
+    started_at: float | None = None
+
+    @property
+    def quorum(self) -> int | None:
+        """How many members must be bound for its work to begin; None while nobody says."""
+        return self.claimed_min if self.spec is None else self.spec.min_available
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether members are bound though its work has not begun."""
+        return self.started_at is None and bool(self.bound)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its work has begun and every member has finished."""
+        return self.started_at is not None and len(self.finished) >= len(self.members)
+
+
+@final
+class Jobs:
+    """Every job of a run, and what they hold."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._of: dict[PodUID, Job] = {}
+        self.idle = Account()
+        """What is held by jobs whose work has not begun."""
+        self.used = Account()
+        """What is held by jobs whose work has begun."""
+
+    def add_pod(self, pod: Pod, *, now: float) -> None:
+        """Take note of a pod; one that is bound already counts as such."""
+        known = self._of.get(pod.uid)
+        if known is not None:
+            known.members[pod.uid] = pod
+            return
+        try:
+            claim = membership(pod)
+        except InvalidPodGroupError:
+            claim = None
+        if claim is None:
+            job = self._job(pod.uid, is_gang=False)
+            job.claimed_min = 1
+        else:
+            job = self._job(claim.group, is_gang=True)
+            if job.claimed_min is None:
+                job.claimed_min = claim.min_available
+        job.members[pod.uid] = pod
+        self._of[pod.uid] = job
+        self._note_completeness(job, now)
+
+    def add_group(self, group: PodGroup, *, now: float) -> None:
+        """Take note of a group's specification."""
+        job = self._job(group.key, is_gang=True)
+        job.spec = group
+        self._note_completeness(job, now)
+
+    def remove_group(self, key: GroupKey) -> None:
+        """Forget a group's specification."""
+        job = self._jobs.get(key)
+        if job is not None:
+            job.spec = None
+            self._forget_if_empty(job)
+
+    def hold(self, uid: PodUID, *, now: float) -> None:
+        """Take note that a pod holds a node. O(resources)."""
+        job = self._of.get(uid)
+        if job is not None and uid not in job.holding:
+            job.holding.add(uid)
+            self._account(job).add(job.members[uid].requests, now=now)
+
+    def give_back(self, uid: PodUID, *, now: float) -> None:
+        """Take note that a pod holds no node; of one that is gone that is known. O(resources)."""
+        job = self._of.get(uid)
+        if job is not None and uid in job.holding:
+            job.holding.discard(uid)
+            job.bound.discard(uid)
+            self._account(job).subtract(job.members[uid].requests, now=now)
+
+    def bind(self, uid: PodUID, *, now: float) -> list[PodUID]:
+        """Take note that a pod is bound; return the pods whose work begins with that."""
+        job = self._of[uid]
+        self.hold(uid, now=now)
+        if uid in job.bound:
+            return []
+        job.bound.add(uid)
+        if job.started_at is not None:
+            return [uid]
+        if job.quorum is None or len(job.bound) < job.quorum:
+            return []
+        held = Resources()
+        for member in job.holding:
+            held += job.members[member].requests
+        self.idle.subtract(held, now=now)
+        job.started_at = now
+        self.used.add(held, now=now)
+        return [member for member in job.members if member in job.bound]
+
+    def finish(self, uid: PodUID, *, now: float) -> None:
+        """Take note that a pod has finished."""
+        self.give_back(uid, now=now)
+        self._of[uid].finished.add(uid)
+
+    def remove_pod(self, uid: PodUID, *, now: float) -> None:
+        """Forget a pod that was deleted."""
+        job = self._of.get(uid)
+        if job is None:
+            return
+        self.give_back(uid, now=now)
+        job.finished.discard(uid)
+        del self._of[uid], job.members[uid]
+        self._forget_if_empty(job)
+
+    def of(self, uid: PodUID) -> Job | None:
+        """Return the job of a pod."""
+        return self._of.get(uid)
+
+    def __iter__(self) -> Iterator[Job]:
+        """Iterate over the jobs in the order in which they were first heard of."""
+        return iter(self._jobs.values())
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def _job(self, key: str, *, is_gang: bool) -> Job:
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._jobs[key] = Job(key, is_gang)
+        return job
+
+    def _forget_if_empty(self, job: Job) -> None:
+        """Forget a job that was withdrawn before it began."""
+        if not job.members and job.spec is None and job.started_at is None:
+            del self._jobs[job.key]
+
+    def _account(self, job: Job) -> Account:
+        return self.idle if job.started_at is None else self.used
+
+    @staticmethod
+    def _note_completeness(job: Job, now: float) -> None:
+        quorum = job.quorum
+        if job.submitted_at is None and quorum is not None and len(job.members) >= quorum:
+            job.submitted_at = now
+
+    def _check(self) -> None:
+        for job in self:
+            if not job.bound <= job.holding <= job.members.keys():
+                raise InternalError(f"job {job.key}: who is bound does not hold")
+            if job.started_at is None and job.quorum and len(job.bound) >= job.quorum:
+                raise InternalError(f"job {job.key} has its quorum and has not begun")
+            for uid in job.members:
+                if self._of[uid] is not job:
+                    raise InternalError(f"{uid} is in two jobs")

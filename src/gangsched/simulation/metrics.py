@@ -1,0 +1,96 @@
+"""Amounts over time, exactly integrated.
+
+Rules:
+  R1  an amount is integrated over time by the instants at which it changes; amounts are whole
+      thousandths, times are the caller's seconds;
+  R2  nothing is sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+from attrs import frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.model import Resources
+from gangsched.quantity import MILLI
+
+__all__ = ["Account", "Distribution"]
+
+
+@final
+class Account:
+    """An amount of resources that changes over time, and its integral."""
+
+    __slots__ = ("_amounts", "_areas", "_since")
+
+    def __init__(self) -> None:
+        self._amounts: dict[str, int] = {}
+        self._areas: dict[str, float] = {}
+        self._since: dict[str, float] = {}
+
+    def add(self, resources: Resources, *, now: float) -> None:
+        """Let the amount grow. O(resources)."""
+        for name, amount in resources.items():
+            self._settle(name, now)
+            self._amounts[name] = self._amounts.get(name, 0) + amount
+
+    def subtract(self, resources: Resources, *, now: float) -> None:
+        """Let the amount shrink. O(resources)."""
+        for name, amount in resources.items():
+            self._settle(name, now)
+            self._amounts[name] = self._amounts.get(name, 0) - amount
+
+    def amounts(self) -> Resources:
+        """Return the amount as it is now."""
+        return Resources.from_milli(self._amounts)
+
+    def areas(self, *, now: float) -> dict[str, float]:
+        """Return the integral up to now: resource name to units times seconds."""
+        for name in self._amounts:
+            self._settle(name, now)
+        return {name: area / MILLI for name, area in sorted(self._areas.items()) if area}
+
+    def _settle(self, name: str, now: float) -> None:
+        amount = self._amounts.get(name, 0)
+        if amount:
+            grown = amount * (now - self._since.get(name, now))
+            self._areas[name] = self._areas.get(name, 0) + grown
+        self._since[name] = now
+
+
+@final
+@frozen
+class Distribution:
+    """Some numbers, summed up.
+
+    Attributes:
+        count: How many there are.
+        median: The smallest number with at least half of all at or below it; None without any.
+        p95: The smallest with at least 95 % at or below it; None without any.
+        max: The greatest; None without any.
+    """
+
+    count: int
+    median: float | None
+    p95: float | None
+    max: float | None
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Distribution:
+        """Sum up numbers by their nearest ranks. O(n log n)."""
+        if not numbers:
+            return cls(0, None, None, None)
+        ordered = sorted(numbers)
+        return cls(
+            len(ordered), _nearest_rank(ordered, 50), _nearest_rank(ordered, 95), ordered[-1]
+        )
+
+
+def _nearest_rank(ordered: Sequence[float], percent: int) -> float:
+    if not 0 < percent <= 100:
+        raise InvalidValueError("percent", percent, "a percentage above 0")
+    return ordered[math.ceil(len(ordered) * percent / 100) - 1]

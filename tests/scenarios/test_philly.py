@@ -1,0 +1,106 @@
+"""The Philly trace: 15,264 jobs, 42,192 pods, 125 days, on 40 nodes of 8 GPUs.
+
+The laws are checked at every step of the run by an oracle that keeps its own account.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gangsched import NodeAdded, Order, Scheduler, presets
+from gangsched.cli import main
+from gangsched.protocols import ClusterState
+from gangsched.simulation import (
+    Arrival,
+    Report,
+    Simulator,
+    Workload,
+    load_trace,
+    parse_nodes_shape,
+    report,
+)
+from support.oracle import LawOracle
+
+DAY = 86_400.0
+
+
+@pytest.fixture(scope="module")
+def philly(traces: Path) -> Workload:
+    nodes = Workload(tuple(Arrival(0.0, NodeAdded(n)) for n in parse_nodes_shape("40x8")))
+    with (traces / "philly_gangs.csv").open(encoding="utf-8") as lines:
+        return nodes + load_trace(lines, file="philly_gangs.csv")
+
+
+class Watcher(LawOracle):
+    """The oracle, as an observer of a simulation."""
+
+    def settled(self, now: float) -> None:
+        """Nothing is left to look at."""
+
+
+def run(
+    workload: Workload, make: Callable[[ClusterState], Scheduler], watcher: Watcher
+) -> tuple[Simulator, Report]:
+    simulator = Simulator(workload, make, observers=(watcher,))
+    simulator.run()
+    simulator.scheduler._check()
+    simulator.jobs._check()
+    return simulator, report(simulator)
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
+    philly: Workload, order: Order
+) -> None:
+    simulator, result = run(
+        philly, lambda cluster: presets.coscheduling(cluster, order=order), Watcher()
+    )
+
+    assert (len(simulator.jobs), len(list(simulator.cluster.pods()))) == (15_264, 42_192)
+    assert all(job.is_finished for job in simulator.jobs)
+    assert result.summary.gangs.partial == result.summary.gangs.never_fit == 0
+    assert result.summary.deadlock is None
+    # nothing polls: there are fewer decisions than three for each pod that has to be placed
+    assert simulator.decisions < 3 * 42_192
+    assert simulator.scheduler.next_deadline() is None
+
+
+def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:
+    """Law 5: whoever fits is not left waiting, at any instant of the run."""
+    simulator = Simulator(philly, presets.coscheduling)
+    checked = 0
+    while simulator.step(until=60 * DAY) is not None:
+        state = simulator.scheduler._state
+        free = any(info.free["nvidia.com/gpu"] >= 1000 for info in state.nodes.infos.values())
+        if free:
+            waiting = [e for e in simulator.scheduler.queue.unschedulable if e.group is None]
+            assert not waiting, f"t={simulator.now}: {waiting[0].pod.key} would fit"
+            checked += 1
+    assert checked > 1000
+
+
+def test_without_gangs_the_cluster_deadlocks_and_the_report_says_so(philly: Workload) -> None:
+    _simulator, result = run(philly, presets.pod_by_pod, Watcher(group_of=lambda _pod: None))
+
+    assert result.summary.gangs.partial > 0
+    deadlock = result.summary.deadlock
+    assert deadlock is not None
+    assert deadlock.held.quantity("nvidia.com/gpu") == "320"
+    assert len(deadlock.jobs) == result.summary.gangs.partial
+    assert result.summary.wasted["nvidia.com/gpu"] > result.summary.utilisation["nvidia.com/gpu"]
+
+
+def test_a_gang_that_never_fits_is_reported_and_blocks_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "jobs.csv"
+    rows = ["huge,0,9,1,10", *(f"small-{n},{n},4,1,10" for n in range(20))]
+    trace.write_text("job,submit_s,workers,gpus_per_worker,duration_s\n" + "\n".join(rows))
+
+    assert main(["simulate", "--trace", str(trace), "--nodes", "1x8", "--output", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert summary["never_fit"] == ["default/huge"]
+    assert summary["gangs"]["started_whole"] == 20

@@ -1,0 +1,176 @@
+"""The command: input, exit codes, output."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gangsched import __version__
+from gangsched.cli import main
+from gangsched.simulation import SCHEMA
+from gangsched.simulation.render import progress
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+status: {allocatable: {cpu: "4"}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {simulation.gangsched.io/run-seconds: "30"}}
+spec: {containers: [{name: c, resources: {requests: {cpu: 500m}}}]}
+"""
+HEADER = "job,submit_s,workers,gpus_per_worker,duration_s\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "jobs.csv").write_text(HEADER + "a,0,2,1,10\nb,5,1,1,10\n")
+    return tmp_path
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["simulate", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("gangsched: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "bad.yaml").write_text(NODE + "---\n" + POD.replace("500m", "many"))
+    (files / "bad.csv").write_text(HEADER + "a,0,none,1,10\n")
+    (files / "latin.yaml").write_bytes(b"caf\xe9")
+    assert "expected manifests or --trace" in fails(capsys)
+    assert "nowhere.yaml: No such file" in fails(capsys, "nowhere.yaml")
+    assert "expected UTF-8 text, byte 3" in fails(capsys, "latin.yaml")
+    wrong = fails(capsys, "bad.yaml")
+    assert "bad.yaml: document 2: spec.containers[0].resources.requests.cpu" in wrong
+    assert "'many'" in wrong
+    assert "bad.csv: line 2: workers: " in fails(capsys, "--trace", "bad.csv", "--nodes", "1x8")
+    assert "--trace: expected --nodes" in fails(capsys, "--trace", "jobs.csv")
+    assert "'40'" in fails(capsys, "--trace", "jobs.csv", "--nodes", "40")
+    assert "--at: expected seconds" in fails(capsys, "node.yaml", "--at", "soon", "pod.yaml")
+    assert "--at 5: expected a manifest" in fails(capsys, "node.yaml", "--at", "5")
+    twice = fails(capsys, "node.yaml", "pod.yaml", "--at", "5", "pod.yaml")
+    assert "pod default/p is given by two files" in twice
+
+
+def test_arguments_that_are_none_are_refused_by_the_parser(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for arguments in (["simulate", "--policy", "best"], ["simulate", "--until", "-1"], ["what"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+    assert "--until" in capsys.readouterr().err
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "simulate" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"gangsched {__version__}\n"
+
+
+def test_a_pod_runs_as_long_as_its_annotation_says(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "node.yaml", "--at", "10", "pod.yaml", "--output", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["schema"] == SCHEMA
+    assert [(s["at"], [p["status"] for p in s["pods"]]) for s in report["snapshots"]] == [
+        (0.0, []),
+        (10.0, ["Running"]),
+        (40.0, ["Completed"]),
+    ]
+    assert report["summary"]["end"] == 40.0
+
+
+def test_manifests_come_from_standard_input_too(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(POD))
+    assert main(["simulate", "node.yaml", "-"]) == 0
+    assert "Successfully assigned default/p to node-0" in capsys.readouterr().out
+
+
+def test_a_trace_runs_on_nodes_of_a_shape(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", "jobs.csv", "--nodes", "1x2", "--detail", "summary"]
+    assert main(["simulate", *options]) == 0
+    text = capsys.readouterr().out
+    assert "1 submitted, 1 started whole" in text
+    assert "simulated             20s" in text
+    assert "NAME" not in text
+
+
+def test_an_unknown_kind_is_reported_and_skipped(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "odd.yaml").write_text("apiVersion: v9\nkind: Widget\nmetadata: {name: w}\n")
+    assert main(["simulate", "odd.yaml", "node.yaml"]) == 0
+    assert capsys.readouterr().out.startswith("skipped: odd.yaml")
+
+
+def test_a_minimum_that_is_none_is_told_to_the_pods_user(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = (
+        "labels: {pod-group.scheduling.sigs.k8s.io/name: g,"
+        " pod-group.scheduling.sigs.k8s.io/min-available: two},"
+    )
+    (files / "odd.yaml").write_text(POD.replace("annotations:", labels + " annotations:"))
+    assert main(["simulate", "node.yaml", "odd.yaml"]) == 0
+    text = capsys.readouterr().out
+    assert "Refused" in text
+    assert "expected a whole number of at least 1, got 'two'" in text
+    assert "Pending" in text
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert "pip install 'gangsched[cli]'" in fails(capsys, "node.yaml")
+
+
+def test_there_is_no_progress_bar_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(10) as advanced:
+        advanced(5)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_there_is_a_progress_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress(10) as advanced:
+        advanced(10)
+    assert "simulating" in terminal.getvalue()
+
+
+def test_a_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "p" * 250
+    (files / "long.yaml").write_text(POD.replace("name: p,", f"name: {long},"))
+    assert main(["simulate", "node.yaml", "long.yaml"]) == 0
+    assert f"Successfully assigned default/{long} to node-0\n" in capsys.readouterr().out

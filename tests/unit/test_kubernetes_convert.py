@@ -1,0 +1,153 @@
+"""What a watch says, as facts; what is decided, as requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bind,
+    InMemoryCluster,
+    ManifestError,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUID,
+    PodUnschedulable,
+    PodUpdated,
+    presets,
+)
+from gangsched.kubernetes import binding, fact, unschedulable_condition
+
+CREATED = "2026-01-31T12:00:00Z"
+SECONDS = 1_769_860_800.0
+
+
+def pod(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "creationTimestamp": CREATED,
+            **metadata,
+        },
+        "spec": {
+            "priority": 7,
+            "schedulingGroup": {"podGroupName": "g"},
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}],
+        },
+    }
+
+
+def node(cpu: str = "4") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n0"},
+        "status": {"allocatable": {"cpu": cpu, "pods": "110"}},
+    }
+
+
+def group(version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "g", "namespace": "team"}
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+GROUPS = [
+    group("scheduling.k8s.io/v1beta1", GANG),
+    group("scheduling.x-k8s.io/v1alpha1", {"minMember": 2}),
+    group("scheduling.volcano.sh/v1beta1", {"minMember": 2}),
+]
+
+
+def change(kind: str, value: object) -> Any:
+    return fact(json.loads(json.dumps({"type": kind, "object": value})))
+
+
+def test_a_pod_is_read_as_the_api_server_has_it() -> None:
+    added = change("ADDED", pod("p"))
+    assert isinstance(added, PodAdded)
+    seen = added.pod
+    assert (seen.key, seen.uid, seen.priority) == ("team/p", PodUID("uid-p"), 7)
+    assert (seen.created_at, seen.deleted_at, seen.pod_group) == (SECONDS, None, "g")
+    assert seen.requests.amount("cpu") == 1500
+
+
+def test_a_terminating_pod_shows_when_its_deletion_was_asked_for() -> None:
+    updated = change("MODIFIED", pod("p", deletionTimestamp="2026-01-31T13:00:00+01:00"))
+    assert isinstance(updated, PodUpdated)
+    assert updated.pod.deleted_at == SECONDS
+
+
+def test_each_change_of_each_kind_is_its_fact() -> None:
+    assert change("DELETED", pod("p")) == PodDeleted(PodUID("uid-p"))
+    assert isinstance(change("ADDED", node()), NodeAdded)
+    assert isinstance(change("MODIFIED", node()), NodeUpdated)
+    assert change("DELETED", node()) == NodeDeleted(NodeName("n0"))
+    for given in GROUPS:
+        added = change("ADDED", given)
+        assert isinstance(added, PodGroupAdded)
+        assert (added.group.key, added.group.min_available) == ("team/g", 2)
+        assert isinstance(change("MODIFIED", given), PodGroupUpdated)
+        assert change("DELETED", given) == PodGroupDeleted(added.group.key)
+
+
+def test_bookmarks_and_unknown_kinds_say_nothing() -> None:
+    assert change("BOOKMARK", {"metadata": {"resourceVersion": "7"}}) is None
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    assert change("ADDED", service) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("ERROR", {"code": 410, "message": "too old resource version"}, "too old"),
+        ("SPOILED", pod("p"), "'SPOILED'"),
+        ("ADDED", pod("p", creationTimestamp="yesterday"), "metadata.creationTimestamp"),
+        ("ADDED", pod("p", creationTimestamp="2026-01-31T12:00:00"), "time zone"),
+        ("ADDED", node(cpu="much"), "status.allocatable.cpu"),
+        ("ADDED", None, "apiVersion"),
+    ],
+)
+def test_what_is_malformed_is_refused_by_name(kind: str, value: object, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        change(kind, value)
+
+
+def test_a_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    for value in (node(), GROUPS[0], pod("a"), pod("b")):
+        scheduler.handle(cluster.apply(change("ADDED", value)), now=SECONDS)
+    bodies = []
+    while (effects := scheduler.schedule_one(now=SECONDS)) is not None:
+        for effect in effects:
+            if isinstance(effect, Bind):
+                bound = cluster.pod(effect.uid)
+                assert bound is not None
+                bodies.append(binding(effect, bound))
+    assert [(b["metadata"]["uid"], b["target"]["name"]) for b in bodies] == [
+        ("uid-a", "n0"),
+        ("uid-b", "n0"),
+    ]
+    assert bodies[0]["metadata"]["namespace"] == "team"
+
+
+def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
+    patch = unschedulable_condition(PodUnschedulable(PodUID("u"), "0/1 nodes are available"))
+    (condition,) = patch["status"]["conditions"]
+    assert condition["type"] == "PodScheduled"
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert condition["message"] == "0/1 nodes are available"

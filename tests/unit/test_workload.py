@@ -1,0 +1,146 @@
+"""Workloads: order, merging, and how long a pod runs."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched.errors import InvalidValueError
+from gangsched.events import PodDeleted
+from gangsched.model import Pod, PodUID
+from gangsched.simulation.workload import (
+    RUN_SECONDS,
+    Arrival,
+    Workload,
+    parse_seconds,
+    run_seconds,
+)
+
+
+def _arrival(at: float, name: str) -> Arrival:
+    return Arrival(at, PodDeleted(PodUID(name)))
+
+
+def _names(workload: Workload) -> list[str]:
+    return [
+        arrival.event.uid for arrival in workload.arrivals if isinstance(arrival.event, PodDeleted)
+    ]
+
+
+def _pod(run: str | None) -> Pod:
+    return Pod(name="p", annotations={} if run is None else {RUN_SECONDS: run})
+
+
+def test_arrivals_are_in_time_order_and_those_of_one_instant_as_given() -> None:
+    given = (_arrival(2, "c"), _arrival(1, "b"), _arrival(2, "a"), _arrival(0.5, "d"))
+
+    assert _names(Workload(given)) == ["d", "b", "c", "a"]
+
+
+def test_a_workload_is_empty_unless_something_is_given() -> None:
+    assert Workload() == Workload((), ())
+    assert Workload().arrivals == ()
+
+
+def test_merging_keeps_the_order_of_the_workloads_within_an_instant() -> None:
+    one = Workload((_arrival(1, "a"), _arrival(3, "b")), ("first",))
+    two = Workload((_arrival(1, "c"), _arrival(2, "d")), ("second",))
+    three = Workload((_arrival(1, "e"), _arrival(0, "f")), ("third",))
+
+    merged = one.merge(two, three)
+
+    assert _names(merged) == ["f", "a", "c", "e", "d", "b"]
+    assert merged.skipped == ("first", "second", "third")
+    assert merged == one + two + three
+    assert one == one.merge()
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=4))
+def test_merging_is_associative_and_loses_nothing(instants: list[list[int]]) -> None:
+    parts = [
+        Workload(tuple(_arrival(at, f"{n}.{i}") for i, at in enumerate(each)))
+        for n, each in enumerate(instants)
+    ]
+    together = parts[0].merge(*parts[1:])
+
+    one_by_one = Workload()
+    for part in parts:
+        one_by_one += part
+
+    assert together == one_by_one
+    assert sum(map(len, instants)) == len(together.arrivals)
+    keys = [
+        (arrival.at, *(int(part) for part in name.split(".")))
+        for arrival, name in zip(together.arrivals, _names(together), strict=True)
+    ]
+    assert sorted(keys) == keys
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, True, "1", None])
+def test_an_arrival_has_a_finite_instant(at: object) -> None:
+    with pytest.raises(InvalidValueError, match="at: expected a finite number of seconds"):
+        Arrival(at, PodDeleted(PodUID("p")))  # type: ignore[arg-type]
+
+
+def test_a_workload_can_be_pickled() -> None:
+    workload = Workload((_arrival(1, "a"),), ("sentence",))
+
+    assert workload == pickle.loads(pickle.dumps(workload))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600", 3600.0), ("0.5", 0.5), (".5", 0.5), ("5.", 5.0), ("007", 7.0), ("0.001", 0.001)],
+)
+def test_a_pod_runs_for_as_long_as_its_annotation_says(text: str, seconds: float) -> None:
+    assert seconds == run_seconds(_pod(text))
+
+
+def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
+    assert run_seconds(_pod(None)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "0.0",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1\n",
+        "1s",
+        "1e3",
+        "1_0",
+        "0x1",
+        ".",
+        "1.2.3",
+        "inf",
+        "nan",
+        "\u0661",
+        pytest.param("9" * 400, id="more than any float"),
+        pytest.param("0." + "0" * 400 + "1", id="less than any float"),
+    ],
+)
+def test_what_is_no_positive_finite_decimal_is_refused_by_the_annotations_name(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="finite and more than 0") as caught:
+        run_seconds(_pod(text))
+
+    assert caught.value.field == RUN_SECONDS
+    assert text == caught.value.value
+
+
+@given(st.text(max_size=10) | st.text("0123456789.-+eE", max_size=10))
+def test_no_text_raises_anything_but_the_documented_error(text: str) -> None:
+    try:
+        seconds = parse_seconds(text, field="seconds")
+    except InvalidValueError:
+        return
+
+    assert 0 < seconds < math.inf
