@@ -1,0 +1,108 @@
+"""Documents as tests: every example in ``README.md`` and ``docs/`` is run.
+
+Rules:
+  R1  the examples of one document share a namespace and a folder; no two documents do;
+  R2  a block after ``<!-- file: NAME -->`` is written to that file in the document's folder;
+  R3  in a ``console`` block each ``$ gangsched`` line is run in this process, and must print what
+      follows it, on standard output and standard error together; ``...`` stands for anything;
+  R4  a command that is not run is an error: what is shown is what happens.
+
+Loaded by ``-p support.documents``, so that documents are collected wherever they lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from sybil import Document, Example, Region, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+
+__all__ = ["ROOT", "pytest_collect_file", "run_command"]
+
+ROOT = Path(__file__).parents[2]
+
+_FLAGS = doctest.ELLIPSIS
+_FILE = re.compile(
+    r"^<!-- file: (?P<name>\S+) -->\n+^(?P<fence>`{3,})[^\n]*\n(?P<text>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def run_command(*words: str) -> tuple[int, str]:
+    """Run ``gangsched`` in this process; return its exit code and what it printed."""
+    from gangsched.cli import main  # not at the top: the runner starts whatever the library does
+
+    printed = io.StringIO()
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        mock.patch.dict(os.environ, COLUMNS="80", NO_COLOR="1"),
+    ):
+        try:
+            code = main(words)
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else 1
+    return code, printed.getvalue()
+
+
+def _files(document: Document) -> Iterable[Region]:
+    for found in _FILE.finditer(document.text):
+        yield Region(found.start(), found.end(), parsed=found, evaluator=_write)
+
+
+def _write(example: Example) -> None:
+    folder: Path = example.namespace["folder"]
+    (folder / example.parsed["name"]).write_text(example.parsed["text"], encoding="utf-8")
+
+
+def _console(example: Example) -> str | None:
+    code: int = example.namespace.get("exit_code", 0)
+    _nothing, *commands = re.split(r"^\$ ", f"\n{example.parsed}", flags=re.MULTILINE)
+    for command in commands:
+        line, _newline, expected = command.partition("\n")
+        if line == "echo $?":
+            printed = f"{code}\n"
+        else:
+            program, *words = shlex.split(line)
+            if program != "gangsched":
+                return f"not run: {line}"
+            with contextlib.chdir(example.namespace["folder"]):
+                code, printed = run_command(*words)
+        expected = expected.rstrip("\n") + "\n" if expected.strip() else ""
+        if not doctest.OutputChecker().check_output(expected, printed, _FLAGS):
+            return f"$ {line}\nexpected:\n{expected}\nprinted:\n{printed}"
+    example.namespace["exit_code"] = code
+    return None
+
+
+def _begin(namespace: dict[str, Any]) -> None:
+    namespace["temporary"] = tempfile.TemporaryDirectory()
+    namespace["folder"] = Path(namespace["temporary"].name)
+
+
+def _end(namespace: dict[str, Any]) -> None:
+    namespace["temporary"].cleanup()
+
+
+pytest_collect_file = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=_FLAGS),
+        CodeBlockParser("console", _console),
+        _files,
+    ],
+    path=str(ROOT),
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
+    excludes=["tests/*.md", "docs/_build/*"],
+    setup=_begin,
+    teardown=_end,
+).pytest()
