@@ -14,8 +14,8 @@ Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what diff
 from __future__ import annotations
 
 import enum
-import math
-from typing import final
+import sys
+from typing import NoReturn, final
 
 from attrs import field, frozen
 
@@ -48,6 +48,15 @@ class WhenBlocked(enum.Enum):
     AT_ONCE = "at_once"
     """Give it back."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise InvalidValueError("when_blocked", value, "one of " + ", ".join(w.value for w in cls))
+
+
+def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+        raise InvalidValueError("permit_timeout", value, "seconds, finite and not negative")
+
 
 @final
 @frozen(kw_only=True)
@@ -61,14 +70,9 @@ class Coscheduling:
         when_blocked: What members that hold a node do when the group cannot be completed.
     """
 
-    permit_timeout: float = field(default=10.0)
+    permit_timeout: float = field(default=10.0, validator=_check_timeout)
     order: Order = field(default=Order.LAST_FAILURE, converter=Order)
     when_blocked: WhenBlocked = field(default=WhenBlocked.UNTIL_OTHERS_TURN, converter=WhenBlocked)
-
-    @permit_timeout.validator
-    def _check_permit_timeout(self, _attribute: object, value: float) -> None:
-        if not 0 <= value < math.inf:
-            raise InvalidValueError("permit_timeout", value, "seconds, finite and not negative")
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar, assert_never, final
+from typing import TypeVar, assert_never
 
 from attrs import evolve
 
@@ -34,7 +34,6 @@ __all__ = ["InMemoryCluster"]
 E = TypeVar("E", bound=Event)
 
 
-@final
 class InMemoryCluster:
     """A cluster that is only remembered: for tests, simulations and hosts without one.
 

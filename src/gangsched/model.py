@@ -256,7 +256,8 @@ class PodGroup:
             ``minMember`` and ``minCount`` elsewhere. At least 1.
         schedule_timeout: For how many seconds members that hold a node wait for the others, per
             attempt; None for the policy's default, 0 for not at all. Not negative, finite.
-        min_resources: What the group needs in all. Kept for policies to read; none of ours does yet.
+        min_resources: What the group needs in all. Kept for policies to read; none of ours
+            does yet.
         priority: The priority of its members; None to take theirs.
         created_at: When it was created.
 

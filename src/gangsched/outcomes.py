@@ -31,6 +31,11 @@ __all__ = [
 ]
 
 
+def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InvalidValueError("timeout", value, "seconds, finite and not negative")
+
+
 @final
 @frozen
 class Success:
@@ -53,12 +58,7 @@ class Wait:
             in the instant in which it began.
     """
 
-    timeout: float = field()
-
-    @timeout.validator
-    def _check_timeout(self, _attribute: object, value: float) -> None:
-        if not 0 <= value < math.inf:
-            raise InvalidValueError("timeout", value, "seconds, finite and not negative")
+    timeout: float = field(validator=_check_timeout)
 
 
 @final

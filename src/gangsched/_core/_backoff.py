@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import final
 
 from attrs import field, frozen
@@ -31,9 +31,12 @@ class Backoff:
     maximum: float = field(default=10.0)
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.initial < math.inf:
+        if not isinstance(self.initial, int | float) or not 0 <= self.initial <= sys.float_info.max:
             raise InvalidValueError("initial", self.initial, "seconds, finite and not negative")
-        if not self.initial <= self.maximum < math.inf:
+        if (
+            not isinstance(self.maximum, int | float)
+            or not self.initial <= self.maximum <= sys.float_info.max
+        ):
             raise InvalidValueError(
                 "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"
             )

@@ -45,6 +45,9 @@ class QueuedEntity:
         shape: What it failed with: entities of one shape fail alike.
         failed_step: The step at which a member last found no node in the current attempt; -1
             when none did.
+        stirred_step: The step of the last news for a member that had found no node by then; -1
+            when there were none.
+        round_step: The step at which the first of this round was tried.
     """
 
     __slots__ = (
@@ -58,8 +61,10 @@ class QueuedEntity:
         "place",
         "queued_at",
         "rank",
+        "round_step",
         "seq",
         "shape",
+        "stirred_step",
     )
 
     def __init__(self, seq: int, group: PodGroupInfo | None, queued_at: float) -> None:
@@ -72,14 +77,19 @@ class QueuedEntity:
         self.rank: Rank | None = None
         self.shape: Hashable = None
         self.failed_step = -1
+        self.stirred_step = -1
+        self.round_step = -1
         self._pending: dict[PodUID, tuple[int, Pod]] = {}
         self._ready: dict[PodUID, None] = {}
         self._handle: HeapHandle | Any = None
 
     def add(self, pod: Pod, seq: int) -> None:
-        """Add a pending member, ready to be tried."""
+        """Add a pending member, ready to be tried: O(1) for the latest, else O(n log n)."""
+        last = next(reversed(self._ready), None)
         self._pending[pod.uid] = (seq, pod)
         self._ready[pod.uid] = None
+        if last is not None and seq < self._pending[last][0]:
+            self._ready = dict.fromkeys(sorted(self._ready, key=self._arrival))
         self._count()
 
     def replace(self, pod: Pod) -> None:
@@ -105,8 +115,7 @@ class QueuedEntity:
 
     def refill(self) -> None:
         """Begin a new round: every pending member is ready. O(members log members)."""
-        order = sorted((seq, uid) for uid, (seq, _pod) in self._pending.items())
-        self._ready = {uid: None for _seq, uid in order}
+        self._ready = dict.fromkeys(sorted(self._pending, key=self._arrival))
         self._count()
 
     @property
@@ -148,6 +157,14 @@ class QueuedEntity:
         """The pod's creation, or the group's."""
         return self.pod.created_at if self.group is None else self.group.created_at
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an attempt of the group has begun and not ended."""
+        return self.group is not None and self.group.attempt_started_at is not None
+
+    def _arrival(self, uid: PodUID) -> int:
+        return self._pending[uid][0]
+
     def _count(self) -> None:
         if self.group is not None:
             self.group.untried = len(self._ready)
@@ -155,6 +172,8 @@ class QueuedEntity:
     def _check(self) -> None:
         if not self._ready.keys() <= self._pending.keys():
             raise InternalError("a ready member is not pending")
-        order = [self._pending[uid][0] for uid in self._ready]
+        order = [self._arrival(uid) for uid in self._ready]
+        if order != sorted(order):
+            raise InternalError(f"ready members {order} are out of order")
         if self.group is not None and self.group.untried != len(self._ready):
             raise InternalError(f"{self.group.key}: {self.group.untried} untried, {order} ready")

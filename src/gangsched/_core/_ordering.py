@@ -14,10 +14,11 @@ that never failed has none. Here every entity has one effective time, so the ord
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, final
+from typing import NamedTuple, NoReturn, final
 
 from attrs import frozen
 
+from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
 from gangsched.protocols import EntityView, GroupView
 
@@ -34,6 +35,10 @@ class Order(enum.Enum):
     """
     CREATION = "creation"
     """The creation of the pod or the group, however often it failed."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise InvalidValueError("order", value, "one of " + ", ".join(o.value for o in cls))
 
 
 class SortKey(NamedTuple):

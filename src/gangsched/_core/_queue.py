@@ -11,6 +11,7 @@ Invariants (checked by ``_check``):
   I1  an entity is in one place;
   I2  a rank is frozen while its entity is queued: re-ranking is remove and insert;
   I3  whoever stands in an open line waits for its leader, which is active, and for nobody else;
+      who outranks the leader takes its place, unless an attempt of it is under way;
   I4  an entity that rests in backoff returns at its deadline, and not before;
   I5  a line exactly exists while it has a leader, somebody standing or somebody resting.
 """
@@ -98,6 +99,10 @@ class SchedulingQueue:
         """The entities that wait for a fact, or for another of their shape. O(n log n)."""
         standing = [entity for line in self._lines.values() for entity in line.standing]
         return (*self._gated.values(), *standing)
+
+    def is_gated(self, entity: QueuedEntity) -> bool:
+        """Say whether an entity is held until it is activated by name. O(1)."""
+        return entity.seq in self._gated
 
     def is_ranked(self, entity: QueuedEntity) -> bool:
         """Say whether a queued entity would get the place again that it has. O(1)."""
@@ -225,15 +230,27 @@ class SchedulingQueue:
 
     def _promote(self, line: Line, *, now: float) -> None:
         """Send the first of an open line that does not rest to the active heap."""
-        while not line.blocked and line.leader is None and len(line.standing):
-            entity = line.standing.pop()
-            if entity.backoff_until > now:
-                self._rest(entity)
-            else:
-                line.leader = entity
-                self._push_active(entity)
+        while not line.blocked and len(line.standing):
+            first, leader = line.standing.peek(), line.leader
+            if leader is not None and not self._outranks(first, leader):
+                break
+            line.standing.pop()
+            if first.backoff_until > now:
+                self._rest(first)
+                continue
+            if leader is not None:
+                self._active.remove(leader._handle)
+                self._stand(line, leader)
+            line.leader = first
+            self._push_active(first)
         if line.leader is None and not len(line.standing) and not line.resting:
             self._lines.pop(line.shape, None)
+
+    @staticmethod
+    def _outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
+        assert first.rank is not None
+        assert leader.rank is not None
+        return first.rank < leader.rank and not leader.is_under_way
 
     def _check(self) -> None:
         self._active._check()
@@ -258,7 +275,14 @@ class SchedulingQueue:
                 raise InternalError("a line is kept under another shape")
             if line.leader is None and not len(line.standing) and not line.resting:
                 raise InternalError("an empty line is kept")
-            if not line.blocked and line.leader is None and len(line.standing):
-                raise InternalError("an open line has no leader")
+            line.standing._check()
+            first = line.standing.peek() if len(line.standing) else None
+            if first is not None and not line.blocked:
+                if line.leader is None:
+                    raise InternalError("an open line has no leader")
+                if self._outranks(first, line.leader):
+                    raise InternalError("the first in an open line does not lead it")
             if line.leader is not None and line.leader.place is not Place.ACTIVE:
                 raise InternalError("a leader is not active")
+            if any(entity.place is not Place.BACKOFF for entity in line.resting.values()):
+                raise InternalError("who rests in a line is not in backoff")

@@ -12,7 +12,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import final
+from typing import Final, final
 
 from attrs import define, field
 
@@ -22,6 +22,8 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
 __all__ = ["PodGroupInfo", "PodGroupRegistry"]
+
+_TO_BE_PLACED: Final = (MemberState.GATED, MemberState.UNSCHEDULED)
 
 
 @final
@@ -182,12 +184,13 @@ class PodGroupRegistry:
         Args:
             pod: The member.
             claim: Its claim, see ``gangsched.membership.membership``.
-            state: What it is doing. A refused member may contradict its group.
+            state: What it is doing. Only who is still to be placed can be kept out: one that is
+                bound, ending, finished or refused may contradict its group.
 
         Raises:
             InvalidPodGroupError: It contradicts its group; nothing has changed.
         """
-        if state is not MemberState.REFUSED:
+        if state in _TO_BE_PLACED:
             problem = self.conflict(pod, claim)
             if problem is not None:
                 raise problem

@@ -11,8 +11,9 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
-from typing import Any, final
+from typing import Any, Final, final
 
 from attrs import frozen
 from sortedcontainers import SortedDict
@@ -21,6 +22,8 @@ from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["WaitingMap", "WaitingPod"]
+
+_MOST: Final = sys.float_info.max  # a larger int cannot be added to an instant
 
 
 @final
@@ -85,7 +88,7 @@ class WaitingMap:
         Raises:
             InvalidValueError: The timeout is malformed, or the pod waits already.
         """
-        if not 0 <= timeout < math.inf:
+        if not isinstance(timeout, int | float) or not 0 <= timeout <= _MOST:
             raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
         if uid in self._pods:
             raise InvalidValueError("uid", uid, "a pod that does not wait already")

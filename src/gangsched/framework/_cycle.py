@@ -14,7 +14,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, GroupScheduled, PodUnschedulable, PodWaiting, Release
-from gangsched.framework import _falls, _points
+from gangsched.framework import _falls, _points, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.model import NodeName
@@ -37,7 +37,8 @@ def run(state: State, *, now: float) -> bool:
     if info is not None and begun:
         info.attempt += 1
         info.attempt_started_at = now
-        entity.failed_step = -1
+    if entity.ready_count == len(entity):
+        entity.round_step = state.step
     try:
         _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     except GangschedError:
@@ -94,7 +95,11 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
 def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, now: float) -> None:
     """Assume a pod on a node, and ask whether it may go."""
     pod, info = member.pod, member.group
+    before = None if info is None else info.attempt_started_at
     _assume(state, member, cycle, node)
+    if info is not None and before is not None and info.key not in state.holding:
+        # the time that an attempt has runs from its first member that holds a node
+        info.attempt_started_at = now
     try:
         outcome = _points.reserve(state, member, now)
         if not isinstance(outcome, Unschedulable):
@@ -110,6 +115,8 @@ def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, n
             outcome = Unschedulable(member.reason)
     except GangschedError:
         _unassume(state, member)
+        if info is not None:
+            info.attempt_started_at = before
         raise
     verdict = _falls.release_node(
         state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
@@ -202,20 +209,21 @@ def _fail(
         raise
     member.reason = reason
     if proven:
-        entity.failed_step = state.step
+        _wakeups.found_no_node(state, entity)
     state.out.append(PodUnschedulable(uid, reason))
     own = None if info is None else info.key
+    too_few = entity.ready_count < state.needed(entity)
     if isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
         _falls.reject_group(state, answer.group, answer.reason, now=now)
     elif isinstance(answer, RejectGroup):
-        _falls.reject_group(state, answer.group, answer.reason, now=now)
+        _falls.reject_group(state, answer.group, answer.reason, now=now, proven=too_few)
         return
     elif isinstance(answer, HoldGroup):
         if answer.group in state.holding:
             state.yielding[answer.group] = answer.reason
             _falls.park_holding(state, entity, now=now)
         else:
-            _falls.reject_group(state, answer.group, answer.reason, now=now)
+            _falls.reject_group(state, answer.group, answer.reason, now=now, proven=too_few)
         return
     _after_turn(state, entity, now=now)
 
@@ -238,12 +246,14 @@ def _let_go(state: State, members: list[Member], *, now: float) -> bool:
         else:
             binds.append(_points.bind(state, member, now))
     first = info is not None and not info.was_scheduled
-    if refused and (info is None or first):
-        minimum = 1 if info is None else info.min_available or 1
-        scheduled = 1 if info is None else info.scheduled
-        if scheduled - len(refused) < minimum:
-            members[-1].reason = next(iter(refused.values()))
-            return False
+    minimum, scheduled = 1, len(members)
+    if info is not None and first:
+        minimum, scheduled = info.min_available or 1, info.scheduled
+    if refused and scheduled - len(refused) < minimum:
+        members[-1].reason = next(iter(refused.values()))
+        return False
+    since = None if info is None else state.holding.get(info.key)
+    freed: list[NodeName] = []
     if info is not None:
         state.waiting.allow(info.key)
         if first:
@@ -252,6 +262,8 @@ def _let_go(state: State, members: list[Member], *, now: float) -> bool:
         state.out.append(Release(info.key, gone))
     for member, effect in zip(members, binds, strict=True):
         if effect is None:
+            assert member.node is not None
+            freed.append(member.node)
             _falls.release_node(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
             member.reason = refused[member.seq]
             state.out.append(PodUnschedulable(member.pod.uid, member.reason))
@@ -261,6 +273,8 @@ def _let_go(state: State, members: list[Member], *, now: float) -> bool:
             state.out.append(effect)
     _falls.settle_hold(state, info)
     _after_release(state, members[-1].entity, now=now)
+    if since is not None:
+        _wakeups.gain(state, freed, now=now, since=since)
     return True
 
 
@@ -275,6 +289,7 @@ def _mark_scheduled(state: State, info: PodGroupInfo, *, now: float) -> None:
 def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures = 0
     if not len(entity):
+        _wakeups.forget(state, entity)
         state.queue.remove(entity, now=now)
     elif entity.ready_count:
         # what ranks a group may have changed with its release

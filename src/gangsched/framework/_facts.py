@@ -30,6 +30,8 @@ from gangsched.outcomes import Unschedulable
 
 __all__ = ["bind_failed", "bound", "expire", "group_changed", "node_changed", "pod_changed"]
 
+_STARTED = (MemberState.ASSIGNED, MemberState.SUCCEEDED, MemberState.FAILED)
+
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Look at a node. O(pods on it), plus waking whom it helps."""
@@ -57,7 +59,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if info is not None and info.members:
         for member in state.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
-        _reconsider(state, state.entities[key], now=now)
+        entity = state.entities.get(key)
+        if entity is not None:  # else its members have gone meanwhile
+            _reconsider(state, entity, now=now)
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
@@ -68,13 +72,23 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if member is not None:
             _forget(state, member, now=now)
         return
+    if (
+        member is not None
+        and member.state is MemberState.BINDING
+        and pod.node_name is None
+        and not pod.is_finished
+    ):
+        return  # whatever else it is by now, it is when its bind is reported
     claim, problem = _claim(state, pod)
     wanted = _wanted(pod, problem)
     if member is None:
         _admit(state, pod, claim, wanted, problem, now=now)
     elif _is_another(state, member, pod, claim):
+        if member.state in HOLDING and pod.node_name == member.node:
+            _confirm(state, member, now=now)
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
+        state.members[uid].attempt = member.attempt  # news of an earlier one stays late
     else:
         if member.state is MemberState.REFUSED and claim is not None:
             state.registry.join(pod, claim, wanted)
@@ -158,6 +172,8 @@ def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
 
 
 def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+    if problem is not None and pod.node_name is None:
+        return MemberState.REFUSED  # however it ends: what it claims never counts
     if pod.phase is PodPhase.SUCCEEDED:
         return MemberState.SUCCEEDED
     if pod.phase is PodPhase.FAILED:
@@ -166,8 +182,6 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    if problem is not None:
-        return MemberState.REFUSED
     return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
 
 
@@ -226,20 +240,19 @@ def _update(
     now: float,
 ) -> None:
     before, node = member.state, member.node
+    changed = member.pod != pod
     member.pod = pod
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted:
         _look_at_node(state, pod.node_name, now=now)
+        if changed and before is MemberState.UNSCHEDULED:
+            _review(state, member.entity, now=now)
         return
     if before in HOLDING:
         if pod.node_name == node and pod.node_name is not None:
             _confirm(state, member, now=now)
-        elif wanted is MemberState.UNSCHEDULED or (
-            before is MemberState.BINDING
-            and pod.node_name is None
-            and wanted is MemberState.TERMINATING
-        ):
+        elif wanted is MemberState.UNSCHEDULED:
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -335,15 +348,17 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
         minimum = info.min_available
         if info.complete_at is None and minimum is not None and info.all >= minimum:
             info.complete_at = now
-        if minimum is not None and info.members.started >= minimum:
+        if not info.was_scheduled and _has_started(state, info):
             # also after a restart, when nobody remembers letting it go
             info.was_scheduled = True
     pod: Pod | None = entity.pod if len(entity) else None
     if pod is None and info is not None and info.waiting:
         pod = state.members[state.waiting.of(info.key)[0].uid].pod
     if pod is None:
+        _wakeups.forget(state, entity)
         state.queue.remove(entity, now=now)
         return
+    _wakeups.stir(state, entity)
     held = _points.pre_enqueue(state, pod, info, now)
     if isinstance(held, Unschedulable):
         if info is not None and info.key in state.holding:
@@ -355,8 +370,28 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
         return
     if not len(entity):
         state.queue.remove(entity, now=now)
-    elif entity.place is not Place.ACTIVE:
+        return
+    active = entity.place is Place.ACTIVE
+    if not active or not entity.ready_count:
+        # of a round under way, whoever was still to be tried may just have gone
         entity.refill()
+    if not active or not state.queue.is_ranked(entity):
         state.queue.activate(entity, now=now)
-    elif not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now)
+
+
+def _review(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Reconsider an entity of which a pod changed, if that may change where it belongs."""
+    held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+    is_held = isinstance(held, Unschedulable)
+    if is_held != state.queue.is_gated(entity) or not state.profile.signed:
+        _reconsider(state, entity, now=now)
+
+
+def _has_started(state: State, info: PodGroupInfo) -> bool:
+    """Say whether a quorum of members has had nodes. O(1) while too few could have."""
+    minimum = info.min_available
+    if minimum is None or info.members.started < minimum:
+        return False
+    # who finished without ever having had a node has started nothing
+    members = (m for m in state.of_group(info) if m.state in _STARTED)
+    return sum(member.pod.node_name is not None for member in members) >= minimum

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gangsched._core._counters import MemberState
-from gangsched._core._entity import QueuedEntity
+from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodHeld, PodRejected
 from gangsched.framework import _points, _wakeups
@@ -59,7 +59,13 @@ def set_down(state: State, member: Member, node: NodeName, reason: str) -> None:
 
 
 def reject_group(
-    state: State, key: GroupKey, reason: str, *, now: float, freed: Iterable[NodeName] = ()
+    state: State,
+    key: GroupKey,
+    reason: str,
+    *,
+    now: float,
+    freed: Iterable[NodeName] = (),
+    proven: bool = False,
 ) -> None:
     """Let the current attempt of a group fall.
 
@@ -71,13 +77,15 @@ def reject_group(
         reason: Why; every member is told.
         now: The current instant.
         freed: Nodes that its members gave back in this step already.
+        proven: Whether it falls because those whose turn is still to come are too few.
     """
     info = state.registry.get(key)
     entity = state.entities.get(key)
     if info is None or entity is None:
         return
     since = state.holding.get(key)
-    stirred = key in state.stirred
+    if not proven:
+        _is_cut_short(state, entity)
     given_back = list(freed)
     for waiting in state.waiting.of(key):
         member = state.members[waiting.uid]
@@ -92,6 +100,9 @@ def reject_group(
     _tire(state, entity, now=now)
     info.failures = entity.failures
     state.out.append(GroupRejected(key, info.attempt, reason, entity.backoff_until))
+    # before others are woken: what it gives back itself is no news to it
+    shape = state.shape(entity)
+    step = _wakeups.conclude(state, entity, shape, now=now)
     if since is not None:
         _wakeups.gain(state, given_back, now=now, since=since)
     if not len(entity):
@@ -101,11 +112,6 @@ def reject_group(
     if isinstance(held, Unschedulable):
         gate(state, entity, held, now=now)
         return
-    shape = state.shape(entity)
-    step = entity.failed_step
-    if stirred and _wakeups.may_fit(state, shape, now=now):
-        step = -1
-    entity.failed_step = -1
     state.queue.park(entity, shape=shape, step=step, now=now)
 
 
@@ -115,11 +121,13 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
     Without a member that found no node, nothing is known about the cluster: it is tried again
     after its rest.
     """
+    _is_cut_short(state, entity)
     state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
-    step, entity.failed_step = entity.failed_step, -1
     entity.refill()
-    state.queue.park(entity, shape=state.shape(entity), step=step, now=now)
+    shape = state.shape(entity)
+    step = _wakeups.conclude(state, entity, shape, now=now)
+    state.queue.park(entity, shape=shape, step=step, now=now)
 
 
 def park_holding(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -127,25 +135,28 @@ def park_holding(state: State, entity: QueuedEntity, *, now: float) -> None:
 
     When no member is known to fit nowhere, any fact may help it, and it stands alone.
     """
-    proven = entity.failed_step >= 0
     entity.refill()
-    state.queue.park(
-        entity,
-        shape=state.shape(entity) if proven else entity.seq,
-        step=entity.failed_step if proven else state.step,
-        now=now,
-    )
+    if entity.failed_step < 0:
+        state.queue.park(entity, shape=entity.seq, step=state.step, now=now)
+        return
+    shape = state.shape(entity)
+    step = entity.failed_step
+    if entity.stirred_step > entity.round_step:
+        step = -1 if _wakeups.may_fit(state, shape, now=now) else state.step
+    state.queue.park(entity, shape=shape, step=step, now=now)
 
 
 def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float) -> None:
     """Hold an entity out of the queue until a fact about it, and tell why."""
     state.queue.gate(entity, now=now)
+    _wakeups.forget(state, entity)
     for pod in entity.pending:
         state.members[pod.uid].reason = held.reason
     info = entity.group
     if info is None:
         state.out.append(PodHeld(entity.pod.uid, held.reason))
     else:
+        info.attempt_started_at = None
         state.out.append(GroupIncomplete(info.key, info.all, info.min_available))
 
 
@@ -154,7 +165,12 @@ def settle_hold(state: State, info: PodGroupInfo | None) -> None:
     if info is not None and not info.waiting:
         state.holding.pop(info.key, None)
         state.yielding.pop(info.key, None)
-        state.stirred.discard(info.key)
+
+
+def _is_cut_short(state: State, entity: QueuedEntity) -> None:
+    """Take note when a round ends before everybody had a turn: it proves nothing then."""
+    if entity.place is Place.ACTIVE and entity.ready_count:
+        _wakeups.stir(state, entity)
 
 
 def _tire(state: State, entity: QueuedEntity, *, now: float) -> None:

@@ -98,7 +98,7 @@ def signature(state: State, pod: Pod) -> Hashable:
     if not state.profile.signed:
         return pod.uid
     return tuple(
-        _call(plugin, "pod_signature", pod, Hashable, pod) for plugin in state.profile._signers
+        _call(plugin, "pod_signature", pod, Hashable, pod) for plugin in state.profile.signers
     )
 
 
@@ -121,7 +121,7 @@ class _Judge:
             if isinstance(answer, Unschedulable):
                 return (0, answer.reason or plugin.name)
         room = _UNBOUNDED
-        for bounding in profile._headrooms:
+        for bounding in profile.headrooms:
             room = min(room, _call(bounding, "headroom", pod, int, pod, info))
         return (room, "")
 

@@ -12,9 +12,10 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import groupby
 from typing import final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._counters import MemberState
@@ -32,10 +33,25 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
-__all__ = ["HOLDING", "Member", "State"]
+__all__ = ["HOLDING", "Member", "Shape", "State"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
 """The states in which a pod holds a node without being assigned to it."""
+
+
+@final
+@frozen
+class Shape:
+    """What an entity asks for: entities of one shape fail alike.
+
+    Attributes:
+        needed: How many of its pending members must be placed for a try to succeed.
+        runs: How many pending members it has of which class, in the order in which they are
+            tried: who is placed first may take the room that another needs.
+    """
+
+    needed: int
+    runs: tuple[tuple[PodClass, int], ...]
 
 
 @final
@@ -80,7 +96,7 @@ class State:
         classes: The class of each signature that a pod has.
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
-        stirred: The groups that hold nodes while a fact made room.
+        tried: The entities of which a member found no node in the current attempt, by number.
         out: What the current call returns.
         deferred: What plugins raised where the scheduler could not stop half-way; raised when
             the call is done.
@@ -94,14 +110,14 @@ class State:
     queue: SchedulingQueue
     registry: PodGroupRegistry = field(factory=PodGroupRegistry)
     waiting: WaitingMap = field(factory=WaitingMap)
-    members: dict[PodUID, Member] = field(factory=dict)
-    entities: dict[GroupKey, QueuedEntity] = field(factory=dict)
-    classes: dict[Hashable, PodClass] = field(factory=dict)
-    holding: dict[GroupKey, int] = field(factory=dict)
-    yielding: dict[GroupKey, str] = field(factory=dict)
-    stirred: set[GroupKey] = field(factory=set)
-    out: list[Effect] = field(factory=list)
-    deferred: list[GangschedError] = field(factory=list)
+    members: dict[PodUID, Member] = field(factory=dict[PodUID, Member])
+    entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
+    classes: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
+    holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
+    tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
+    out: list[Effect] = field(factory=list[Effect])
+    deferred: list[GangschedError] = field(factory=list[GangschedError])
     step: int = 0
     numbers: int = 0
 
@@ -126,17 +142,15 @@ class State:
         return [self.members[uid] for uid in info.members]
 
     def shape(self, entity: QueuedEntity) -> Hashable:
-        """Return what an entity asks for: entities of one shape fail alike. O(members).
+        """Return an entity's ``Shape``, or its number when no other is known to be like it.
 
-        Of a group: how many more members it needs, and how many of which class it has.
+        Runtime complexity: O(members log members).
         """
-        counts: dict[PodClass, int] = {}
-        for pod in entity.pending:
-            pod_class = self.members[pod.uid].pod_class
-            if not self.profile.signed:
-                return entity.seq
-            counts[pod_class] = counts.get(pod_class, 0) + 1
-        return (self.needed(entity), frozenset(counts.items()))
+        if not self.profile.signed:
+            return entity.seq
+        members = sorted((self.members[pod.uid] for pod in entity.pending), key=_arrival)
+        runs = groupby(members, key=_class_of)
+        return Shape(self.needed(entity), tuple((each, len(list(run))) for each, run in runs))
 
     @staticmethod
     def needed(entity: QueuedEntity) -> int:
@@ -192,10 +206,22 @@ class State:
         for info in self.registry:
             if bool(info.waiting) != (info.key in self.holding):
                 raise InternalError(f"{info.key}: {info.waiting} wait, holding disagrees")
-        for key in (*self.yielding, *self.stirred):
+        for key in self.yielding:
             if key not in self.holding:
-                raise InternalError(f"{key} yields or is stirred, and holds nothing")
+                raise InternalError(f"{key} yields, and holds nothing")
+        known_entities = {id(member.entity) for member in self.members.values()}
+        for seq, entity in self.tried.items():
+            if entity.seq != seq or entity.failed_step < 0 or id(entity) not in known_entities:
+                raise InternalError(f"entity {seq} was not tried, or is gone")
         for key, entity in self.entities.items():
             known = self.registry.get(key)
             if entity.group is not known or known is None or not known.members:
                 raise InternalError(f"entity {key} is not that of its group")
+
+
+def _arrival(member: Member) -> int:
+    return member.seq
+
+
+def _class_of(member: Member) -> PodClass:
+    return member.pod_class

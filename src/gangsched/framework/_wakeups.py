@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
+from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.framework import _points
-from gangsched.framework._state import State
+from gangsched.framework._state import Shape, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
-__all__ = ["gain", "may_fit"]
+__all__ = ["conclude", "forget", "found_no_node", "gain", "may_fit", "stir"]
 
 
 def gain(
@@ -40,9 +41,10 @@ def gain(
     """
     if not names:
         return
-    if since is None:
-        state.stirred.update(state.holding)
     step = state.tick()
+    for entity in state.tried.values():
+        if since is None or entity.failed_step >= since:
+            entity.stirred_step = step
     for line in state.queue.blocked_lines():
         if since is not None and line.blocked_at < since:
             continue
@@ -63,13 +65,14 @@ def may_fit(
         now: The current instant.
         names: Ask only whether a change of these nodes may matter.
     """
-    if not isinstance(shape, tuple):
+    if not isinstance(shape, Shape):
         return True
-    needed: int
-    counts: frozenset[tuple[PodClass, int]]
-    needed, counts = shape
+    counts: dict[PodClass, int] = {}
+    for pod_class, count in shape.runs:
+        counts[pod_class] = counts.get(pod_class, 0) + count
+    needed = shape.needed
     touched = names is None
-    for pod_class, count in counts:
+    for pod_class, count in counts.items():
         try:
             _points.judged(state, pod_class, now)
         except GangschedError:
@@ -77,3 +80,35 @@ def may_fit(
         needed -= min(count, pod_class.headroom)
         touched = touched or any(pod_class.takes(name) for name in names or ())
     return touched and needed <= 0
+
+
+def found_no_node(state: State, entity: QueuedEntity) -> None:
+    """Take note that every node refused a member of an entity, in this step."""
+    entity.failed_step = state.step
+    state.tried[entity.seq] = entity
+
+
+def stir(state: State, entity: QueuedEntity) -> None:
+    """Take note of a fact about an entity: what its members failed for may be so no more."""
+    if entity.failed_step >= 0:
+        entity.stirred_step = state.tick()
+
+
+def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
+    """End an attempt that failed; return as of which step its shape is known to fail.
+
+    Returns:
+        The step; -1 when nothing is known: because no member found every node taken, or because
+        there was news since, and with it the shape may fit.
+    """
+    step, stirred = entity.failed_step, entity.stirred_step
+    forget(state, entity)
+    if stirred < 0:
+        return step
+    return -1 if may_fit(state, shape, now=now) else state.step
+
+
+def forget(state: State, entity: QueuedEntity) -> None:
+    """End an attempt of which nothing is to be remembered."""
+    entity.failed_step = entity.stirred_step = -1
+    state.tried.pop(entity.seq, None)

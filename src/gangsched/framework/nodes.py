@@ -36,7 +36,9 @@ class NodeInfo:
         return len(self.holders)
 
     def take(self, uid: PodUID, requests: Resources) -> None:
-        """Let a pod hold the node. O(resources)."""
+        """Let a pod hold the node, once. O(resources)."""
+        if uid in self.holders:
+            self.give_back(uid)
         self.holders[uid] = requests
         free = self.free
         for name, amount in requests.items():
@@ -120,9 +122,15 @@ class Nodes:
         self.assumed.pop(uid, None)
 
     def forget(self, uid: PodUID) -> NodeName:
-        """Let an assumed pod hold its node no more; return the node. O(resources)."""
+        """Let an assumed pod hold its node no more; return the node. O(resources).
+
+        One that is assigned there holds it all the same, told or not.
+        """
         name, _pod = self.assumed.pop(uid)
         info = self.infos.get(name)
+        shown = self._cluster.pod(uid)
+        if shown is not None and shown.node_name == name and not shown.is_finished:
+            return name
         if info is not None:
             info.give_back(uid)
             self._touch(name)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from attrs import field, frozen
-
 from gangsched.errors import ProfileError
 from gangsched.protocols import (
     BindPlugin,
     FilterPlugin,
+    Headroom,
     PermitPlugin,
+    PodSignature,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -49,62 +49,55 @@ POINTS: Final = (
 
 
 @final
-@frozen(init=False)
 class Profile:
     """The plugins of a scheduler.
 
     Attributes:
         plugins: The plugins, in order.
         queue_sort: The one plugin that orders the queue.
+        pre_enqueue: Those that run at this point; likewise for every other point.
         signed: Whether every filter and score plugin says on which part of a pod it depends, and
             none prepares scores per cycle, so that like pods are evaluated once.
+        signers: Those that say on which part of a pod they depend.
+        headrooms: The filters that bound how many pods a node could take.
 
     Raises:
         ProfileError: The profile cannot work; names the point and the plugins.
     """
-
-    plugins: tuple[object, ...]
-    queue_sort: QueueSortPlugin
-    pre_enqueue: tuple[PreEnqueuePlugin, ...]
-    pre_filter: tuple[PreFilterPlugin, ...]
-    filter: tuple[FilterPlugin, ...]
-    post_filter: tuple[PostFilterPlugin, ...]
-    pre_score: tuple[PreScorePlugin, ...]
-    score: tuple[ScorePlugin, ...]
-    reserve: tuple[ReservePlugin, ...]
-    permit: tuple[PermitPlugin, ...]
-    pre_bind: tuple[PreBindPlugin, ...]
-    bind: tuple[BindPlugin, ...]
-    post_bind: tuple[PostBindPlugin, ...]
-    signed: bool
-    _signers: tuple[Any, ...] = field(repr=False)
-    _headrooms: tuple[Any, ...] = field(repr=False)
 
     def __init__(self, *plugins: object) -> None:
         names = [self._name(plugin) for plugin in plugins]
         for name in names:
             if names.count(name) > 1:
                 raise ProfileError("profile", f"two plugins are named {name!r}")
-        at = {
+        at: dict[str, tuple[Any, ...]] = {
             point: tuple(p for p in plugins if callable(getattr(p, point, None)))
             for point in POINTS
         }
         for plugin, name in zip(plugins, names, strict=True):
-            if not any(plugin in given for given in at.values()):
+            if not any(plugin is one for given in at.values() for one in given):
                 raise ProfileError("profile", f"{name!r} has no method of an extension point")
         self._check(at)
-        judging = tuple(dict.fromkeys((*at["filter"], *at["score"])))
+        # told apart by identity: a plugin need be neither comparable nor hashable
+        judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
         signers = tuple(p for p in judging if callable(getattr(p, "pod_signature", None)))
-        given: dict[str, Any] = {
-            **{point: found for point, found in at.items() if point != "unreserve"},
-            "queue_sort": at["queue_sort"][0],
-        }
-        self.__attrs_init__(
-            plugins=plugins,
-            **given,
-            signed=len(signers) == len(judging) and not at["pre_score"],
-            signers=signers,
-            headrooms=tuple(p for p in at["filter"] if callable(getattr(p, "headroom", None))),
+        self.plugins: Final = plugins
+        self.queue_sort: Final[QueueSortPlugin] = at["queue_sort"][0]
+        self.pre_enqueue: Final[tuple[PreEnqueuePlugin, ...]] = at["pre_enqueue"]
+        self.pre_filter: Final[tuple[PreFilterPlugin, ...]] = at["pre_filter"]
+        self.filter: Final[tuple[FilterPlugin, ...]] = at["filter"]
+        self.post_filter: Final[tuple[PostFilterPlugin, ...]] = at["post_filter"]
+        self.pre_score: Final[tuple[PreScorePlugin, ...]] = at["pre_score"]
+        self.score: Final[tuple[ScorePlugin, ...]] = at["score"]
+        self.reserve: Final[tuple[ReservePlugin, ...]] = at["reserve"]
+        self.permit: Final[tuple[PermitPlugin, ...]] = at["permit"]
+        self.pre_bind: Final[tuple[PreBindPlugin, ...]] = at["pre_bind"]
+        self.bind: Final[tuple[BindPlugin, ...]] = at["bind"]
+        self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]
+        self.signed: Final = len(signers) == len(judging) and not at["pre_score"]
+        self.signers: Final[tuple[PodSignature, ...]] = signers
+        self.headrooms: Final[tuple[Headroom, ...]] = tuple(
+            p for p in at["filter"] if callable(getattr(p, "headroom", None))
         )
 
     @staticmethod
@@ -124,5 +117,5 @@ class Profile:
             raise ProfileError("bind", "expected at least one plugin, got none")
         for one, other in (("reserve", "unreserve"), ("unreserve", "reserve")):
             for plugin in at[one]:
-                if plugin not in at[other]:
+                if not any(plugin is one for one in at[other]):
                     raise ProfileError(one, f"{cls._name(plugin)!r} has no {other}")

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
-from typing import Final, final
+from typing import Final, NoReturn, final
 
 from attrs import field, frozen
 
+from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
@@ -32,6 +33,10 @@ class Strategy(enum.Enum):
     """The emptier one: spread."""
     MOST_ALLOCATED = "most_allocated"
     """The fuller one: pack."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise InvalidValueError("strategy", value, "one of " + ", ".join(s.value for s in cls))
 
 
 @final
