@@ -1,0 +1,65 @@
+"""Law 7: when all pods are gone, every map is empty."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from attrs import fields
+from hypothesis import given
+
+from gangsched import Node, NodeAdded, NodeName, PodDeleted, Scheduler
+from gangsched.framework._state import State
+from gangsched.testing import make_pod
+from support.deeds import Deed
+from support.driver import Driver
+from support.histories import Policy, histories, policies
+
+COUNTERS = {"cluster", "profile", "membership", "rest", "nodes", "step", "numbers"}
+
+
+def everything_is_forgotten(scheduler: Scheduler) -> None:
+    state = scheduler._state
+    for attribute in fields(State):
+        if attribute.name not in COUNTERS:
+            assert len(getattr(state, attribute.name)) == 0, attribute.name
+    assert state.nodes.assumed == {}
+    assert state.queue._lines == {}
+    assert scheduler.next_deadline() is None
+
+
+@given(policies, histories())
+def test_after_any_history_without_pods_every_map_is_empty(
+    policy: Policy, deeds: list[Deed]
+) -> None:
+    world = policy.world().live(*deeds).clear()
+    everything_is_forgotten(world.driver.scheduler)
+
+
+def test_groups_by_the_thousand_come_and_go_in_constant_memory() -> None:
+    """F38: most start, every tenth never fits, all are withdrawn."""
+    driver = Driver(Policy().make, watched=False, checked=False, logged=False)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
+
+    def churn(first: int, count: int) -> None:
+        for n in range(first, first + count):
+            pod = make_pod(f"p{n}", group=f"g{n}", min_available=1, cpu=1 + (n % 10 == 0))
+            driver.now += 1.0
+            driver.add(pod)
+            driver.drain()
+            driver.tell(PodDeleted(pod.uid))
+
+    def grown(first: int) -> int:
+        tracemalloc.start()
+        try:
+            churn(first, 2_000)
+            driver.reports.clear()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    churn(0, 2_000)
+    early = grown(2_000)
+    churn(4_000, 14_000)
+    late = grown(18_000)
+    everything_is_forgotten(driver.scheduler)
+    assert late < early + 50_000

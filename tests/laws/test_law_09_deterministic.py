@@ -1,0 +1,58 @@
+"""Law 9: same events, same instants, same effects, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given
+
+from support.deeds import Deed
+from support.histories import Policy, histories, policies
+
+TESTS = Path(__file__).parents[1]
+
+PROGRAM = """
+import random
+from support.deeds import *
+from support.driver import Fate
+from support.histories import Policy
+draw = random.Random(int({seed!r}))
+deeds = [PutNode(n, cpu=3, gpu=1) for n in range(4)]
+for n in range(60):
+    deeds.append(draw.choice([
+        PutPods(draw.randrange(4), draw.randint(1, 3), 2, zone=draw.choice([None, "a"])),
+        PutPods(None, 1, priority=draw.randrange(2)),
+        ChangePod(draw.randrange(12), draw.choice(["delete", "succeed", "recreate"])),
+        Decide(fate=draw.choice(list(Fate))), Pass(), Report(draw.randrange(4)),
+    ]))
+world = Policy().world().live(*deeds).finish()
+print(repr(world.driver.log))
+"""
+
+
+@given(policies, histories())
+def test_a_history_told_twice_gives_the_same_effects(policy: Policy, deeds: list[Deed]) -> None:
+    first, second = (policy.world().live(*deeds).finish().driver.log for _turn in range(2))
+    assert repr(first) == repr(second)
+
+
+def test_the_seed_of_pythons_hashes_does_not_matter() -> None:
+    for seed in ("1", "2"):
+        outputs = set()
+        for hash_seed in ("0", "1", "4711"):
+            done = subprocess.run(
+                [sys.executable, "-c", PROGRAM.format(seed=seed)],
+                capture_output=True,
+                check=True,
+                env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": _path()},
+            )
+            outputs.add(done.stdout)
+        assert len(outputs) == 1
+        assert b"Bind(" in outputs.pop()
+
+
+def _path() -> str:
+    return os.pathsep.join([str(TESTS), *(p for p in sys.path if p.endswith("src"))])

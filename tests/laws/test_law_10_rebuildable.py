@@ -1,0 +1,67 @@
+"""Law 10: all state can be rebuilt from a listing; a restart loses and doubles nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import Bind, Node, NodeAdded, NodeName
+from gangsched.testing import make_pod
+from support.deeds import Deed, Restart
+from support.driver import Driver, Fate
+from support.histories import Policy, histories, policies
+
+
+@given(policies, histories())
+def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
+    policy: Policy, deeds: list[Deed]
+) -> None:
+    driver = policy.world().live(*deeds).finish().driver
+    driver.log.clear()
+    driver.rebuild()
+    assert [effect for told in driver.log for effect in told.effects] == []
+    assert driver.scheduler.schedule_one(now=driver.now) is None
+
+
+@given(policies, st.integers(0, 30), st.integers(1, 3), st.integers(2, 5))
+def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nobody_twice(
+    policy: Policy, at: int, every: int, size: int
+) -> None:
+    """F42: the cluster fits all of them; the scheduler dies at some step, binds under way."""
+    world = policy.world()
+    driver = world.driver
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3 * size})))
+    for gang in range(3):
+        for n in range(size):
+            driver.add(make_pod(f"g{gang}-{n}", group=f"g{gang}", min_available=size, cpu=1))
+    driver.fate = Fate.PENDING
+    for _step in range(at):
+        driver.step()
+    world.do(Restart(every=every))
+    world.finish()
+    assert all(pod.node_name == "n" for pod in driver.cluster.pods())
+
+
+@given(policies, histories())
+def test_who_is_bound_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
+    driver = policy.world().live(*deeds).finish().driver
+    bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
+    driver.log.clear()
+    driver.restart(lambda _bind: False)
+    driver.settle()
+    again = [e.uid for t in driver.log for e in t.effects if isinstance(e, Bind)]
+    assert not set(again) & bound.keys()
+    for uid, node in bound.items():
+        pod = driver.cluster.pod(uid)
+        assert pod is not None
+        assert pod.node_name == node
+
+
+def test_a_scheduler_that_starts_late_takes_in_what_is_there() -> None:
+    driver = Driver(Policy().make)
+    for name in ("a", "b"):
+        driver.cluster.apply(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": 1})))
+    driver.restart(lambda _bind: True)
+    driver.add(*(make_pod(f"g-{n}", group="g", min_available=2, cpu=1) for n in range(2)))
+    driver.drain()
+    assert {pod.node_name for pod in driver.cluster.pods()} == {"a", "b"}

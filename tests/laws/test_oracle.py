@@ -1,0 +1,148 @@
+"""The oracle notices: each law, broken on purpose by effects made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from support.oracle import LawOracle
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    GroupKey,
+    GroupRejected,
+    GroupScheduled,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodRejected,
+    PodScheduled,
+    PodUID,
+    PodUnschedulable,
+    PodWaiting,
+    Release,
+)
+
+G = GroupKey("default/g")
+N = NodeName("n")
+A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
+
+
+def oracle(*, cpu: int = 3, minimum: int = 2) -> LawOracle:
+    """Return an oracle that knows one node, one group, and three members of it."""
+    watching = LawOracle()
+    watching.event(NodeAdded(Node(name=N, allocatable={"cpu": cpu})), 0.0)
+    watching.event(PodGroupAdded(PodGroup(name="g", min_available=minimum)), 0.0)
+    for uid in (A, B, C):
+        pod = Pod(name=f"pod-{uid}", uid=uid, requests={"cpu": 1}, pod_group="g")
+        watching.event(PodAdded(pod), 0.0)
+    watching.effects((), 0.0)
+    return watching
+
+
+def waiting(uid: PodUID, *, node: NodeName = N, deadline: float = 10.0) -> PodWaiting:
+    """Return the notice that a pod waits."""
+    return PodWaiting(uid, node, deadline, 1)
+
+
+LET_GO: tuple[Effect, ...] = (
+    GroupScheduled(G, 1, 2, 0.0),
+    Release(G, (A, B)),
+    Bind(A, N, 1),
+    Bind(B, N, 1),
+)
+
+
+def test_a_lawful_course_is_passed() -> None:
+    """Wait, release, bound; a fall; a failed bind and another; a member after the start."""
+    watching = oracle()
+    watching.effects((waiting(A),), 0.0)
+    watching.effects((PodRejected(A, N, "no"), GroupRejected(G, 1, "no", 1.0)), 5.0)
+    watching.effects((waiting(A, deadline=16.0),), 6.0)
+    watching.effects(LET_GO, 6.0)
+    watching.event(Bound(A, N, 1), 7.0)
+    watching.effects((PodScheduled(A, N),), 7.0)
+    watching.event(BindFailed(B, 1, "no"), 7.0)
+    watching.effects((PodUnschedulable(B, "no"),), 7.0)
+    watching.effects((Release(G, (B,)), Bind(B, N, 2), Release(G, (C,)), Bind(C, N, 1)), 8.0)
+
+
+@pytest.mark.parametrize(
+    ("law", "first", "then", "now"),
+    [
+        pytest.param(1, (), (Bind(A, N, 1),), 0.0, id="a bind without a release"),
+        pytest.param(1, (), (Release(G, (A,)), Bind(A, N, 1)), 0.0, id="one of two"),
+        pytest.param(1, (waiting(A),), (Release(G, (A,)), Bind(A, N, 1)), 0.0, id="one again"),
+        pytest.param(1, (waiting(A),), (*LET_GO[:2], Bind(A, N, 1)), 0.0, id="a bind is missing"),
+        pytest.param(2, (waiting(A),), (GroupRejected(G, 1, "", 1.0),), 0.0, id="A waits on"),
+        pytest.param(6, (), (waiting(A, deadline=11.0),), 0.0, id="a deadline too late"),
+        pytest.param(6, (waiting(A),), (waiting(B, deadline=14.0),), 4.0, id="each its own"),
+        pytest.param(6, (waiting(A),), (), 10.0, id="a deadline passes"),
+        pytest.param(8, (waiting(A),), (waiting(A),), 0.0, id="waits twice"),
+        pytest.param(8, LET_GO, (Release(G, (A,)), Bind(A, N, 2)), 0.0, id="bound twice"),
+        pytest.param(8, LET_GO, (PodRejected(A, N, ""),), 0.0, id="falls while it is bound"),
+        pytest.param(8, (), (PodRejected(A, N, ""),), 0.0, id="gives back what it has not"),
+        pytest.param(8, LET_GO, (PodScheduled(A, N),), 0.0, id="scheduled before it is bound"),
+        pytest.param(8, (), (waiting(A, node=NodeName("m")),), 0.0, id="no such node"),
+        pytest.param(8, (), (waiting(PodUID("d")),), 0.0, id="no such pod"),
+    ],
+)
+def test_what_breaks_a_law_is_noticed(
+    law: int, first: tuple[Effect, ...], then: tuple[Effect, ...], now: float
+) -> None:
+    """The message names the law."""
+    watching = oracle()
+    watching.effects(first, 0.0)
+    with pytest.raises(AssertionError, match=f"^law {law}: "):
+        watching.effects(then, now)
+
+
+def test_a_node_with_too_little_left_is_noticed() -> None:
+    """Law 8: exact, in whole numbers, with those that only wait."""
+    watching = oracle(cpu=1)
+    watching.effects((waiting(A),), 0.0)
+    with pytest.raises(AssertionError, match="law 8: b is given n, which has too little"):
+        watching.effects((waiting(B),), 0.0)
+
+
+def test_a_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
+    """Law 8: one state, and a pod that does not exist has none."""
+    watching = oracle()
+    watching.effects((waiting(A),), 0.0)
+    watching.event(PodDeleted(A), 0.0)
+    with pytest.raises(AssertionError, match="law 8: a holds n, though facts say"):
+        watching.effects((), 0.0)
+
+
+def test_a_bind_to_another_node_than_the_one_it_waits_with_is_noticed() -> None:
+    """Law 8."""
+    watching = oracle(minimum=1)
+    watching.event(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 1})), 0.0)
+    watching.effects((waiting(A),), 0.0)
+    with pytest.raises(AssertionError, match="law 8: a holds n, and is bound to m"):
+        watching.effects((Release(G, (A,)), Bind(A, NodeName("m"), 1)), 0.0)
+
+
+def test_a_number_of_a_bind_that_was_used_before_is_noticed() -> None:
+    """Law 2: else late news of the first could be taken for news of the second (F14)."""
+    watching = oracle()
+    watching.effects((waiting(A), *LET_GO), 0.0)
+    watching.event(BindFailed(A, 1, "no"), 0.0)
+    watching.effects((PodUnschedulable(A, "no"),), 0.0)
+    with pytest.raises(AssertionError, match="law 8: a: a second bind says attempt 1"):
+        watching.effects((Release(G, (A,)), Bind(A, N, 1)), 0.0)
+
+
+def test_a_node_that_went_takes_nobody() -> None:
+    """Law 8."""
+    watching = oracle()
+    watching.event(NodeDeleted(N), 0.0)
+    with pytest.raises(AssertionError, match="law 8: a is given n, which does not exist"):
+        watching.effects((waiting(A),), 0.0)

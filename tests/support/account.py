@@ -1,0 +1,242 @@
+"""What an observer outside the scheduler knows of pods, groups and nodes.
+
+Rules:
+  R1  it is told facts and effects, and remembers what they say; it asks the scheduler nothing
+      and shares no code with it;
+  R2  every step costs O(1), or O(members) of the one group that a specification names, so that
+      a run over a real trace can be watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, field
+
+from gangsched import ClusterState, GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
+
+_LABELS = (
+    ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
+    ("pod-group/name", "pod-group/min-available"),
+    ("scheduling.x-k8s.io/pod-group", ""),
+    ("pod-group.scheduling.sigs.k8s.io", ""),
+)
+
+Claim = tuple[GroupKey, int | None]
+
+
+def claim_of(pod: Pod) -> Claim | None:
+    """Return the group that a well-formed pod is in, and the minimum that it gives."""
+    if pod.pod_group is not None:
+        return GroupKey(f"{pod.namespace}/{pod.pod_group}"), None
+    for name, minimum in _LABELS:
+        if name in pod.labels:
+            said = pod.labels.get(minimum)
+            return GroupKey(f"{pod.namespace}/{pod.labels[name]}"), (said and int(said)) or None
+    return None
+
+
+@define(eq=False)
+class Hold:
+    """A node that a pod was given by an effect, and that no fact shows yet."""
+
+    node: NodeName
+    requests: Resources
+    deadline: float | None = None
+    """Until when it waits; None once it was let go."""
+    attempt: int = 0
+    """The attempt of the bind that let it go."""
+    call: int = 0
+    """The call that gave the node."""
+
+
+@define(eq=False)
+class Group:
+    """A pod group."""
+
+    key: GroupKey
+    members: dict[PodUID, Record] = field(factory=dict)
+    spec: PodGroup | None = None
+    claims: set[int] = field(factory=set)
+    waiting: int = 0
+    ran: int = 0
+    """Members that are bound, or were and have finished."""
+    since: float | None = None
+    """When the first of those that wait began to."""
+    started: bool = False
+
+    @property
+    def need(self) -> int | None:
+        """The quorum; where members contradict each other, the smallest that one may claim."""
+        return self.spec.min_available if self.spec else min(self.claims, default=None)
+
+    def settle(self) -> None:
+        """Take note of a quorum of members that run: whoever let them go, it has started."""
+        need = self.need
+        self.started = self.started or (need is not None and self.ran >= need)
+
+
+@define(eq=False)
+class Record:
+    """A pod."""
+
+    pod: Pod
+    group: Group | None = None
+    hold: Hold | None = None
+    gone: bool = False
+    attempt: int = 0
+    """The last attempt that a bind carried."""
+    places: Mapping[NodeName, Resources] = field(factory=dict)
+    """What it takes on which node: the one that it is bound to, the one that it holds."""
+    ran: bool = False
+
+    @property
+    def bound(self) -> NodeName | None:
+        """The node that facts show it on, until it has finished."""
+        return None if self.gone or self.pod.is_finished else self.pod.node_name
+
+    @property
+    def counts(self) -> bool:
+        """Whether it holds a node and counts for its group's quorum."""
+        return self.hold is not None or (self.bound is not None and self.pod.deleted_at is None)
+
+
+@define(eq=False)
+class Usage:
+    """What is taken on a node, and by whom."""
+
+    taken: dict[str, int] = field(factory=dict)
+    holders: dict[PodUID, Record] = field(factory=dict)
+
+
+@define(eq=False)
+class Account:
+    """The pods, the groups and the nodes.
+
+    Attributes:
+        claim_of: Says which group a pod is in.
+        cluster: What facts are about, where they may be told late or twice; None to believe
+            each fact as it is told.
+    """
+
+    claim_of: Callable[[Pod], Claim | None] = claim_of
+    cluster: ClusterState | None = None
+    pods: dict[PodUID, Record] = field(factory=dict)
+    groups: dict[GroupKey, Group] = field(factory=dict)
+    nodes: dict[NodeName, list[Node]] = field(factory=dict)
+    """What each node may be taken for: as it was told, and as it was seen since."""
+    usage: dict[NodeName, Usage] = field(factory=dict)
+
+    def see_node(self, name: NodeName, told: Node | None) -> None:
+        """Take in a fact about a node."""
+        node = told if self.cluster is None else self.cluster.node(name)
+        if node is None:
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = [node]
+
+    def see_group(self, key: GroupKey, told: PodGroup | None) -> list[Record]:
+        """Take in a fact about a group's specification; return the members it is about."""
+        spec = told if self.cluster is None else self.cluster.pod_group(key)
+        group = self._group(key)
+        if group.spec == spec:
+            self._drop(group)
+            return []
+        group.spec = spec
+        seen = [self.see_pod(uid, record.pod) for uid, record in list(group.members.items())]
+        group.settle()
+        self._drop(group)
+        return [record for record in seen if record is not None]
+
+    def see_pod(self, uid: PodUID, told: Pod | None) -> Record | None:
+        """Take in a fact about a pod."""
+        pod = told if self.cluster is None else self.cluster.pod(uid)
+        record = self.pods.get(uid)
+        if pod is None:
+            if record is not None:
+                record.gone = True
+                self.place(record)
+            return record
+        if record is None:
+            record = self.pods[uid] = Record(pod)
+        record.pod = pod
+        self._glance(pod.node_name)
+        claim = self.claim_of(pod)
+        key = None if claim is None else claim[0]
+        if key != (None if record.group is None else record.group.key):
+            self._leave(record)
+            if key is not None:
+                record.group = self._group(key)
+                record.group.members[uid] = record
+                record.group.waiting += record.hold is not None and record.hold.deadline is not None
+        self.place(record)
+        if record.group is not None and claim is not None:
+            if claim[1] is not None:
+                record.group.claims.add(claim[1])
+            record.group.settle()
+        return record
+
+    def forget(self, record: Record) -> None:
+        """Drop a pod that is gone."""
+        self.pods.pop(record.pod.uid, None)
+        self._leave(record)
+
+    def place(self, record: Record) -> None:
+        """Count a pod on the nodes that it is on. O(resources)."""
+        uid = record.pod.uid
+        before, record.places = record.places, self._places(record)
+        for name, requests in before.items():
+            usage = self.usage[name]
+            del usage.holders[uid]
+            for resource, amount in requests.items():
+                usage.taken[resource] -= amount
+            if not usage.holders:
+                del self.usage[name]
+        for name, requests in record.places.items():
+            usage = self.usage.setdefault(name, Usage())
+            usage.holders[uid] = record
+            for resource, amount in requests.items():
+                usage.taken[resource] = usage.taken.get(resource, 0) + amount
+        pod = record.pod
+        runs = pod.is_finished or pod.deleted_at is None
+        if record.group is not None:
+            ran = runs and not record.gone and pod.node_name is not None
+            record.group.ran += ran - record.ran
+            record.ran = ran
+
+    @staticmethod
+    def _places(record: Record) -> dict[NodeName, Resources]:
+        places = {} if record.hold is None else {record.hold.node: record.hold.requests}
+        if record.bound is not None:
+            places[record.bound] = record.pod.requests
+        return places
+
+    def _glance(self, name: NodeName | None) -> None:
+        """See a node as it is now: where facts are late, a scheduler may have looked, too."""
+        node = None if name is None or self.cluster is None else self.cluster.node(name)
+        if node is not None and node not in self.nodes.setdefault(node.name, []):
+            self.nodes[node.name].append(node)
+
+    def _group(self, key: GroupKey) -> Group:
+        return self.groups.setdefault(key, Group(key))
+
+    def _leave(self, record: Record) -> None:
+        group, record.group = record.group, None
+        if group is None:
+            return
+        del group.members[record.pod.uid]
+        group.ran -= record.ran
+        record.ran = False
+        if record.hold is not None and record.hold.deadline is not None:
+            group.waiting -= 1
+        if not group.waiting:
+            group.since = None
+        if not group.members:
+            # whoever comes now is a new group, whatever its name
+            group.started = False
+            group.claims.clear()
+        self._drop(group)
+
+    def _drop(self, group: Group) -> None:
+        if not group.members and group.spec is None:
+            self.groups.pop(group.key, None)

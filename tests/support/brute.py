@@ -1,0 +1,81 @@
+"""Brute force: could this entity start, on the cluster as it is?
+
+Answered by a scheduler that has just been made, on a copy of the cluster in which nobody else is
+pending: it has no memory, so nothing can be lost in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gangsched import (
+    Bind,
+    ClusterState,
+    GroupKey,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodGroupAdded,
+    PodUID,
+)
+from support.account import claim_of
+from support.driver import Driver, Maker
+
+__all__ = ["are_alike", "could_start", "entities", "is_pending"]
+
+Entity = tuple[PodUID, ...]
+
+
+def is_pending(pod: Pod) -> bool:
+    """Say whether a pod wants a node and may be given one."""
+    return not (pod.node_name or pod.is_finished or pod.deleted_at or pod.scheduling_gates)
+
+
+def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
+    """Return who is pending: each group's members together, each regular pod alone.
+
+    Without groups whose members contradict each other, or their specification: which of them
+    are refused depends on who came first.
+    """
+    found: dict[GroupKey | PodUID, list[PodUID]] = {}
+    minds: dict[GroupKey | PodUID, tuple[set[int | None], set[int]]] = {}
+    for pod in cluster.pods():
+        claim = claim_of(pod) if grouped else None
+        key = pod.uid if claim is None else claim[0]
+        minima, priorities = minds.setdefault(key, (set(), set()))
+        minima.add(None if claim is None else claim[1])
+        priorities.add(pod.priority)
+        if is_pending(pod):
+            found.setdefault(key, []).append(pod.uid)
+    for group in cluster.pod_groups():
+        if group.key in minds and group.priority is not None:
+            minds[group.key][1].add(group.priority)
+    contradictory = [key for key, kinds in minds.items() if any(len(kind) > 1 for kind in kinds)]
+    return [tuple(uids) for key, uids in found.items() if key not in contradictory]
+
+
+def are_alike(cluster: ClusterState, entity: Entity) -> bool:
+    """Say whether all who are pending ask for the same.
+
+    Only then does it not matter in which order they are placed. Unlike members that are placed
+    one by one may fail where there is more room, and fit where there is less.
+    """
+    pods = [cluster.pod(uid) for uid in entity]
+    kinds = {(p.requests, p.node_selector, p.tolerations) for p in pods if p is not None}
+    return len(kinds) == 1
+
+
+def could_start(make: Maker, cluster: ClusterState, entity: Iterable[PodUID]) -> set[PodUID]:
+    """Return whom a new scheduler binds when of all that are pending only *entity* exists."""
+    asked = set(entity)
+    fresh = Driver(make, watched=False, checked=False)
+    for node in cluster.nodes():
+        fresh.tell(NodeAdded(node))
+    for group in cluster.pod_groups():
+        fresh.tell(PodGroupAdded(group))
+    for pod in cluster.pods():
+        if pod.uid in asked or not is_pending(pod):
+            fresh.tell(PodAdded(pod))
+    fresh.drain()
+    effects = (effect for told in fresh.log for effect in told.effects)
+    return {effect.uid for effect in effects if isinstance(effect, Bind)}

@@ -1,0 +1,276 @@
+"""A small synchronous driver: a cluster, a scheduler, and the oracle that watches it.
+
+Every fact is made true in the cluster before it is told; every bind is performed in its turn,
+as the given fate has it; after every call the oracle and the scheduler's own check have a look.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    ClusterState,
+    Effect,
+    Event,
+    InMemoryCluster,
+    NodeAdded,
+    NodeDeleted,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodUID,
+    PodUpdated,
+    Scheduler,
+    presets,
+    ungrouped,
+)
+from support.account import claim_of
+from support.oracle import LawOracle
+
+__all__ = ["Driver", "Fate", "Told"]
+
+Maker = Callable[[ClusterState], Scheduler]
+
+
+class Fate(enum.Enum):
+    """What becomes of a bind."""
+
+    DONE = "done"
+    """It is performed, and reported."""
+    FAILED = "failed"
+    """It is not performed, and reported so."""
+    LOST = "lost"
+    """It is performed, and reported as failed: the answer was lost."""
+    LATE = "late"
+    """It is reported as failed, and takes effect some time later."""
+    PENDING = "pending"
+    """It is under way, and reported some time later."""
+
+
+@frozen
+class Told:
+    """What one call returned."""
+
+    now: float
+    call: str
+    effects: tuple[Effect, ...]
+
+
+@define(eq=False)
+class Driver:
+    """Drives a scheduler by hand.
+
+    Attributes:
+        make: Makes the scheduler, at first and after a restart.
+        permit_timeout: What the oracle takes for the policy's timeout.
+        checked: Whether the scheduler's own check runs after every call.
+        watched: Whether the oracle has a look.
+        logged: Whether what calls return is kept.
+        grouped: Whether the scheduler knows groups.
+        fate: What becomes of binds from now on.
+        under_way: The binds that are not reported yet.
+        landing: The binds that were reported as failed and will take effect.
+        reports: What this scheduler was told of its binds.
+        untold: Facts that are true and not told yet.
+        log: What every call returned.
+    """
+
+    make: Maker = presets.coscheduling
+    permit_timeout: float = 10.0
+    checked: bool = True
+    watched: bool = True
+    logged: bool = True
+    grouped: bool = True
+    fate: Fate = Fate.DONE
+    now: float = 0.0
+    cluster: InMemoryCluster = field(factory=InMemoryCluster)
+    under_way: list[Bind] = field(factory=list)
+    landing: list[Bind] = field(factory=list)
+    reports: list[Event] = field(factory=list)
+    untold: list[Event] = field(factory=list)
+    log: list[Told] = field(factory=list)
+    decisions: int = 0
+    scheduler: Scheduler = field(init=False)
+    oracle: LawOracle = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._begin()
+
+    # Facts ----------------------------------------------------------------------------------
+
+    def tell(self, *events: Event) -> None:
+        """Make facts true, and tell each at once."""
+        for event in events:
+            self.cluster.apply(event)
+            self.tell_again(event)
+
+    def tell_again(self, event: Event) -> None:
+        """Tell a fact that is true already, or was."""
+        if self.watched:
+            self.oracle.event(event, self.now)
+        self._took("handle", self.scheduler.handle(event, now=self.now))
+
+    def tell_late(self, event: Event) -> None:
+        """Make a fact true; it is told some time later."""
+        self.untold.append(self.cluster.apply(event))
+
+    def tell_untold(self, index: int | None = None) -> None:
+        """Tell a fact that was kept back; None for all of them, in order."""
+        if index is not None:
+            self.tell_again(self.untold.pop(index))
+            return
+        while self.untold:
+            self.tell_again(self.untold.pop(0))
+
+    def add(self, *pods: Pod) -> None:
+        """Let pods come."""
+        self.tell(*(PodAdded(pod) for pod in pods))
+
+    def delete(self, *uids: str) -> None:
+        """Let pods go."""
+        self.tell(*(PodDeleted(PodUID(uid)) for uid in uids))
+
+    # Decisions ------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Make one decision; say whether there was one."""
+        self.decisions += 1
+        effects = self.scheduler.schedule_one(now=self.now)
+        self._took("schedule_one", effects or ())
+        return effects is not None
+
+    def drain(self) -> int:
+        """Decide until there is nothing to decide in this instant; return the steps it took.
+
+        Law 5: their number is bounded by what there is to decide about.
+        """
+        bound = self.step_bound()
+        for steps in range(bound):
+            if not self.step():
+                return steps
+        raise AssertionError(f"law 5: still deciding at {self.now:g}, after {bound} steps")
+
+    def advance(self, now: float) -> None:
+        """Let time pass until *now*."""
+        self.now = max(self.now, now)
+        self._took("advance", self.scheduler.advance(now=self.now))
+
+    def settle(self) -> int:
+        """Drain, and let rests and waits end, until only a fact changes anything.
+
+        Law 5: nothing polls, so that takes a bounded number of deadlines; returns theirs.
+        """
+        bound = self.step_bound()
+        for deadlines in range(bound):
+            self.drain()
+            due = self.scheduler.next_deadline()
+            if due is None:
+                return deadlines
+            self.advance(due)
+        raise AssertionError(f"law 5: not at rest after {bound} deadlines, at {self.now:g}")
+
+    def step_bound(self) -> int:
+        """Return how many steps are enough for anything that can follow without a fact."""
+        pods = sum(1 for _pod in self.cluster.pods())
+        groups = sum(1 for _group in self.cluster.pod_groups())
+        return 8 * (pods + groups) + 32
+
+    # Binds ----------------------------------------------------------------------------------
+
+    def report(self, bind: Bind, fate: Fate) -> None:
+        """Settle a bind that is under way."""
+        self.under_way.remove(bind)
+        self._perform(bind, fate)
+
+    def land(self, index: int) -> None:
+        """Let a bind take effect that was reported as failed."""
+        bind = self.landing.pop(index)
+        if self._bind(bind):
+            pod = self.cluster.pod(bind.uid)
+            assert pod is not None
+            self.tell_again(PodUpdated(pod))
+
+    def _perform(self, bind: Bind, fate: Fate) -> None:
+        if fate is Fate.PENDING:
+            self.under_way.append(bind)
+            return
+        done = fate in (Fate.DONE, Fate.LOST) and self._bind(bind)
+        if fate is Fate.LATE:
+            self.landing.append(bind)
+        report: Event = BindFailed(bind.uid, bind.attempt, "no answer")
+        if done and fate is Fate.DONE:
+            report = Bound(bind.uid, bind.node, bind.attempt)
+        self.reports.append(report)
+        self.tell_again(report)
+
+    def _bind(self, bind: Bind) -> bool:
+        """Bind as an API server does: a pod that is there, wants it, and is bound nowhere."""
+        pod = self.cluster.pod(bind.uid)
+        if pod is None or pod.is_finished or pod.deleted_at is not None or pod.node_name:
+            return False
+        self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+        return True
+
+    # Restart --------------------------------------------------------------------------------
+
+    def restart(self, happened: Callable[[Bind], bool]) -> None:
+        """Let another scheduler take over; of the binds under way, some happened."""
+        for bind in self.under_way:
+            if happened(bind):
+                self._bind(bind)
+        self.under_way.clear()
+        self.reports.clear()
+        self.untold.clear()
+        self._begin()
+        self.advance(self.now)
+
+    def rebuild(self) -> None:
+        """Let the scheduler take in a listing, as after a lost watch."""
+        self.untold.clear()
+        self._list()
+        self._took("rebuild", self.scheduler.rebuild(now=self.now))
+
+    def _begin(self) -> None:
+        self.scheduler = self.make(self.cluster)
+        self.oracle = LawOracle(
+            permit_timeout=self.permit_timeout,
+            group_of=claim_of if self.grouped else ungrouped,
+            cluster=self.cluster,
+        )
+        self._list()
+
+    def _list(self) -> None:
+        oracle, cluster = self.oracle, self.cluster
+        for node in cluster.nodes():
+            oracle.event(NodeAdded(node), self.now)
+        for group in cluster.pod_groups():
+            oracle.event(PodGroupAdded(group), self.now)
+        for pod in cluster.pods():
+            oracle.event(PodAdded(pod), self.now)
+        account = oracle.account
+        gone: list[Event] = [NodeDeleted(n) for n in account.nodes if cluster.node(n) is None]
+        gone += [PodGroupDeleted(k) for k in account.groups if cluster.pod_group(k) is None]
+        gone += [PodDeleted(uid) for uid in account.pods if cluster.pod(uid) is None]
+        for event in gone:
+            oracle.event(event, self.now)
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _took(self, call: str, effects: tuple[Effect, ...]) -> None:
+        if self.logged:
+            self.log.append(Told(self.now, call, effects))
+        if self.watched:
+            self.oracle.effects(effects, self.now)
+        if self.checked:
+            self.scheduler._check()
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self._perform(effect, self.fate)

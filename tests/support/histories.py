@@ -1,0 +1,173 @@
+"""Strategies: policies, deeds and histories for hypothesis."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from hypothesis import strategies as st
+
+from gangsched import Backoff, ClusterState, Order, Scheduler, WhenBlocked, presets
+from support.deeds import (
+    Catch,
+    ChangePod,
+    Decide,
+    Deed,
+    DropGroup,
+    DropNode,
+    Pass,
+    PutGroup,
+    PutNode,
+    PutPods,
+    Rebuild,
+    Repeat,
+    Report,
+    Restart,
+)
+from support.driver import Driver, Fate
+from support.world import World
+
+__all__ = [
+    "Policy",
+    "catches",
+    "decisions",
+    "deeds",
+    "group_deeds",
+    "histories",
+    "node_deeds",
+    "passes",
+    "pod_changes",
+    "pod_deeds",
+    "policies",
+    "reports",
+    "restarts",
+]
+
+
+@frozen
+class Policy:
+    """How a scheduler is made."""
+
+    order: Order = Order.LAST_FAILURE
+    when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN
+    gangs: bool = True
+    backoff: Backoff = field(factory=Backoff)
+
+    def make(self, cluster: ClusterState) -> Scheduler:
+        """Make a scheduler."""
+        if not self.gangs:
+            return presets.pod_by_pod(cluster, backoff=self.backoff)
+        return presets.coscheduling(
+            cluster, order=self.order, when_blocked=self.when_blocked, backoff=self.backoff
+        )
+
+    def world(self) -> World:
+        """Make an empty world with such a scheduler."""
+        return World(Driver(self.make, grouped=self.gangs))
+
+
+policies = st.builds(
+    Policy,
+    order=st.sampled_from(Order),
+    when_blocked=st.sampled_from(WhenBlocked),
+    gangs=st.sampled_from([True] * 7 + [False]),
+)
+
+_groups = st.integers(0, 3)
+_indices = st.integers(0, 11)
+_node = st.builds(
+    PutNode,
+    index=st.integers(0, 5),
+    cpu=st.integers(1, 4),
+    gpu=st.sampled_from([0, 0, 1, 2]),
+    pods=st.sampled_from([None, None, 1, 3]),
+    zone=st.sampled_from("ab"),
+    tainted=st.sampled_from([False, False, False, True]),
+    cordoned=st.sampled_from([False, False, False, True]),
+)
+_often_zero = st.sampled_from([0, 0, 0, 1])
+
+
+@st.composite
+def _members(draw: st.DrawFn) -> PutPods:
+    """Return members of a group: mostly of one mind about its minimum and its priority."""
+    group = draw(_groups)
+    own = (None, 2, 3, 4)[group]
+    return PutPods(
+        group=group,
+        count=draw(st.integers(1, 4)),
+        minimum=draw(st.sampled_from([own, own, own, own, None, 1, 3])),
+        cpu=draw(st.integers(1, 2)),
+        gpu=draw(_often_zero),
+        zone=draw(st.sampled_from([None, None, None, "a", "b"])),
+        tolerant=draw(st.booleans()),
+        priority=draw(st.sampled_from([group % 2] * 6 + [0, 1])),
+        gated=draw(st.sampled_from([False, False, False, True])),
+    )
+
+
+_regular = st.builds(
+    PutPods,
+    count=st.integers(1, 2),
+    cpu=st.integers(0, 2),
+    gpu=_often_zero,
+    zone=st.sampled_from([None, None, "a"]),
+    priority=st.integers(0, 1),
+    gated=st.sampled_from([False, False, False, True]),
+)
+_fates = st.sampled_from([Fate.DONE] * 4 + [Fate.FAILED, Fate.LOST, Fate.LATE, Fate.PENDING])
+
+node_deeds = st.one_of(_node, _node, _node, st.builds(DropNode, st.integers(0, 5)))
+pod_deeds = st.one_of(_members(), _members(), _regular)
+group_deeds = st.one_of(
+    st.builds(
+        PutGroup,
+        group=_groups,
+        minimum=st.integers(1, 6),
+        timeout=st.sampled_from([None, None, 1, 30]),
+        priority=st.sampled_from([None, None, None, 0, 1]),
+    ),
+    st.builds(DropGroup, _groups),
+)
+_hows = ["delete", "delete", "terminate", "succeed", "succeed", "fail", "ungate", "ungate"]
+pod_changes = st.builds(
+    ChangePod,
+    index=_indices,
+    how=st.sampled_from([*_hows, "recreate", "relabel", "resize", "seize"]),
+    to=st.integers(0, 3),
+)
+decisions = st.builds(Decide, steps=st.sampled_from([None, None, 1, 1, 2, 3]), fate=_fates)
+passes = st.builds(Pass, seconds=st.sampled_from([None, None, 0.5, 1, 10]))
+reports = st.builds(Report, index=_indices, fate=_fates, landing=st.booleans())
+catches = st.one_of(
+    st.builds(Repeat, _indices),
+    st.builds(Catch, late=st.booleans()),
+    st.builds(Catch, index=_indices),
+)
+restarts = st.one_of(st.builds(Restart, every=st.integers(1, 3)), st.just(Rebuild()))
+
+deeds: st.SearchStrategy[Deed] = st.one_of(
+    node_deeds,
+    pod_deeds,
+    pod_deeds,
+    pod_changes,
+    group_deeds,
+    decisions,
+    decisions,
+    passes,
+    reports,
+    catches,
+    restarts,
+)
+"""Anything that may happen."""
+
+
+def histories(
+    of: st.SearchStrategy[Deed] = deeds, *, chapters: int = 5
+) -> st.SearchStrategy[list[Deed]]:
+    """Return histories that begin with a few nodes: about five deeds a chapter."""
+    begin = st.lists(_node, min_size=1, max_size=4)
+    chapter = st.lists(of, max_size=12)
+    return st.builds(
+        lambda first, rest: [*first, *(deed for deeds in rest for deed in deeds)],
+        begin,
+        st.tuples(*[chapter] * chapters),
+    )

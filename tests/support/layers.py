@@ -1,0 +1,311 @@
+"""The house, as a table, and a checker that reads every import and asks whether it points down.
+
+Pure: module names and sources in, violations out. An import counts wherever it stands: in a
+function, under ``TYPE_CHECKING``, or in a branch that is never taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+__all__ = ["HOUSE", "Room", "Violation", "sources", "violations"]
+
+ROOT: Final = "gangsched"
+
+
+@frozen
+class Room:
+    """Modules that belong together.
+
+    Attributes:
+        floors: The modules, bottom first; on one floor they do not know each other. ``x.*`` is
+            every module under x.
+        free: Whether the modules may know each other as they like, as long as there is no circle.
+        pure: Whether they must not know of clocks, threads and the like.
+    """
+
+    floors: tuple[tuple[str, ...], ...]
+    free: bool = field(default=False, kw_only=True)
+    pure: bool = field(default=True, kw_only=True)
+
+    def floor(self, module: str) -> int | None:
+        """Return the floor of a module, from 0; None when it is not in this room."""
+        for number, names in enumerate(self.floors):
+            if module in names:
+                return number
+        for number, names in enumerate(self.floors):
+            if any(n.endswith(".*") and module.startswith(n[:-1]) for n in names):
+                return number
+        return None
+
+
+def _one(name: str) -> Room:
+    return Room(((name,),))
+
+
+def _shell(name: str) -> Room:
+    return Room(((name, f"{name}.*"),), free=True, pure=False)
+
+
+_CORE: Final = Room(
+    (
+        ("_core", "_core._heap._py", "_core._heap._c"),
+        (
+            "_core._quorum",
+            "_core._counters",
+            "_core._backoff",
+            "_core._waiting",
+            "_core._heap",
+            "_core._ordering",
+        ),
+        ("_core._registry",),
+        ("_core._entity",),
+        ("_core._queue",),
+    )
+)
+_FRAMEWORK: Final = Room(
+    (
+        ("framework.cycle_state", "framework.nodes", "framework.profile"),
+        ("framework.pod_class",),
+        ("framework._state",),
+        ("framework._points",),
+        ("framework._wakeups",),
+        ("framework._falls",),
+        ("framework._cycle",),
+        ("framework._facts",),
+        ("framework.scheduler",),
+        ("framework",),
+    )
+)
+FACADE: Final = ""
+
+HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
+    (_one("errors"), _one("_version")),
+    (_one("quantity"),),
+    (_one("resources"), _one("constraints")),
+    (_one("model"),),
+    (_one("outcomes"),),
+    (_one("events"),),
+    (_one("protocols"), _one("membership"), _one("memory")),
+    (_CORE,),
+    (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
+    (_one("presets"),),
+    (_one(FACADE), Room((("objects.*",), ("objects",)), free=True)),
+    (_shell("simulation"), _shell("drivers"), _shell("kubernetes")),
+    (_shell("cli"),),
+    (Room((("strategies",),), pure=False), Room((("testing",),), pure=False)),
+)
+"""Bottom first; rooms of one storey do not know each other."""
+
+_NAMED: Final = {f"{ROOT}.{m}" for rooms in HOUSE for room in rooms for f in room.floors for m in f}
+_RELATIVE: Final = "."
+
+IMPURE: Final = frozenset(
+    {
+        *("asyncio", "concurrent", "datetime", "importlib", "logging", "multiprocessing", "os"),
+        *("queue", "random", "sched", "secrets", "select", "selectors", "signal", "socket"),
+        *("subprocess", "threading", "time", "uuid"),
+    }
+)
+"""What a pure room knows nothing of."""
+
+MAY_READ_THE_ENVIRONMENT: Final = "_core._heap"
+
+OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "attrs": ("",),
+    "typing_extensions": ("",),
+    "sortedcontainers": ("_core", "framework", "simulation"),
+    "yaml": ("simulation", "cli"),
+    "rich": ("simulation", "cli"),
+    "kubernetes": ("kubernetes",),
+    "hypothesis": ("strategies", "testing"),
+}
+"""Who may import what is not of the standard library; the empty name stands for everybody."""
+
+ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich"})
+
+
+@frozen(order=True)
+class Violation:
+    """An import, or a module, that breaks the rules.
+
+    Attributes:
+        module: The module at fault.
+        line: The line at fault; 0 for the module as a whole.
+        problem: What is wrong with it.
+    """
+
+    module: str
+    line: int
+    problem: str
+
+
+@frozen
+class _Import:
+    """One name that is imported somewhere."""
+
+    module: str
+    name: str
+    line: int
+    in_function: bool
+
+
+def sources(package: Path) -> dict[str, str]:
+    """Return the source of every module of a package, by its full name."""
+    found: dict[str, str] = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+def violations(modules: Mapping[str, str]) -> tuple[Violation, ...]:
+    """Return all that breaks the rules, in order.
+
+    Args:
+        modules: Full module name to source.
+    """
+    imports = [one for name, source in modules.items() for one in _imports(name, source)]
+    known = set(modules)
+    found = [
+        *(Violation(name, 0, "has no layer") for name in modules if _place(name) is None),
+        *(violation for one in imports for violation in _inside(one, known)),
+        *(violation for one in imports for violation in _outside(one)),
+        *_circles(imports, known),
+        *_logic(modules.get(ROOT, "")),
+    ]
+    return tuple(sorted(found))
+
+
+def _local(name: str) -> str:
+    return name.removeprefix(ROOT).removeprefix(".")
+
+
+def _is_ours(name: str) -> bool:
+    return name == ROOT or name.startswith(f"{ROOT}.")
+
+
+@cache
+def _place(name: str) -> tuple[int, Room, int] | None:
+    """Return storey, room and floor of a module."""
+    for storey, rooms in enumerate(HOUSE):
+        for room in rooms:
+            floor = room.floor(_local(name))
+            if floor is not None:
+                return storey, room, floor
+    return None
+
+
+@cache
+def _imports(module: str, source: str) -> tuple[_Import, ...]:
+    return tuple(_read(module, ast.parse(source)))
+
+
+def _read(module: str, tree: ast.Module) -> Iterator[_Import]:
+    stack: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while stack:
+        node, in_function = stack.pop()
+        match node:
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    yield _Import(module, alias.name, node.lineno, in_function)
+            case ast.ImportFrom(module=str(origin), names=aliases, level=0):
+                for alias in aliases:
+                    # a name of a module may be a module itself; _resolve tells
+                    yield _Import(module, f"{origin}:{alias.name}", node.lineno, in_function)
+            case ast.ImportFrom():
+                yield _Import(module, _RELATIVE, node.lineno, in_function)
+            case ast.Call(func=ast.Name(id="__import__")):
+                yield _Import(module, "importlib", node.lineno, in_function)
+        inside = in_function or isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+        )
+        stack.extend((child, inside) for child in ast.iter_child_nodes(node))
+
+
+def _resolve(one: _Import, known: set[str]) -> str:
+    origin, colon, name = one.name.partition(":")
+    inner = f"{origin}.{name}"
+    return inner if colon and (inner in known or inner in _NAMED) else origin
+
+
+def _inside(one: _Import, known: set[str]) -> Iterator[Violation]:
+    target = _resolve(one, known)
+    if not _is_ours(target):
+        return
+    here, there = _place(one.module), _place(target)
+    if here is None:
+        return
+    if there is None:
+        yield Violation(one.module, one.line, f"imports {target}, which has no layer")
+        return
+    if here[1] is there[1]:
+        if here[1].free or here[2] > there[2]:
+            return
+        way = "sideways" if here[2] == there[2] else "upwards"
+    elif here[0] > there[0]:
+        return
+    else:
+        way = "sideways" if here[0] == there[0] else "upwards"
+    yield Violation(one.module, one.line, f"imports {target}, {way}")
+
+
+def _outside(one: _Import) -> Iterator[Violation]:
+    top = one.name.partition(":")[0].partition(".")[0]
+    here, place = _local(one.module), _place(one.module)
+    if top == ROOT:
+        return
+    if one.name == _RELATIVE:
+        yield Violation(one.module, one.line, "imports by a relative name")
+        return
+    if top in sys.stdlib_module_names:
+        allowed = top == "os" and here == MAY_READ_THE_ENVIRONMENT
+        if place is not None and place[1].pure and top in IMPURE and not allowed:
+            yield Violation(one.module, one.line, f"imports {top}, and is pure")
+        return
+    owners = OWNERS.get(top)
+    if owners is None:
+        yield Violation(one.module, one.line, f"imports {top}, which nobody owns")
+    elif not any(not owner or here == owner or here.startswith(f"{owner}.") for owner in owners):
+        yield Violation(one.module, one.line, f"imports {top}, which {', '.join(owners)} own")
+    elif top in ONLY_IN_FUNCTIONS and not one.in_function:
+        yield Violation(one.module, one.line, f"imports {top} outside of a function")
+
+
+def _circles(imports: list[_Import], known: set[str]) -> Iterator[Violation]:
+    arrows: dict[str, set[str]] = {}
+    for one in imports:
+        target = _resolve(one, known)
+        here, there = _place(one.module), _place(target)
+        if here is not None and there is not None and here[1] is there[1] and here[1].free:
+            arrows.setdefault(one.module, set()).add(target)
+    for module in arrows:
+        reached: set[str] = set()
+        stack = [module]
+        while stack:
+            news = arrows.get(stack.pop(), set()) - reached
+            reached |= news
+            stack.extend(news)
+        if module in reached:
+            yield Violation(module, 0, "imports itself by way of others")
+
+
+def _logic(facade: str) -> Iterator[Violation]:
+    for node in ast.parse(facade).body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                pass
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple()):
+                pass
+            case _:
+                yield Violation(ROOT, node.lineno, "does more than import")

@@ -1,0 +1,337 @@
+"""The oracle of the laws: watches a scheduler from outside, and shares no code with it.
+
+Hand it every fact that the scheduler is told, and every tuple of effects that comes back::
+
+    oracle.event(event, now=t)
+    oracle.effects(scheduler.handle(event, now=t), now=t)
+
+Effects that no fact caused (``advance``, ``schedule_one``) are handed on alone. It raises an
+``AssertionError`` that names the law, the pod or group, and what was expected, at the first
+effect that breaks a law. Laws that need the end of a history (no lost wake-up, no livelock,
+nothing leaks, determinism, restart) have tests of their own.
+
+Rules:
+  R1  it knows facts and effects, nothing else; see ``support.account``;
+  R2  it costs O(effects), plus O(members) per release and per change of a specification.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import NoReturn, assert_never
+
+from attrs import evolve
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    ClusterState,
+    Effect,
+    Event,
+    GroupRejected,
+    GroupScheduled,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    NodeUpdated,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodRejected,
+    PodScheduled,
+    PodUID,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Release,
+)
+from support.account import Account, Claim, Group, Hold, Record, claim_of
+from support.room import lacks, may_go
+
+_SLACK = 1e-6
+"""Deadlines are sums of floats."""
+
+
+class LawOracle:
+    """Holds a scheduler to the laws of gang scheduling, step by step.
+
+    Law 1: a member of a group that never started is bound only when at least ``min_available``
+    distinct members hold a node in that instant, and everybody who is released is bound in the
+    same tuple. Law 2: a group that is rejected holds nothing that it waited with. Law 6: nobody
+    waits longer than one timeout from the first waiter of its attempt. Law 8: one state per
+    member, no second bind while the first is under way, and no placement on a node without room.
+
+    Args:
+        permit_timeout: The policy's timeout, for groups that do not say.
+        group_of: Says which group a pod is in, and the minimum that it gives.
+        cluster: Give it where facts are told late, twice or out of order, or a bind is reported
+            as failed that took effect: then each event says only what to look at, as the
+            contract has it, and where facts are still on their way the scheduler may know
+            either state.
+    """
+
+    def __init__(
+        self,
+        *,
+        permit_timeout: float = 10.0,
+        group_of: Callable[[Pod], Claim | None] = claim_of,
+        cluster: ClusterState | None = None,
+    ) -> None:
+        self.account = Account(group_of, cluster)
+        self._permit_timeout = permit_timeout
+        self._cluster = cluster
+        self._touched: list[Record] = []
+        self._waits: list[tuple[float, PodUID, int]] = []
+        self._calls = 0
+        self._released: dict[PodUID, Group] = {}
+
+    # Facts ----------------------------------------------------------------------------------
+
+    def event(self, event: Event, now: float) -> None:
+        """Take in a fact that the scheduler is about to be told."""
+        account = self.account
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                self._see_pod(pod.uid, pod)
+            case PodDeleted(uid):
+                self._see_pod(uid, None)
+            case NodeAdded(node) | NodeUpdated(node):
+                account.see_node(node.name, node)
+            case NodeDeleted(name):
+                account.see_node(name, None)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                self._touched += account.see_group(group.key, group)
+            case PodGroupDeleted(key):
+                self._touched += account.see_group(key, None)
+            case Bound(uid, name):
+                self._see_bound(uid, name)
+            case BindFailed(uid, attempt):
+                self._see_failed(uid, attempt)
+            case _:
+                assert_never(event)
+
+    def _see_pod(self, uid: PodUID, told: Pod | None) -> Record | None:
+        record = self.account.see_pod(uid, told)
+        if record is not None:
+            self._touched.append(record)
+        return record
+
+    def _see_bound(self, uid: PodUID, name: NodeName) -> None:
+        record = self.account.pods.get(uid)
+        if record is None or record.gone:
+            return
+        if self._cluster is None:
+            self._see_pod(uid, evolve(record.pod, node_name=name))
+        else:
+            self._see_pod(uid, record.pod)
+
+    def _see_failed(self, uid: PodUID, attempt: int) -> None:
+        record = self.account.pods.get(uid)
+        if record is None:
+            return
+        self._see_pod(uid, record.pod)
+        hold = record.hold
+        shown = record.gone or record.pod.is_finished or record.bound is not None
+        if not shown and hold and hold.deadline is None and hold.attempt == attempt:
+            self._let(record, None)
+
+    # Effects --------------------------------------------------------------------------------
+
+    def effects(self, effects: Iterable[Effect], now: float) -> None:
+        """Take in what one call returned, and hold it to the laws."""
+        self._calls += 1
+        for effect in effects:
+            match effect:
+                case PodWaiting():
+                    self._on_waiting(effect, now)
+                case Bind():
+                    self._on_bind(effect, now)
+                case Release():
+                    self._on_release(effect)
+                case PodRejected():
+                    self._on_rejected(effect)
+                case PodScheduled():
+                    self._on_scheduled(effect)
+                case PodUnschedulable(uid):
+                    self._on_unschedulable(uid)
+                case GroupRejected():
+                    self._on_group_rejected(effect)
+                case GroupScheduled():
+                    self._on_group_scheduled(effect)
+                case _:
+                    pass
+        self._at_the_end(now)
+
+    def _on_waiting(self, effect: PodWaiting, now: float) -> None:
+        record = self._placed(effect.uid, effect.node)
+        hold = Hold(effect.node, record.pod.requests, effect.deadline, 0, self._calls)
+        self._let(record, hold)
+        first, timeout = now, self._permit_timeout
+        group = record.group
+        if group is not None:
+            first = group.since = now if group.since is None else group.since
+            told = None if group.spec is None else group.spec.schedule_timeout
+            timeout = timeout if told is None else told
+            late = None if self._cluster is None else self._cluster.pod_group(group.key)
+            if late is not None and late != group.spec:
+                own = late.schedule_timeout
+                timeout = max(timeout, self._permit_timeout if own is None else own)
+        if not now <= effect.deadline <= max(first + timeout, now) + _SLACK:
+            due = f"one timeout of {timeout:g} after {first:g}"
+            self._broken(6, f"{effect.uid} waits until {effect.deadline:g}, not until {due}")
+        heapq.heappush(self._waits, (effect.deadline, effect.uid, self._calls))
+
+    def _on_bind(self, effect: Bind, now: float) -> None:
+        record = self.account.pods.get(effect.uid)
+        hold = None if record is None else record.hold
+        if record is None or hold is None:
+            record = self._placed(effect.uid, effect.node)
+        elif hold.deadline is None:
+            self._broken(8, f"{effect.uid} is bound while its bind {hold.attempt} is under way")
+        elif hold.node != effect.node:
+            self._broken(8, f"{effect.uid} holds {hold.node}, and is bound to {effect.node}")
+        if effect.attempt <= record.attempt:
+            self._broken(8, f"{effect.uid}: a second bind says attempt {effect.attempt}")
+        record.attempt = effect.attempt
+        requests = record.pod.requests if hold is None else hold.requests
+        self._let(record, Hold(effect.node, requests, None, effect.attempt, self._calls))
+        if record.group is None:
+            return
+        if self._released.pop(effect.uid, None) is not record.group:
+            self._broken(1, f"{effect.uid} is bound without a release of {record.group.key}")
+        if record.group not in self._released.values():
+            self._is_quorum(record.group)
+
+    def _is_quorum(self, group: Group) -> None:
+        if group.started:
+            return
+        need = group.need
+        holding = sum(member.counts for member in group.members.values())
+        if self._cluster is not None and (need is None or holding < need):
+            need, holding = self._latest(group)
+        if need is None or holding < need:
+            self._broken(1, f"{group.key} is let go with {holding} members of {need}")
+        group.started = True
+
+    def _latest(self, group: Group) -> tuple[int | None, int]:
+        """Return the quorum and the holders where a fact on its way counts as told."""
+        assert self._cluster is not None
+        late = self._cluster.pod_group(group.key)
+        needs = [group.need, None if late is None else late.min_available]
+        holding = 0
+        for uid, member in group.members.items():
+            pod = self._cluster.pod(uid)
+            holding += member.counts or (
+                pod is not None
+                and pod.node_name is not None
+                and not pod.is_finished
+                and pod.deleted_at is None
+            )
+        return min((need for need in needs if need is not None), default=None), holding
+
+    def _on_release(self, effect: Release) -> None:
+        group = self.account.groups.get(effect.group)
+        if group is None:
+            self._broken(1, f"{effect.group} is released, and nobody has heard of it")
+        if self._released or len(set(effect.members)) != len(effect.members):
+            self._broken(1, f"{effect.group} is released amid a release, or a member twice")
+        self._released = dict.fromkeys(effect.members, group)
+
+    def _on_rejected(self, effect: PodRejected) -> None:
+        record = self.account.pods.get(effect.uid)
+        hold = None if record is None else record.hold
+        if record is None or hold is None or hold.node != effect.node:
+            self._broken(8, f"{effect.uid} gives {effect.node} back, and does not hold it")
+        if hold.deadline is None and not record.gone and not record.pod.is_finished:
+            if record.bound is None:
+                self._broken(8, f"{effect.uid} gives its node back with its bind under way")
+            if record.bound == hold.node:
+                self._broken(8, f"{effect.uid} gives back {hold.node}, to which it is bound")
+        self._let(record, None)
+
+    def _on_scheduled(self, effect: PodScheduled) -> None:
+        record = self.account.pods.get(effect.uid)
+        if record is None or record.hold is None or record.hold.node != effect.node:
+            self._broken(8, f"{effect.uid} is scheduled to {effect.node}, and never held it")
+        shown = record.pod.node_name
+        if shown != effect.node:
+            self._broken(8, f"{effect.uid} is scheduled to {effect.node}, facts show {shown}")
+        self._let(record, None)
+
+    def _on_unschedulable(self, uid: PodUID) -> None:
+        record = self.account.pods.get(uid)
+        if record is not None and record.hold is not None:
+            if record.hold.deadline is None:
+                self._broken(8, f"{uid} is unschedulable with its bind under way")
+            self._let(record, None)
+
+    def _on_group_rejected(self, effect: GroupRejected) -> None:
+        group = self.account.groups.get(effect.group)
+        if group is not None and group.waiting:
+            self._broken(2, f"{effect.group} was rejected, and {group.waiting} members wait")
+
+    def _on_group_scheduled(self, effect: GroupScheduled) -> None:
+        group = self.account.groups.get(effect.group)
+        if group is None or effect.waited < 0 or effect.attempt < 1:
+            self._broken(1, f"{effect}: no such group, no such attempt, or no such wait")
+
+    # Checks ---------------------------------------------------------------------------------
+
+    def _placed(self, uid: PodUID, name: NodeName) -> Record:
+        """Check that a pod may be given a node, and that the node has room for it."""
+        record = self.account.pods.get(uid)
+        if record is None:
+            self._broken(8, f"{uid} is given {name}, and nobody has heard of it")
+        if record.hold is not None:
+            self._broken(8, f"{uid} is given {name}, and holds {record.hold.node}")
+        late = None if self._cluster is None else self._cluster.pod(uid)
+        if not may_go(record.pod, record.gone) and (late is None or not may_go(late)):
+            self._broken(8, f"{uid} is given {name}, and wants none: {record.pod}")
+        problem = lacks(self.account, record.pod, name)
+        if problem:
+            self._broken(8, f"{uid} is given {name}, which {problem}")
+        return record
+
+    def _let(self, record: Record, hold: Hold | None) -> None:
+        """Change what a pod holds."""
+        before, record.hold = record.hold, hold
+        group = record.group
+        if group is not None:
+            group.waiting -= before is not None and before.deadline is not None
+            group.waiting += hold is not None and hold.deadline is not None
+            if not group.waiting:
+                group.since = None
+        self.account.place(record)
+
+    def _at_the_end(self, now: float) -> None:
+        if self._released:
+            self._broken(1, f"{list(self._released)} were released, and not bound in that step")
+        for record in self._touched:
+            hold, pod = record.hold, record.pod
+            if hold is None:
+                pass
+            elif record.gone or pod.is_finished or record.bound is not None:
+                self._broken(8, f"{pod.uid} holds {hold.node}, though facts say: {pod}")
+            elif hold.deadline is not None and not may_go(pod):
+                self._broken(8, f"{pod.uid} waits with {hold.node}, and wants no node: {pod}")
+            if record.gone:
+                self.account.forget(record)
+        self._touched.clear()
+        while self._waits and self._waits[0][0] <= now:
+            deadline, uid, call = self._waits[0]
+            found = self.account.pods.get(uid)
+            held = None if found is None else found.hold
+            if held is not None and held.call == call and held.deadline == deadline:
+                if call == self._calls:
+                    break  # a wait of no time at all is over in the next call
+                self._broken(6, f"{uid} waits at {now:g}, its deadline was {deadline:g}")
+            heapq.heappop(self._waits)
+
+    @staticmethod
+    def _broken(law: int, problem: str) -> NoReturn:
+        raise AssertionError(f"law {law}: {problem}")

@@ -1,0 +1,69 @@
+"""Whether a pod may be given a node: the oracle's own arithmetic, in whole numbers.
+
+Where facts are on their way, a scheduler may have read either state; so only what neither state
+allows is a fault.
+"""
+
+from __future__ import annotations
+
+from gangsched import Node, NodeName, Pod
+from support.account import Account
+
+__all__ = ["lacks", "may_go"]
+
+
+def may_go(pod: Pod, gone: bool = False) -> bool:
+    """Say whether a pod wants a node at all."""
+    return not (gone or pod.node_name or pod.is_finished or pod.scheduling_gates or pod.deleted_at)
+
+
+def lacks(account: Account, pod: Pod, name: NodeName) -> str:
+    """Say what keeps *pod* off a node; empty when nothing does. O(resources), if nothing does."""
+    late = None if account.cluster is None else account.cluster.node(name)
+    nodes = [*account.nodes.get(name, ()), *([] if late is None else [late])]
+    if not nodes:
+        return "does not exist"
+    if all(node.unschedulable for node in nodes):
+        return "is cordoned"
+    for key, value in pod.node_selector.items():
+        if all(node.labels.get(key) != value for node in nodes):
+            return f"has no label {key}={value}"
+    usage = account.usage.get(name)
+    if usage is None:
+        short = _short(pod, nodes, {}, 0)
+    else:
+        short = _short(pod, nodes, usage.taken, len(usage.holders))
+        if short and account.cluster is not None:
+            short = _short(pod, nodes, *_surely_taken(account, name))
+    if not short:
+        return ""
+    beside = [] if usage is None else list(usage.holders)
+    return f"has too little {short} left beside {beside}"
+
+
+def _short(pod: Pod, nodes: list[Node], taken: dict[str, int], count: int) -> list[str]:
+    """Return the resources of which no version of a node has enough left."""
+    short: list[str] = []
+    for resource, amount in pod.requests.items():
+        offered = max(node.allocatable.amount(resource) for node in nodes)
+        if offered - taken.get(resource, 0) < amount:
+            short.append(resource)
+    limits = [node.allocatable.amount("pods") for node in nodes]
+    if all(0 < limit < (count + 1) * 1000 for limit in limits):
+        short.append("pods")
+    return short
+
+
+def _surely_taken(account: Account, name: NodeName) -> tuple[dict[str, int], int]:
+    """Return what is taken by those whom every state of the facts shows there."""
+    assert account.cluster is not None
+    taken: dict[str, int] = {}
+    count = 0
+    for uid, record in account.usage[name].holders.items():
+        truth = account.cluster.pod(uid)
+        there = truth is not None and truth.node_name == name and not truth.is_finished
+        if there or (record.hold is not None and record.hold.node == name):
+            count += 1
+            for resource, amount in record.places[name].items():
+                taken[resource] = taken.get(resource, 0) + amount
+    return taken, count

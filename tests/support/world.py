@@ -1,0 +1,267 @@
+"""The world: a cluster and a scheduler to which deeds are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, evolve, field
+
+from gangsched import (
+    Event,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    NodeUpdated,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodPhase,
+    PodUID,
+    PodUpdated,
+    Taint,
+    Toleration,
+    group_key,
+)
+from support.deeds import (
+    Catch,
+    ChangePod,
+    Decide,
+    Deed,
+    DropGroup,
+    DropNode,
+    Pass,
+    PutGroup,
+    PutNode,
+    PutPods,
+    Rebuild,
+    Repeat,
+    Report,
+    Restart,
+)
+from support.driver import Driver, Fate
+
+NAME = "pod-group.scheduling.sigs.k8s.io/name"
+MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+@define(eq=False)
+class World:
+    """A cluster with a history.
+
+    Attributes:
+        driver: What drives the scheduler.
+        restarts: Whether ``Restart`` and ``Rebuild`` are done.
+    """
+
+    driver: Driver
+    restarts: bool = True
+    late: bool = False
+    told: list[Event] = field(factory=list)
+    _pods: int = 0
+
+    def live(self, *deeds: Deed) -> World:
+        """Let deeds be done, one after the other."""
+        for deed in deeds:
+            self.do(deed)
+        return self
+
+    def do(self, deed: Deed) -> None:
+        """Let one deed be done; one that is about nothing does nothing."""
+        driver = self.driver
+        match deed:
+            case PutNode():
+                self._put_node(deed)
+            case DropNode(index):
+                name = NodeName(f"n{index}")
+                if driver.cluster.node(name) is not None:
+                    self._tell(NodeDeleted(name))
+            case PutPods():
+                for _ in range(deed.count):
+                    self._tell(PodAdded(self._pod(deed)))
+            case PutGroup():
+                self._put_group(deed)
+            case DropGroup(group):
+                key = group_key("default", f"g{group}")
+                if driver.cluster.pod_group(key) is not None:
+                    self._tell(PodGroupDeleted(key))
+            case ChangePod():
+                pods = list(driver.cluster.pods())
+                if pods:
+                    self._change(pods[deed.index % len(pods)], deed)
+            case Decide():
+                self._decide(deed)
+            case Pass(seconds):
+                due = driver.scheduler.next_deadline()
+                if seconds is not None:
+                    driver.advance(driver.now + seconds)
+                elif due is not None:
+                    driver.advance(due)
+            case Report():
+                self._report(deed)
+            case Repeat(index):
+                past = [*self.told, *driver.reports]
+                if past:
+                    driver.tell_again(past[-1 - index % len(past)])
+            case Catch(late, index):
+                if index is None:
+                    self.late = late
+                    if not late:
+                        driver.tell_untold()
+                elif driver.untold:
+                    driver.tell_untold(index % len(driver.untold))
+            case Restart(every):
+                if self.restarts:
+                    happened = iter(range(1, 1_000_000))
+                    driver.restart(lambda _bind: next(happened) % every == 0)
+            case Rebuild():
+                if self.restarts:
+                    driver.rebuild()
+
+    def finish(self) -> World:
+        """Let everything that is under way come to its end, and the scheduler to rest."""
+        driver = self.driver
+        self.late = False
+        driver.fate = Fate.DONE
+        driver.tell_untold()
+        while driver.under_way or driver.landing:
+            while driver.under_way:
+                driver.report(driver.under_way[0], Fate.DONE)
+            while driver.landing:
+                driver.land(0)
+        driver.settle()
+        return self
+
+    def clear(self) -> World:
+        """Let every pod and every group go."""
+        self.finish()
+        for pod in list(self.driver.cluster.pods()):
+            self._tell(PodDeleted(pod.uid))
+        for group in list(self.driver.cluster.pod_groups()):
+            self._tell(PodGroupDeleted(group.key))
+        return self
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        self.told.append(event)
+        if self.late:
+            self.driver.tell_late(event)
+        else:
+            self.driver.tell(event)
+
+    def _put_node(self, deed: PutNode) -> None:
+        name = NodeName(f"n{deed.index}")
+        offers: dict[str, str | int] = {"cpu": deed.cpu, "gpu": deed.gpu}
+        if deed.pods is not None:
+            offers["pods"] = deed.pods
+        node = Node(
+            name=name,
+            allocatable=offers,
+            labels={"zone": deed.zone},
+            taints=(Taint("reserved"),) if deed.tainted else (),
+            unschedulable=deed.cordoned,
+        )
+        known = self.driver.cluster.node(name) is not None
+        self._tell(NodeUpdated(node) if known else NodeAdded(node))
+
+    def _pod(self, deed: PutPods) -> Pod:
+        self._pods += 1
+        labels: dict[str, str] = {}
+        if deed.group is not None and deed.minimum is not None:
+            labels = {NAME: f"g{deed.group}", MINIMUM: str(deed.minimum)}
+        elif deed.group is not None:
+            labels = {LABEL: f"g{deed.group}"}
+        return Pod(
+            name=f"p{self._pods}",
+            uid=PodUID(f"u{self._pods}"),
+            priority=deed.priority,
+            requests={"cpu": deed.cpu, "gpu": deed.gpu},
+            labels=labels,
+            node_selector={} if deed.zone is None else {"zone": deed.zone},
+            tolerations=(Toleration("reserved", exists=True),) if deed.tolerant else (),
+            scheduling_gates=("held",) if deed.gated else (),
+            created_at=self.driver.now,
+        )
+
+    def _put_group(self, deed: PutGroup) -> None:
+        key = group_key("default", f"g{deed.group}")
+        before = self.driver.cluster.pod_group(key)
+        group = PodGroup(
+            name=f"g{deed.group}",
+            min_available=deed.minimum,
+            schedule_timeout=deed.timeout,
+            priority=deed.priority,
+            created_at=self.driver.now if before is None else before.created_at,
+        )
+        self._tell(PodGroupAdded(group) if before is None else PodGroupUpdated(group))
+
+    def _change(self, pod: Pod, deed: ChangePod) -> None:
+        driver = self.driver
+        if deed.how == "delete":
+            self._tell(PodDeleted(pod.uid))
+            return
+        if deed.how == "recreate":
+            self._pods += 1
+            self._tell(PodDeleted(pod.uid))
+            fresh = evolve(
+                pod, uid=PodUID(f"u{self._pods}"), node_name=None, phase=PodPhase.PENDING
+            )
+            self._tell(PodAdded(evolve(fresh, deleted_at=None, created_at=driver.now)))
+            return
+        change = _CHANGES[deed.how](pod, deed.to, driver)
+        if change != pod:
+            self._tell(PodUpdated(change))
+
+    def _decide(self, deed: Decide) -> None:
+        driver = self.driver
+        driver.fate = deed.fate
+        if deed.steps is None:
+            driver.drain()
+        for _ in range(deed.steps or 0):
+            driver.step()
+
+    def _report(self, deed: Report) -> None:
+        driver = self.driver
+        if deed.landing and driver.landing:
+            driver.land(deed.index % len(driver.landing))
+        elif driver.under_way and deed.fate is not Fate.PENDING:
+            driver.report(driver.under_way[deed.index % len(driver.under_way)], deed.fate)
+
+
+def _seize(pod: Pod, to: int, driver: Driver) -> Pod:
+    nodes = list(driver.cluster.nodes())
+    if not nodes or pod.node_name or pod.is_finished or pod.deleted_at or pod.scheduling_gates:
+        return pod
+    return evolve(pod, node_name=nodes[to % len(nodes)].name)
+
+
+def _relabel(pod: Pod, to: int, _driver: Driver) -> Pod:
+    labels = {name: f"g{to}" if name in (NAME, LABEL) else v for name, v in pod.labels.items()}
+    return evolve(pod, labels=labels)
+
+
+def _resize(pod: Pod, to: int, _driver: Driver) -> Pod:
+    return evolve(pod, requests={"cpu": 1 + to % 2}) if pod.node_name is None else pod
+
+
+def _end(phase: PodPhase) -> Callable[[Pod, int, Driver], Pod]:
+    return lambda pod, _to, _driver: pod if pod.is_finished else evolve(pod, phase=phase)
+
+
+_CHANGES: dict[str, Callable[[Pod, int, Driver], Pod]] = {
+    "terminate": lambda pod, _to, driver: (
+        evolve(pod, deleted_at=driver.now) if pod.deleted_at is None else pod
+    ),
+    "succeed": _end(PodPhase.SUCCEEDED),
+    "fail": _end(PodPhase.FAILED),
+    "ungate": lambda pod, _to, _driver: evolve(pod, scheduling_gates=()),
+    "relabel": _relabel,
+    "resize": _resize,
+    "seize": _seize,
+}
