@@ -18,9 +18,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=_SLOW,
 )
-settings.register_profile(
-    "deep", max_examples=20_000, deadline=None, suppress_health_check=_SLOW
-)
+settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from gangsched import NodeAdded, Order, Scheduler, presets
 from gangsched.cli import main
 from gangsched.protocols import ClusterState

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched.errors import ManifestError
-from gangsched.objects.scalars import Number, Value, shown
 from gangsched.objects.fields import join_path
+from gangsched.objects.scalars import Number, Value, shown
 from gangsched.simulation.documents import read_documents
 
 

@@ -1,0 +1,245 @@
+"""Imports point down, never sideways; what is pure stays pure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gangsched
+from support.layers import HOUSE, IMPURE, Violation, sources, violations
+
+PACKAGE = Path(gangsched.__file__).parent
+MODULES = sources(PACKAGE)
+FORBIDDEN = ("hypothesis", "asyncio", "yaml", "rich", "kubernetes", "logging")
+
+
+def with_line(module: str, line: str) -> dict[str, str]:
+    """Return all sources, with one more line at the end of one of them."""
+    return {**MODULES, module: f"{MODULES.get(module, '')}\n{line}\n"}
+
+
+def test_every_import_points_down() -> None:
+    assert violations(MODULES) == ()
+
+
+def test_every_module_is_read() -> None:
+    """The test above would pass on nothing."""
+    assert {"gangsched", "gangsched._core._heap._py", "gangsched.framework"} < MODULES.keys()
+    assert len(MODULES) == len(list(PACKAGE.rglob("*.py")))
+
+
+def test_every_room_is_lived_in() -> None:
+    """A room that no module is in is a room that was forgotten when it moved."""
+    still_to_come = {"kubernetes"}
+    for room in (room for rooms in HOUSE for room in rooms):
+        names = [name.removesuffix(".*") for floor in room.floors for name in floor]
+        tenants = [m for m in MODULES if room.floor(m[len("gangsched.") :]) is not None]
+        assert tenants or still_to_come.intersection(names), names
+
+
+PLANTED: list[tuple[str, str, str, str]] = [
+    ("upwards", "gangsched.errors", "from gangsched.model import Pod", "gangsched.model, upwards"),
+    (
+        "upwards-by-way-of-the-facade",
+        "gangsched.model",
+        "from gangsched import Scheduler",
+        "gangsched, upwards",
+    ),
+    (
+        "upwards-within-the-core",
+        "gangsched._core._heap",
+        "from gangsched._core._queue import Line",
+        "gangsched._core._queue, upwards",
+    ),
+    (
+        "upwards-within-the-framework",
+        "gangsched.framework._state",
+        "from gangsched.framework import _facts",
+        "gangsched.framework._facts, upwards",
+    ),
+    (
+        "presets-know-no-shell",
+        "gangsched.presets",
+        "import gangsched.simulation",
+        "gangsched.simulation, upwards",
+    ),
+    (
+        "sideways-between-rooms",
+        "gangsched.coscheduling",
+        "from gangsched.framework import Profile",
+        "gangsched.framework, sideways",
+    ),
+    (
+        "sideways-between-plugins",
+        "gangsched.plugins.taints",
+        "from gangsched.plugins.qos_sort import QOSSort",
+        "gangsched.plugins.qos_sort, sideways",
+    ),
+    (
+        "sideways-between-shells",
+        "gangsched.drivers.aio",
+        "from gangsched.simulation import Simulator",
+        "gangsched.simulation, sideways",
+    ),
+    (
+        "sideways-within-the-core",
+        "gangsched._core._waiting",
+        "from gangsched._core import _backoff",
+        "gangsched._core._backoff, sideways",
+    ),
+    (
+        "nobody-knows-the-edge",
+        "gangsched.cli",
+        "def f():\n    import gangsched.testing",
+        "gangsched.testing, upwards",
+    ),
+    ("a-clock-in-the-core", "gangsched._core._queue", "import time", "time, and is pure"),
+    (
+        "a-clock-by-name",
+        "gangsched._core._waiting",
+        "from time import monotonic",
+        "time, and is pure",
+    ),
+    (
+        "hidden-in-a-function",
+        "gangsched.framework._cycle",
+        "def f():\n    import logging",
+        "logging, and is pure",
+    ),
+    (
+        "hidden-in-a-method",
+        "gangsched.memory",
+        "class C:\n    async def f(self):\n        from gangsched.cli import main",
+        "gangsched.cli, upwards",
+    ),
+    (
+        "under-type-checking",
+        "gangsched.model",
+        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from gangsched.events import Bind",
+        "gangsched.events, upwards",
+    ),
+    (
+        "by-a-call",
+        "gangsched.outcomes",
+        "clock = __import__('time')",
+        "importlib, and is pure",
+    ),
+    ("the-environment", "gangsched._core._ordering", "import os.path", "os, and is pure"),
+    (
+        "a-library-of-another-room",
+        "gangsched.coscheduling",
+        "from sortedcontainers import SortedList",
+        "sortedcontainers, which _core, framework, simulation own",
+    ),
+    (
+        "hypothesis-in-the-library",
+        "gangsched.presets",
+        "import hypothesis",
+        "hypothesis, which strategies, testing own",
+    ),
+    ("a-library-of-nobody", "gangsched.cli", "import requests", "requests, which nobody owns"),
+    (
+        "yaml-at-the-top",
+        "gangsched.simulation.workload",
+        "import yaml",
+        "yaml outside of a function",
+    ),
+    (
+        "rich-in-a-branch",
+        "gangsched.cli",
+        "if True:\n    from rich.table import Table",
+        "rich outside of a function",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "problem"), [pytest.param(*case[1:], id=case[0]) for case in PLANTED]
+)
+def test_an_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: str) -> None:
+    (found,) = violations(with_line(module, line))
+    assert (found.module, found.problem) == (module, f"imports {problem}")
+    assert found.line > MODULES[module].count("\n")
+
+
+@pytest.mark.parametrize("name", sorted(IMPURE))
+def test_no_pure_module_knows_of_clocks_threads_or_chance(name: str) -> None:
+    for module in ("gangsched.resources", "gangsched._core._entity", "gangsched.framework.nodes"):
+        assert len(violations(with_line(module, f"import {name}"))) == 1
+    assert violations(with_line("gangsched.drivers.blocking", f"import {name}")) == ()
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("gangsched._core._heap", "import os"),
+        ("gangsched._core._heap", "from gangsched._core._heap._c import PriorityHeap"),
+        ("gangsched.cli", "def f():\n    import yaml"),
+        ("gangsched.kubernetes.watch", "import kubernetes.client"),
+        ("gangsched.testing", "import hypothesis"),
+        ("gangsched.plugins", "from gangsched.plugins import taints"),
+        ("gangsched.simulation.workload", "from sortedcontainers import SortedList"),
+    ],
+)
+def test_what_is_allowed_is_not_reported(module: str, line: str) -> None:
+    assert violations(with_line(module, line)) == ()
+
+
+def test_a_module_without_a_layer_is_reported() -> None:
+    lost = Violation("gangsched.helpers", 0, "has no layer")
+    assert violations({**MODULES, "gangsched.helpers": ""}) == (lost,)
+    lost = Violation("gangsched._core._extra", 0, "has no layer")
+    assert violations({**MODULES, "gangsched._core._extra": "import time"}) == (lost,)
+
+
+def test_an_import_of_a_module_without_a_layer_is_reported() -> None:
+    (found,) = violations(with_line("gangsched.cli", "import gangsched.helpers"))
+    assert found.problem == "imports gangsched.helpers, which has no layer"
+
+
+def test_a_relative_import_is_reported() -> None:
+    (found,) = violations(with_line("gangsched.presets", "from . import model"))
+    assert found.problem == "imports by a relative name"
+
+
+def test_a_circle_within_a_shell_is_reported() -> None:
+    planted = with_line("gangsched.simulation.workload", "from gangsched.simulation import traces")
+    found = {violation.module for violation in violations(planted)}
+    assert {"gangsched.simulation.workload", "gangsched.simulation.traces"} <= found
+
+
+@pytest.mark.parametrize("line", ["x = 1", "def f(): ...", "if True:\n    pass", "print()"])
+def test_a_facade_with_logic_is_reported(line: str) -> None:
+    (found,) = violations(with_line("gangsched", line))
+    assert (found.module, found.problem) == ("gangsched", "does more than import")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the modules that a statement loads in a fresh interpreter."""
+    code = (
+        f"import sys; sys.path[:0] = [{str(PACKAGE.parent)!r}]; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "import json; print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_the_library_loads_no_shell_and_nothing_of_theirs() -> None:
+    loaded = loaded_by("import gangsched")
+    assert "gangsched.framework.scheduler" in loaded
+    assert not loaded.intersection(FORBIDDEN)
+    shells = ("simulation", "drivers", "kubernetes", "cli", "strategies", "testing")
+    assert not loaded.intersection(f"gangsched.{shell}" for shell in shells)
+
+
+def test_the_fresh_interpreter_would_tell() -> None:
+    assert "logging" in loaded_by("import gangsched, logging")
+
+
+def test_importing_the_simulation_loads_neither_yaml_nor_rich() -> None:
+    assert not loaded_by("import gangsched.simulation").intersection(("yaml", "rich", "asyncio"))

@@ -1,0 +1,308 @@
+"""The gang policy alone: what it answers to a group whose counts the test decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched._core._ordering import Order, sort_key
+from gangsched.coscheduling import Coscheduling, WhenBlocked
+from gangsched.errors import InvalidValueError
+from gangsched.framework.profile import POINTS
+from gangsched.model import NodeName, Pod
+from gangsched.outcomes import (
+    SKIP,
+    SUCCESS,
+    HoldGroup,
+    Outcome,
+    RejectGroup,
+    Unschedulable,
+    Verdict,
+    Wait,
+)
+from support.views import KEY, FakeEntity, FakeGroup, cycle
+
+POD = Pod(name="p", namespace="ns")
+NODE = NodeName("n1")
+CAUSES = ["timeout", "deleted", "rejected", "refused", "bind_failed", "node_gone"]
+
+
+def permit(group: FakeGroup | None, *, now: float = 0.0, **policy: Any) -> Outcome:
+    return Coscheduling(**policy).permit(cycle(group), POD, NODE, now=now)
+
+
+def post_filter(
+    group: FakeGroup | None, when: WhenBlocked = WhenBlocked.AT_ONCE
+) -> Outcome | Verdict:
+    return Coscheduling(when_blocked=when).post_filter(cycle(group), POD, "full", now=0.0)
+
+
+def unreserve(group: FakeGroup | None, cause: str) -> RejectGroup | None:
+    return Coscheduling().unreserve(cycle(group), POD, NODE, cause=cause, now=0.0)
+
+
+def test_it_has_the_points_of_the_published_plugin_and_no_more() -> None:
+    policy = Coscheduling()
+    assert policy.name == "Coscheduling"
+    assert policy.when_blocked is WhenBlocked.UNTIL_OTHERS_TURN
+    assert [point for point in POINTS if hasattr(policy, point)] == [
+        "pre_enqueue",
+        "queue_sort",
+        "pre_filter",
+        "post_filter",
+        "reserve",
+        "unreserve",
+        "permit",
+    ]
+
+
+@pytest.mark.parametrize(
+    "bad", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 10**400, None, "10"]
+)
+def test_a_permit_timeout_that_is_no_time_is_refused(bad: Any) -> None:
+    """F28, row 61."""
+    with pytest.raises(InvalidValueError) as caught:
+        Coscheduling(permit_timeout=bad)
+    assert caught.value.field == "permit_timeout"
+    assert repr(caught.value.value) == repr(bad)
+
+
+@pytest.mark.parametrize("field", ["order", "when_blocked"])
+def test_an_option_that_does_not_exist_is_refused_by_name(field: str) -> None:
+    policy: Any = Coscheduling
+    with pytest.raises(InvalidValueError) as caught:
+        policy(**{field: "whenever"})
+    assert (caught.value.field, caught.value.value) == (field, "whenever")
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 1e9])
+def test_any_other_permit_timeout_is_kept(seconds: float) -> None:
+    assert Coscheduling(permit_timeout=seconds).permit_timeout == seconds
+
+
+def test_options_may_be_given_by_their_names() -> None:
+    policy = Coscheduling(order="creation", when_blocked="at_once")
+    assert policy.order is Order.CREATION
+    assert policy.when_blocked is WhenBlocked.AT_ONCE
+
+
+@pytest.mark.parametrize("order", Order)
+def test_the_queue_order_is_the_published_one(order: Order) -> None:
+    group = FakeGroup(created_at=1.0, last_failure_at=4.0)
+    for entity in (FakeEntity(queued_at=3.0, created_at=2.0), FakeEntity(group=group)):
+        assert Coscheduling(order=order).queue_sort(entity) == sort_key(entity, order=order)
+
+
+def test_reserve_takes_nothing() -> None:
+    assert Coscheduling().reserve(cycle(FakeGroup()), POD, NODE, now=0.0) == SUCCESS
+
+
+# Before any node is looked at -----------------------------------------------------------------
+
+MISSING = Unschedulable("waiting for 2 more members: 1 of 3 exist", resolvable=False)
+UNKNOWN = Unschedulable(
+    "pod group ns/g does not exist yet, and its members give no minimum", resolvable=False
+)
+COMPLETENESS: list[tuple[str, FakeGroup | None, Outcome]] = [
+    ("row-21-a-regular-pod-passes", None, SUCCESS),
+    ("F29-a-group-nobody-described-is-held", FakeGroup(min_available=None, unscheduled=9), UNKNOWN),
+    ("row-23-too-few-members-are-held", FakeGroup(unscheduled=1), MISSING),
+    ("row-26-enough-members-pass", FakeGroup(unscheduled=3), SUCCESS),
+    ("row-25-more-members-pass", FakeGroup(unscheduled=4), SUCCESS),
+    ("members-with-nodes-count", FakeGroup(unscheduled=1, waiting=1, assigned=1), SUCCESS),
+    (
+        "F30-a-member-of-a-running-gang-passes",
+        FakeGroup(unscheduled=1, was_scheduled=True),
+        SUCCESS,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"), [pytest.param(*case[1:], id=case[0]) for case in COMPLETENESS]
+)
+def test_an_incomplete_group_is_held_at_both_gates(
+    group: FakeGroup | None, expected: Outcome
+) -> None:
+    policy = Coscheduling()
+    assert policy.pre_enqueue(POD, group, now=0.0) == expected
+    assert policy.pre_filter(cycle(group), POD, now=0.0) == expected
+
+
+# The last gate --------------------------------------------------------------------------------
+
+
+def test_a_regular_pod_goes() -> None:
+    """Row 38."""
+    assert permit(None) == SUCCESS
+
+
+def test_a_group_that_was_scheduled_once_lets_its_late_members_go() -> None:
+    """F30: what replaces a lost member does not wait for a quorum of its own."""
+    assert permit(FakeGroup(waiting=1, was_scheduled=True)) == SUCCESS
+
+
+def test_a_member_of_a_group_that_nobody_described_is_turned_down() -> None:
+    outcome = permit(FakeGroup(min_available=None, waiting=1))
+    assert outcome == Unschedulable("pod group ns/g does not exist", resolvable=False)
+
+
+def test_a_minimum_of_one_waits_for_nobody() -> None:
+    """Row 40."""
+    assert permit(FakeGroup(min_available=1, waiting=1)) == SUCCESS
+
+
+def test_three_members_wait_wait_and_go() -> None:
+    """Row 41; the pod counts as assumed already."""
+    answers = [permit(FakeGroup(waiting=n, unscheduled=3 - n)) for n in (1, 2, 3)]
+    assert answers == [Wait(10.0), Wait(10.0), SUCCESS]
+
+
+def test_bound_and_binding_members_count_for_the_quorum() -> None:
+    """F16, row 37."""
+    assert permit(FakeGroup(waiting=1, binding=1, assigned=1)) == SUCCESS
+
+
+def test_a_member_is_turned_down_when_the_others_are_too_few() -> None:
+    assert isinstance(permit(FakeGroup(waiting=1, unscheduled=1)), Unschedulable)
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)
+)
+def test_nobody_goes_without_a_quorum(
+    minimum: int, waiting: int, binding: int, assigned: int, unscheduled: int
+) -> None:
+    """Law 1, F15."""
+    group = FakeGroup(
+        min_available=minimum,
+        waiting=waiting,
+        binding=binding,
+        assigned=assigned,
+        unscheduled=unscheduled,
+    )
+    assert (permit(group) == SUCCESS) is (waiting + binding + assigned >= minimum)
+
+
+@pytest.mark.parametrize(
+    ("own", "started_at", "now", "expected"),
+    [
+        (None, None, 5.0, 10.0),
+        (4.0, None, 5.0, 4.0),
+        (0.0, None, 5.0, 0.0),
+        (None, 3.0, 5.0, 8.0),
+        (4.0, 3.0, 5.0, 2.0),
+        (4.0, 3.0, 7.0, 0.0),
+        (4.0, 3.0, 99.0, 0.0),
+    ],
+)
+def test_every_member_waits_until_one_deadline_of_the_attempt(
+    own: float | None, started_at: float | None, now: float, expected: float
+) -> None:
+    """F26, F28: the group's own timeout before the policy's, 0 included."""
+    group = FakeGroup(waiting=1, unscheduled=2, schedule_timeout=own, attempt_started_at=started_at)
+    assert permit(group, now=now) == Wait(expected)
+
+
+# When no node can be had ----------------------------------------------------------------------
+
+
+def test_a_regular_pod_is_none_of_its_business() -> None:
+    """Row 47: it has no group to speak for."""
+    assert post_filter(None) == SKIP
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        FakeGroup(waiting=1, untried=2),
+        FakeGroup(waiting=3, untried=0),
+        FakeGroup(assigned=3, was_scheduled=True),
+        FakeGroup(waiting=1, untried=0, was_scheduled=True),
+        FakeGroup(min_available=None, waiting=1),
+    ],
+    ids=["quorum-possible", "quorum-there", "running", "scheduled-once", "unknown"],
+)
+@pytest.mark.parametrize("when", WhenBlocked)
+def test_a_failed_member_takes_nobody_along_while_a_quorum_is_possible(
+    group: FakeGroup, when: WhenBlocked
+) -> None:
+    """Row 48, F57: spare members exist."""
+    assert post_filter(group, when) == Unschedulable("full")
+
+
+WHY = "pod p cannot be placed: full"
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        (WhenBlocked.AT_ONCE, RejectGroup(KEY, WHY)),
+        (WhenBlocked.UNTIL_OTHERS_TURN, HoldGroup(KEY, WHY)),
+        (WhenBlocked.UNTIL_TIMEOUT, Unschedulable(WHY)),
+    ],
+)
+def test_a_group_that_cannot_be_completed_does_as_the_policy_says(
+    when: WhenBlocked, expected: Outcome | Verdict
+) -> None:
+    """Row 49, F5, F59: the culprit and the reason are named."""
+    assert post_filter(FakeGroup(waiting=1, untried=1), when) == expected
+
+
+@given(st.integers(1, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
+def test_only_members_whose_turn_is_to_come_give_hope(
+    minimum: int, waiting: int, untried: int, unscheduled: int
+) -> None:
+    """Those that were tried in vain in this round do not count."""
+    group = FakeGroup(
+        min_available=minimum, waiting=waiting, untried=untried, unscheduled=unscheduled
+    )
+    hopeless = waiting + untried < minimum
+    assert isinstance(post_filter(group), RejectGroup) is hopeless
+
+
+# When a node is given back --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize(
+    "group",
+    [None, FakeGroup(was_scheduled=True), FakeGroup(min_available=None)],
+    ids=["regular", "scheduled-once", "unknown"],
+)
+def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, cause: str) -> None:
+    """F18: a group that was scheduled once is not torn down."""
+    assert unreserve(group, cause) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        ("timeout", "timed out waiting on permit: 2 of 3 members held a node"),
+        ("deleted", "pod p was deleted: 2 of 3 members held a node"),
+        ("node_gone", "node n1 of pod p is gone: 2 of 3 members held a node"),
+        ("rejected", "pod p was turned down: 2 of 3 members held a node"),
+        ("refused", "pod p was turned down: 2 of 3 members held a node"),
+        ("bind_failed", "pod p was turned down: 2 of 3 members held a node"),
+    ],
+)
+def test_a_member_that_gives_its_node_back_takes_its_group_along(cause: str, why: str) -> None:
+    """Law 2, F59. The counts are those after it left its node."""
+    assert unreserve(FakeGroup(waiting=1, unscheduled=1), cause) == RejectGroup(KEY, why)
+
+
+@pytest.mark.parametrize(("spare", "falls"), [(1, True), (2, False)])
+def test_a_deleted_member_takes_its_group_along_unless_enough_are_left(
+    spare: int, falls: bool
+) -> None:
+    """F57."""
+    group = FakeGroup(waiting=1, unscheduled=spare)
+    assert (unreserve(group, "deleted") is not None) is falls
+
+
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause != "deleted"])
+def test_spare_members_do_not_help_against_any_other_cause(cause: str) -> None:
+    assert unreserve(FakeGroup(waiting=1, unscheduled=9), cause) is not None

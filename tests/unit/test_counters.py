@@ -1,0 +1,104 @@
+"""Member counts against a dictionary."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from gangsched._core._counters import MemberState, PodGroupCounters
+from gangsched.errors import InternalError
+from gangsched.model import PodUID
+
+UIDS = [PodUID(f"uid-{number}") for number in range(6)]
+STATES = st.sampled_from(MemberState)
+
+
+class CountersMachine(RuleBasedStateMachine):
+    """Every operation, on counters and on a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counters = PodGroupCounters()
+        self.model: dict[PodUID, MemberState] = {}
+
+    @rule(uid=st.sampled_from(UIDS), state=STATES)
+    def set(self, uid: PodUID, state: MemberState) -> None:
+        assert self.counters.set(uid, state) is self.model.get(uid)
+        self.model[uid] = state
+
+    @rule(uid=st.sampled_from(UIDS))
+    def discard(self, uid: PodUID) -> None:
+        assert self.counters.discard(uid) is self.model.pop(uid, None)
+
+    @invariant()
+    def agrees(self) -> None:
+        self.counters._check()
+        counters, model = self.counters, self.model
+        assert list(counters) == list(model)
+        assert len(counters) == len(model)
+        for uid in UIDS:
+            assert counters.state(uid) is model.get(uid)
+            assert (uid in counters) is (uid in model)
+        for state in MemberState:
+            assert counters.count(state) == list(model.values()).count(state)
+
+    @invariant()
+    def sums_agree(self) -> None:
+        """The words, by their definitions."""
+
+        def of(*states: MemberState) -> int:
+            return len([state for state in self.model.values() if state in states])
+
+        s, c = MemberState, self.counters
+        assert c.unscheduled == of(s.UNSCHEDULED)
+        assert c.waiting == of(s.WAITING)
+        assert c.assumed == of(s.WAITING, s.BINDING)
+        assert c.assigned == of(s.ASSIGNED)
+        assert c.scheduled == of(s.WAITING, s.BINDING, s.ASSIGNED)
+        assert c.all == of(s.UNSCHEDULED, s.WAITING, s.BINDING, s.ASSIGNED)
+        assert c.started == of(s.ASSIGNED, s.SUCCEEDED, s.FAILED)
+
+
+TestCountersMachine = CountersMachine.TestCase
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        MemberState.GATED,
+        MemberState.TERMINATING,
+        MemberState.SUCCEEDED,
+        MemberState.FAILED,
+        MemberState.REFUSED,
+    ],
+)
+def test_who_is_gated_ending_finished_or_refused_counts_for_no_quorum(state: MemberState) -> None:
+    """F54, rows 27 to 29 and 77."""
+    counters = PodGroupCounters()
+    counters.set(UIDS[0], MemberState.UNSCHEDULED)
+    counters.set(UIDS[1], state)
+    assert (counters.all, len(counters)) == (1, 2)
+
+
+def test_a_pod_that_is_allowed_and_not_bound_yet_is_not_lost() -> None:
+    """F16: waiting, binding and assigned are all of those that hold a node."""
+    counters = PodGroupCounters()
+    for state in (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED):
+        counters.set(UIDS[0], state)
+        assert counters.scheduled == counters.all == 1
+
+
+def test_a_member_is_counted_once_however_often_it_is_set() -> None:
+    counters = PodGroupCounters()
+    for _ in range(3):
+        counters.set(UIDS[0], MemberState.WAITING)
+    assert (counters.waiting, counters.scheduled, len(counters)) == (1, 1, 1)
+
+
+def test_the_check_sees_a_count_that_drifted() -> None:
+    counters = PodGroupCounters()
+    counters.set(UIDS[0], MemberState.WAITING)
+    counters._counts[MemberState.WAITING] = 2
+    with pytest.raises(InternalError):
+        counters._check()

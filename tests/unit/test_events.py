@@ -1,0 +1,107 @@
+"""Facts, effects and notices: closed, frozen, one kind each."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import typing
+from typing import Any
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+
+from gangsched import events
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    GroupIncomplete,
+    GroupRejected,
+    GroupScheduled,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    Notice,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodHeld,
+    PodRefused,
+    PodRejected,
+    PodScheduled,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Release,
+)
+from gangsched.model import Node, NodeName, Pod, PodGroup
+
+POD, NODE, GROUP = Pod(name="p"), Node(name=NodeName("n")), PodGroup(name="g", min_available=2)
+UID, NAME, KEY = POD.uid, NODE.name, GROUP.key
+VALUES: list[Any] = [
+    PodAdded(POD),
+    PodUpdated(POD),
+    PodDeleted(UID),
+    NodeAdded(NODE),
+    NodeUpdated(NODE),
+    NodeDeleted(NAME),
+    PodGroupAdded(GROUP),
+    PodGroupUpdated(GROUP),
+    PodGroupDeleted(KEY),
+    Bound(UID, NAME, 1),
+    BindFailed(UID, 1, "why"),
+    Release(KEY, (UID,)),
+    Bind(UID, NAME, 1),
+    PodRefused(UID, "why"),
+    PodHeld(UID, "why"),
+    GroupIncomplete(KEY, 1, 2),
+    PodUnschedulable(UID, "why"),
+    PodWaiting(UID, NAME, 10.0, 1),
+    PodRejected(UID, NAME, "why"),
+    GroupRejected(KEY, 1, "why", 11.0),
+    GroupScheduled(KEY, 1, 2, 0.5),
+    PodScheduled(UID, NAME),
+]
+FACTS, EFFECTS = set(typing.get_args(Event)), set(typing.get_args(Effect))
+NOTICES = set(typing.get_args(Notice))
+
+
+def test_every_class_is_a_fact_or_an_effect_and_none_is_both() -> None:
+    defined = {
+        cls
+        for _name, cls in inspect.getmembers(events, inspect.isclass)
+        if cls.__module__ == events.__name__
+    }
+    assert defined == FACTS | EFFECTS
+    assert not FACTS & EFFECTS
+
+
+def test_what_is_returned_is_a_notice_or_a_thing_to_do() -> None:
+    assert NOTICES < EFFECTS
+    assert {Bind, Release} == EFFECTS - NOTICES
+
+
+def test_every_class_is_tried_below() -> None:
+    assert {type(value) for value in VALUES} == FACTS | EFFECTS
+    assert len(VALUES) == len(FACTS | EFFECTS)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_each_is_a_frozen_final_picklable_value(value: Any) -> None:
+    names = type(value).__match_args__
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, names[0], "other")
+    assert getattr(type(value), "__final__", False)
+    again = type(value)(*(getattr(value, name) for name in names))
+    assert value == again == pickle.loads(pickle.dumps(value))
+    assert hash(value) == hash(again)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_no_two_kinds_are_equal(value: Any) -> None:
+    """Adding a pod is not updating it, though both carry the same pod."""
+    assert [value] == [other for other in VALUES if other == value]

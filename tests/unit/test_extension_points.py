@@ -1,0 +1,323 @@
+"""Every extension point runs, in the documented order, and a plugin that fails is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bind,
+    Bound,
+    CycleState,
+    Effect,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    PluginError,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodHeld,
+    PodRejected,
+    PodScheduled,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Profile,
+    RejectGroup,
+    Scheduler,
+    Skip,
+    StateKey,
+    Success,
+    Unschedulable,
+    Wait,
+    group_key,
+)
+from gangsched.coscheduling import Coscheduling
+from gangsched.framework import POINTS
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import EntityView, GroupView, NodeView
+from gangsched.testing import make_pod
+
+SEEN: StateKey[list[str]] = StateKey("seen")
+
+
+class Recorder:
+    """Has every point, says what it is told to, and writes down who called."""
+
+    name = "Recorder"
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.calls: list[tuple[str, str]] = []
+
+    def _answer(self, point: str, pod: Pod, default: Any) -> Any:
+        self.calls.append((point, pod.name))
+        answer = self.answers.get(point, default)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(pod) if callable(answer) else answer
+
+    def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Any:
+        return self._answer("pre_enqueue", pod, Success())
+
+    def queue_sort(self, entity: EntityView) -> tuple[int, float, int, int, int]:
+        self.calls.append(("queue_sort", entity.pod.name))
+        return (0, 0.0, 0, entity.seq, 0)
+
+    def pre_filter(self, state: CycleState, pod: Pod, *, now: float) -> Any:
+        state.write(SEEN, [pod.name])
+        return self._answer("pre_filter", pod, Success())
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Any:
+        assert state.read(SEEN) == [pod.name]
+        return self._answer("filter", pod, Success())
+
+    def post_filter(self, state: CycleState, pod: Pod, reason: str, *, now: float) -> Any:
+        return self._answer("post_filter", pod, Skip())
+
+    def pre_score(self, state: CycleState, pod: Pod, *, now: float) -> Any:
+        return self._answer("pre_score", pod, Success())
+
+    def score(self, state: CycleState, pod: Pod, node: NodeView) -> Any:
+        return self._answer("score", pod, 1)
+
+    def reserve(self, state: CycleState, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return self._answer("reserve", pod, Success())
+
+    def unreserve(
+        self, state: CycleState, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> Any:
+        return self._answer("unreserve", pod, None)
+
+    def permit(self, state: CycleState, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return self._answer("permit", pod, Success())
+
+    def pre_bind(self, state: CycleState, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return self._answer("pre_bind", pod, Success())
+
+    def bind(self, pod: Pod, node: NodeName, attempt: int, *, now: float) -> Any:
+        return self._answer("bind", pod, Bind(pod.uid, node, attempt))
+
+    def post_bind(self, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return self._answer("post_bind", pod, None)
+
+
+class Host:
+    """One node, one recorder, and what came out."""
+
+    def __init__(self, *plugins: object) -> None:
+        self.cluster = InMemoryCluster()
+        self.scheduler = Scheduler(self.cluster, Profile(*plugins))
+        self.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))
+
+    def tell(self, event: Any, now: float = 0.0) -> tuple[Effect, ...]:
+        effects = self.scheduler.handle(self.cluster.apply(event), now=now)
+        self.scheduler._check()
+        return effects
+
+    def decide(self, now: float = 0.0) -> tuple[Effect, ...] | None:
+        try:
+            return self.scheduler.schedule_one(now=now)
+        finally:
+            self.scheduler._check()
+
+
+def points(recorder: Recorder) -> list[str]:
+    return [point for point, _pod in recorder.calls]
+
+
+def test_the_points_of_a_pod_that_is_placed_run_in_the_documented_order() -> None:
+    recorder = Recorder()
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    (bind,) = effects
+    assert isinstance(bind, Bind)
+    assert "post_bind" not in points(recorder)
+    told = host.tell(Bound(bind.uid, bind.node, bind.attempt))
+    assert told == (PodScheduled(bind.uid, bind.node),)
+    order = list(dict.fromkeys(points(recorder)))
+    assert order == [p for p in POINTS if p not in ("post_filter", "unreserve")]
+
+
+def test_the_binding_cycle_begins_when_permit_lets_the_pod_go() -> None:
+    recorder = Recorder(permit=Wait(5.0))
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    assert [type(effect) for effect in effects] == [PodWaiting]
+    assert points(recorder)[-1] == "permit"
+    assert not {"pre_bind", "bind"} & set(points(recorder))
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "filter", "pre_score", "reserve", "permit"])
+def test_a_no_at_any_point_of_the_cycle_ends_it_and_gives_everything_back(point: str) -> None:
+    recorder = Recorder(**{point: Unschedulable("not today")})
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    (notice,) = effects
+    assert isinstance(notice, PodUnschedulable)
+    assert "not today" in notice.reason
+    called = points(recorder)
+    assert ("unreserve" in called) == (point in ("reserve", "permit"))
+    assert [p for p in called if p != "queue_sort"][-1] == "post_filter"
+    assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
+
+
+def test_a_no_before_the_bind_gives_the_node_back() -> None:
+    recorder = Recorder(pre_bind=Unschedulable("volume is not ready"))
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    assert [type(effect) for effect in effects] == [PodUnschedulable]
+    assert "bind" not in points(recorder)
+    assert "unreserve" in points(recorder)
+
+
+def test_a_gang_of_which_too_many_are_turned_down_before_the_bind_is_not_let_go() -> None:
+    def turned_down(pod: Pod) -> Any:
+        return Unschedulable("volume is not ready") if pod.name == "w-0" else Success()
+
+    recorder = Recorder(pre_bind=turned_down)
+    recorder.queue_sort = None  # type: ignore[assignment,method-assign]
+    host = Host(Coscheduling(), recorder)
+    for n in range(3):
+        host.tell(PodAdded(make_pod(f"w-{n}", group="g", min_available=3, cpu=1)))
+    seen: list[Effect] = []
+    for _turn in range(3):
+        seen += host.decide() or ()
+    assert not [effect for effect in seen if isinstance(effect, Bind)]
+    assert len([effect for effect in seen if isinstance(effect, PodRejected)]) == 2
+    assert list(host.scheduler.waiting) == []
+
+
+def test_a_pod_that_is_held_before_the_queue_takes_no_turn() -> None:
+    recorder = Recorder(pre_enqueue=Unschedulable("not before noon"))
+    host = Host(recorder)
+    pod = make_pod("p", cpu=1)
+    assert host.tell(PodAdded(pod)) == (PodHeld(pod.uid, "not before noon"),)
+    assert host.decide() is None
+    recorder.answers.clear()
+    host.tell(PodUpdated(make_pod("p", cpu=2)))
+    assert host.decide() is not None
+
+
+def test_a_pod_that_changes_is_asked_about_again() -> None:
+    recorder = Recorder()
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    recorder.answers["pre_enqueue"] = Unschedulable("not any more")
+    host.tell(PodUpdated(make_pod("p", cpu=1, created_at=1.0)))
+    assert host.decide() is None
+
+
+def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
+    recorder = Recorder(bind=Skip())
+    host = Host(recorder, DefaultBinder())
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    assert [type(effect) for effect in effects] == [Bind]
+
+
+def test_the_highest_score_wins_and_ties_fall_to_the_first_node() -> None:
+    class Likes:
+        name = "Likes"
+
+        def __init__(self, liked: str) -> None:
+            self.liked = liked
+
+        def pod_signature(self, pod: Pod) -> str:
+            return ""
+
+        def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
+            return 100 if node.node.name == self.liked else 0
+
+    for liked, expected in (("m", "m"), ("nobody", "n")):
+        host = Host(Coscheduling(), Likes(liked), DefaultBinder())
+        host.tell(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 4})))
+        host.tell(PodAdded(make_pod("p", cpu=1)))
+        effects = host.decide()
+        assert effects is not None
+        assert isinstance(effects[0], Bind)
+        assert effects[0].node == expected
+
+
+@pytest.mark.parametrize(
+    "point", [p for p in POINTS if p not in ("pre_enqueue", "queue_sort", "unreserve", "post_bind")]
+)
+@pytest.mark.parametrize("broken", [ZeroDivisionError("oops"), "nonsense"])
+def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
+    point: str, broken: Any
+) -> None:
+    answers = {point: broken}
+    if point == "post_filter":
+        answers["filter"] = Unschedulable("full")
+    recorder = Recorder(**answers)
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    for _turn in range(2):
+        with pytest.raises(PluginError) as raised:
+            host.decide()
+        error = raised.value
+        assert (error.plugin, error.point, error.subject) == ("Recorder", point, "default/p")
+        assert (error.__cause__ is broken) == isinstance(broken, Exception)
+        assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
+    recorder.answers.clear()
+    effects = host.decide()
+    assert effects is not None
+    assert effects[-1] == Bind(make_pod("p").uid, NodeName("n"), 1)
+
+
+@pytest.mark.parametrize(
+    ("point", "happens"),
+    [
+        ("unreserve", lambda host, pod: host.tell(PodDeleted(pod.uid), now=1.0)),
+        ("pre_enqueue", lambda host, _pod: host.tell(PodAdded(make_pod("q", cpu=1)), now=1.0)),
+    ],
+)
+def test_where_the_scheduler_cannot_stop_it_goes_on_and_raises_at_the_end(
+    point: str, happens: Callable[[Host, Pod], object]
+) -> None:
+    recorder = Recorder(permit=Wait(5.0))
+    host = Host(recorder)
+    pod = make_pod("p", cpu=1)
+    host.tell(PodAdded(pod))
+    host.decide()
+    recorder.answers[point] = ZeroDivisionError("oops")
+    with pytest.raises(PluginError, match=f"at {point}"):
+        happens(host, pod)
+    host.scheduler._check()
+    recorder.answers.clear()
+    told = host.scheduler.advance(now=2.0)
+    assert told, "what was decided before the plugin raised is told by the next call"
+
+
+def test_a_plugin_may_let_another_group_fall() -> None:
+    def reject(pod: Pod) -> Any:
+        return RejectGroup(group, "make room") if pod.name == "urgent" else Skip()
+
+    victims = [make_pod(f"w-{n}", group="g", min_available=3, cpu=2) for n in range(3)]
+    group = group_key("default", "g")
+    recorder = Recorder(post_filter=reject)
+    recorder.queue_sort = None  # type: ignore[assignment,method-assign]
+    host = Host(recorder, Coscheduling(when_blocked="until_timeout"), NodeResources())
+    for pod in victims:
+        host.tell(PodAdded(pod))
+    for _turn in range(3):
+        host.decide()
+    assert len(host.scheduler.waiting) == 2
+    host.tell(PodAdded(make_pod("urgent", cpu=4, priority=9)), now=1.0)
+    effects = host.decide(now=1.0)
+    assert effects is not None
+    assert len([effect for effect in effects if isinstance(effect, PodRejected)]) == 2
+    assert len(host.scheduler.waiting) == 0

@@ -1,0 +1,226 @@
+"""PriorityHeap against a sorted list."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
+from gangsched.errors import InvalidValueError
+
+KEYS = st.integers(0, 4)
+INDICES = st.integers(0, 10_000)
+
+
+class HeapMachine(RuleBasedStateMachine):
+    """Every operation, on a heap and on a sorted list of (key, arrival, item)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heap: PriorityHeap[str] = PriorityHeap()
+        self.model: list[tuple[int, int, str]] = []
+        self.handles: dict[str, HeapHandle] = {}
+        self.stale: list[HeapHandle] = []
+        self.arrivals = 0
+
+    def came(self, key: int, item: str, handle: HeapHandle) -> None:
+        self.arrivals += 1
+        self.handles[item] = handle
+        self.model = sorted([*self.model, (key, self.arrivals, item)])
+
+    def left(self, entry: tuple[int, int, str]) -> str:
+        self.model.remove(entry)
+        self.stale.append(self.handles.pop(entry[2]))
+        return entry[2]
+
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=2) | st.lists(KEYS, min_size=40, max_size=60))
+    def push(self, keys: list[int]) -> None:
+        for key in keys:
+            item = f"item {self.arrivals}"
+            self.came(key, item, self.heap.push(key, item))
+
+    @rule(count=st.integers(1, 2) | st.integers(40, 60))
+    def pop(self, count: int) -> None:
+        for entry in self.model[:count]:
+            assert self.heap.peek() == entry[2]
+            assert self.heap.pop() == self.left(entry)
+
+    @precondition(lambda self: self.model)
+    @rule(index=INDICES)
+    def remove(self, index: int) -> None:
+        entry = self.model[index % len(self.model)]
+        assert self.heap.remove(self.handles[entry[2]]) == self.left(entry)
+
+    @rule(share=st.sampled_from([2, 3, 10]))
+    def remove_most(self, share: int) -> None:
+        for entry in [entry for entry in self.model if entry[1] % share]:
+            assert self.heap.remove(self.handles[entry[2]]) == self.left(entry)
+
+    @precondition(lambda self: self.model)
+    @rule(index=INDICES, key=KEYS)
+    def rekey(self, index: int, key: int) -> None:
+        entry = self.model[index % len(self.model)]
+        handle = self.heap.rekey(self.handles[entry[2]], key)
+        self.came(key, self.left(entry), handle)
+
+    @rule()
+    def clear(self) -> None:
+        self.heap.clear()
+        for entry in list(self.model):
+            self.left(entry)
+
+    @precondition(lambda self: self.stale)
+    @rule(index=INDICES)
+    def use_a_stale_handle(self, index: int) -> None:
+        handle = self.stale[index % len(self.stale)]
+        with pytest.raises(InvalidValueError):
+            self.heap.remove(handle)
+        with pytest.raises(InvalidValueError):
+            self.heap.rekey(handle, 0)
+
+    @invariant()
+    def agrees(self) -> None:
+        self.heap._check()
+        assert len(self.heap) == len(self.model)
+        assert list(self.heap) == [item for _key, _arrival, item in self.model]
+
+
+TestHeapMachine = HeapMachine.TestCase
+
+
+def test_the_build_in_use_says_its_name() -> None:
+    assert heap_implementation in ("python", "cython")
+
+
+def test_equal_keys_leave_in_the_order_in_which_they_came() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    for item in range(100):
+        heap.push((0, "same"), item)
+    assert list(range(100)) == [heap.pop() for _ in range(100)]
+
+
+def test_items_are_never_compared() -> None:
+    heap: PriorityHeap[object] = PriorityHeap()
+    items = [object(), object(), object()]
+    for item in items:
+        heap.push(1, item)
+    assert items == list(heap)
+
+
+def test_an_item_that_is_rekeyed_goes_behind_its_equals() -> None:
+    heap: PriorityHeap[str] = PriorityHeap()
+    handle = heap.push(1, "a")
+    heap.push(2, "b")
+    handle = heap.rekey(handle, 2)
+    assert list(heap) == ["b", "a"]
+    heap.rekey(handle, 1)
+    assert list(heap) == ["a", "b"]
+
+
+@pytest.mark.parametrize("call", ["peek", "pop"])
+def test_an_empty_heap_has_no_first_item(call: str) -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    for _ in range(2):
+        with pytest.raises(IndexError, match="empty heap"):
+            getattr(heap, call)()
+        heap.remove(heap.push(1, 1))
+    heap.push(1, 1)
+    heap.clear()
+    with pytest.raises(IndexError, match="empty heap"):
+        getattr(heap, call)()
+    heap._check()
+
+
+def test_a_handle_of_another_heap_is_refused_and_changes_nothing() -> None:
+    one: PriorityHeap[str] = PriorityHeap()
+    other: PriorityHeap[str] = PriorityHeap()
+    mine, theirs = one.push(1, "mine"), other.push(1, "theirs")
+    for call in (one.remove, lambda handle: one.rekey(handle, 0)):
+        with pytest.raises(InvalidValueError) as caught:
+            call(theirs)
+        assert caught.value.field == "handle"
+    one._check()
+    other._check()
+    assert (one.remove(mine), other.remove(theirs)) == ("mine", "theirs")
+
+
+def test_after_clearing_old_handles_are_stale_and_new_ones_good() -> None:
+    heap: PriorityHeap[str] = PriorityHeap()
+    old = heap.push(1, "old")
+    heap.clear()
+    with pytest.raises(InvalidValueError):
+        heap.remove(old)
+    assert heap.remove(heap.push(1, "new")) == "new"
+    assert len(heap) == 0
+
+
+def test_an_iteration_shows_the_items_as_they_were_when_it_began() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    for item in range(5):
+        heap.push(item, item)
+    items = iter(heap)
+    assert next(items) == heap.pop()
+    heap.clear()
+    heap.push(0, 9)
+    assert list(items) == [1, 2, 3, 4]
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_tombstones_never_outnumber_the_items(rng: random.Random, from_the_end: bool) -> None:
+    """F38: churn does not pile up."""
+    heap: PriorityHeap[int] = PriorityHeap()
+    handles = [heap.push(rng.randrange(1000), item) for item in range(300)]
+    rng.shuffle(handles)
+    for _ in range(140):
+        heap.remove(handles.pop())
+    assert len(heap._entries) <= 300
+    while len(heap):
+        if from_the_end:
+            heap.remove(handles.pop())
+        else:
+            heap.pop()
+        assert len(heap._entries) <= max(64, 2 * len(heap))
+        heap._check()
+    assert not heap._entries
+
+
+def test_compaction_does_not_change_the_order() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    handles = [heap.push(item % 7, item) for item in range(1000)]
+    for item in range(1000):
+        if item % 10:
+            heap.remove(handles[item])
+    assert len(heap._entries) <= 200
+    left = [item for item in range(1000) if item % 10 == 0]
+    assert sorted(left, key=lambda item: (item % 7, item)) == [heap.pop() for _ in left]
+
+
+@pytest.mark.parametrize("way", ["remove", "pop", "clear"])
+def test_who_has_left_is_not_kept_alive(way: str) -> None:
+    class Item:
+        pass
+
+    heap: PriorityHeap[Item] = PriorityHeap()
+    item = Item()
+    left = weakref.ref(item)
+    handle = heap.push(1, item)
+    heap.push(2, Item())
+    heap.push(0, Item())
+    del item
+    match way:
+        case "remove":
+            heap.remove(handle)
+        case "pop":
+            heap.pop()
+            heap.pop()
+        case _:
+            heap.clear()
+    gc.collect()
+    assert left() is None
+    assert handle is not None

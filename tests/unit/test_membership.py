@@ -1,0 +1,209 @@
+"""Which group a pod claims: every spelling, and every way to get it wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched.errors import InvalidPodGroupError
+from gangsched.membership import SPELLINGS, Membership, Source, Spelling, membership, ungrouped
+from gangsched.model import Pod, group_key
+
+WITH_MINIMUM = [spelling for spelling in SPELLINGS if spelling.minimum is not None]
+NAMES = st.text(min_size=1)
+MINIMA = st.integers(1, 10**9 - 1)
+
+
+def claims(*written: tuple[Spelling, str | None, str | None]) -> Pod:
+    """Return a pod on which each spelling is written with a name and a minimum."""
+    fields: dict[str, Any] = {"labels": {}, "annotations": {}}
+    for spelling, name, minimum in written:
+        if name is not None:
+            match spelling.source:
+                case Source.FIELD:
+                    fields["pod_group"] = name
+                case Source.LABEL:
+                    fields["labels"][spelling.name] = name
+                case Source.ANNOTATION:
+                    fields["annotations"][spelling.name] = name
+        if minimum is not None:
+            fields["labels"][spelling.minimum] = minimum
+    return Pod(name="p", namespace="ns", **fields)
+
+
+def refusal(pod: Pod) -> InvalidPodGroupError:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(pod)
+    assert caught.value.subject == "pod ns/p"
+    return caught.value
+
+
+def name_of(spelling: Spelling) -> str:
+    return spelling.name
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
+def test_every_spelling_names_the_group_in_the_pods_own_namespace(spelling: Spelling) -> None:
+    """F52: a name means the group of the pod's namespace, never another."""
+    assert Membership(group_key("ns", "g"), None, spelling) == membership(
+        claims((spelling, "g", None))
+    )
+
+
+@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
+def test_a_spelling_with_a_minimum_gives_it(spelling: Spelling) -> None:
+    claim = membership(claims((spelling, "g", "3")))
+    assert Membership(group_key("ns", "g"), 3, spelling) == claim
+
+
+def test_the_table_is_the_published_one() -> None:
+    """The 2020 proposal, scheduler-plugins old and new, kube-batch, Volcano, in-tree."""
+    assert [(spelling.source, spelling.name) for spelling in SPELLINGS] == [
+        (Source.FIELD, "spec.schedulingGroup.podGroupName"),
+        (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/name"),
+        (Source.LABEL, "pod-group/name"),
+        (Source.LABEL, "scheduling.x-k8s.io/pod-group"),
+        (Source.LABEL, "pod-group.scheduling.sigs.k8s.io"),
+        (Source.ANNOTATION, "scheduling.k8s.io/group-name"),
+        (Source.ANNOTATION, "scheduling.volcano.sh/group-name"),
+    ]
+    assert [spelling.minimum for spelling in WITH_MINIMUM] == [
+        "pod-group.scheduling.sigs.k8s.io/min-available",
+        "pod-group/min-available",
+    ]
+
+
+def test_a_pod_that_claims_nothing_is_regular() -> None:
+    assert membership(Pod(name="p")) is None
+    assert membership(Pod(name="p", labels={"app": "x"}, annotations={"note": "y"})) is None
+
+
+def test_a_name_in_the_wrong_place_is_no_claim() -> None:
+    label, annotation = "pod-group/name", "scheduling.k8s.io/group-name"
+    assert membership(Pod(name="p", annotations={label: "g"})) is None
+    assert membership(Pod(name="p", labels={annotation: "g"})) is None
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
+def test_an_empty_name_is_an_error_not_a_regular_pod(spelling: Spelling) -> None:
+    error = refusal(claims((spelling, "", None)))
+    assert (spelling.name, "") == (error.field, error.value)
+
+
+BAD_MINIMA = [
+    "0",
+    "-1",
+    "two",
+    "",
+    "1.5",
+    " 3",
+    "3 ",
+    "\u0663",
+    "1e3",
+    "+3",
+    "0x3",
+    "000",
+    "1" * 10,
+]
+
+
+@pytest.mark.parametrize("minimum", BAD_MINIMA)
+@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
+def test_a_minimum_that_is_no_whole_number_from_1_is_an_error(
+    spelling: Spelling, minimum: str
+) -> None:
+    """F51."""
+    error = refusal(claims((spelling, "g", minimum)))
+    assert (spelling.minimum, minimum) == (error.field, error.value)
+
+
+@pytest.mark.parametrize("minimum", ["1", "007", "9" * 9])
+def test_every_other_minimum_is_read(minimum: str) -> None:
+    claim = membership(claims((WITH_MINIMUM[0], "g", minimum)))
+    assert claim is not None
+    assert claim.min_available == int(minimum)
+
+
+@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
+def test_a_minimum_without_a_name_is_an_error(spelling: Spelling) -> None:
+    error = refusal(claims((spelling, None, "3")))
+    assert (spelling.name, None) == (error.field, error.value)
+    assert str(spelling.minimum) in error.expected
+
+
+@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
+def test_a_minimum_whose_name_is_in_another_spelling_is_an_error(spelling: Spelling) -> None:
+    other = next(row for row in SPELLINGS if row is not spelling and row.source is Source.LABEL)
+    assert spelling.name == refusal(claims((spelling, None, "3"), (other, "g", None))).field
+
+
+PAIRS = [(first, second) for i, first in enumerate(SPELLINGS) for second in SPELLINGS[i + 1 :]]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_spellings_that_name_different_groups_are_an_error(
+    first: Spelling, second: Spelling
+) -> None:
+    error = refusal(claims((first, "g", None), (second, "h", None)))
+    assert (second.name, "ns/h") == (error.field, error.value)
+    assert "ns/g" in error.expected
+    assert first.name in error.expected
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_of_two_spellings_that_agree_the_first_counts(first: Spelling, second: Spelling) -> None:
+    claim = membership(claims((first, "g", None), (second, "g", None)))
+    assert Membership(group_key("ns", "g"), None, first) == claim
+
+
+def test_spellings_that_give_different_minima_are_an_error() -> None:
+    first, second = WITH_MINIMUM
+    error = refusal(claims((first, "g", "2"), (second, "g", "3")))
+    assert (second.minimum, 3) == (error.field, error.value)
+    assert error.expected.startswith("2, as ")
+
+
+def test_different_minima_are_an_error_whatever_spelling_comes_first() -> None:
+    first, second = WITH_MINIMUM
+    assert (
+        refusal(claims((SPELLINGS[0], "g", None), (first, "g", "2"), (second, "g", "3"))).value == 3
+    )
+
+
+def test_a_minimum_counts_whichever_spelling_gives_it() -> None:
+    """The in-tree field names the group, an older label the minimum."""
+    last = WITH_MINIMUM[-1]
+    claim = membership(claims((SPELLINGS[0], "g", None), (last, "g", "4")))
+    assert claim is not None
+    assert claim.min_available == 4
+    first, second = WITH_MINIMUM
+    claim = membership(claims((first, "g", "4"), (second, "g", None)))
+    assert claim is not None
+    assert claim.min_available == 4
+
+
+@given(st.sampled_from(SPELLINGS), NAMES, MINIMA)
+def test_a_well_formed_claim_is_always_read_back(
+    spelling: Spelling, name: str, minimum: int
+) -> None:
+    written = str(minimum) if spelling.minimum is not None else None
+    claim = membership(claims((spelling, name, written)))
+    expected = minimum if spelling.minimum is not None else None
+    assert Membership(group_key("ns", name), expected, spelling) == claim
+
+
+@given(st.dictionaries(st.sampled_from(SPELLINGS), st.sampled_from(["g", "h", ""]), min_size=1))
+def test_a_claim_is_read_or_refused_and_never_lost(written: dict[Spelling, str]) -> None:
+    pod = claims(*((spelling, name, None) for spelling, name in written.items()))
+    if len(set(written.values())) == 1 and "" not in written.values():
+        assert membership(pod) is not None
+    else:
+        refusal(pod)
+
+
+def test_without_gangs_every_pod_is_regular() -> None:
+    for spelling in SPELLINGS:
+        assert ungrouped(claims((spelling, "g", None))) is None  # type: ignore[func-returns-value]

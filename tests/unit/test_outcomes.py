@@ -1,0 +1,90 @@
+"""Decisions: closed, frozen, validated."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+
+from gangsched import outcomes
+from gangsched.errors import InvalidValueError
+from gangsched.model import GroupKey
+from gangsched.outcomes import (
+    SKIP,
+    SUCCESS,
+    HoldGroup,
+    Outcome,
+    RejectGroup,
+    Skip,
+    Success,
+    Unschedulable,
+    Verdict,
+    Wait,
+)
+
+KEY = GroupKey("ns/g")
+VALUES: list[Any] = [
+    Success(),
+    Skip(),
+    Wait(1.5),
+    Unschedulable("why"),
+    RejectGroup(KEY, "why"),
+    HoldGroup(KEY, "why"),
+]
+
+
+def test_every_decision_is_in_one_of_the_two_unions() -> None:
+    defined = {
+        cls
+        for _name, cls in inspect.getmembers(outcomes, inspect.isclass)
+        if cls.__module__ == outcomes.__name__
+    }
+    assert defined == {*typing.get_args(Outcome), *typing.get_args(Verdict)}
+    assert not {*typing.get_args(Outcome)} & {*typing.get_args(Verdict)}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_decision_is_a_frozen_final_value(value: Any) -> None:
+    with pytest.raises(FrozenInstanceError):
+        value.reason = "other"
+    assert getattr(type(value), "__final__", False)
+    fields = [getattr(value, name) for name in type(value).__match_args__]
+    assert value == type(value)(*fields)
+    assert hash(value) == hash(type(value)(*fields))
+
+
+def test_every_decision_is_tried_above() -> None:
+    assert {type(value) for value in VALUES} == {
+        *typing.get_args(Outcome),
+        *typing.get_args(Verdict),
+    }
+
+
+@pytest.mark.parametrize("timeout", [-1, -1e-9, float("nan"), float("inf"), -float("inf")])
+def test_a_wait_is_finite_and_not_negative(timeout: float) -> None:
+    """F28: what a bad timeout means is never guessed."""
+    with pytest.raises(InvalidValueError) as caught:
+        Wait(timeout)
+    assert caught.value.field == "timeout"
+    assert repr(timeout) == repr(caught.value.value)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0, 1e-9, 3600, 1e300])
+def test_every_other_wait_is_kept(timeout: float) -> None:
+    assert timeout == Wait(timeout).timeout
+
+
+def test_what_cannot_be_scheduled_may_be_helped_by_room_unless_it_says_otherwise() -> None:
+    """F12: an incomplete group and a full cluster are two things."""
+    assert Unschedulable("full").resolvable
+    assert not Unschedulable("incomplete", resolvable=False).resolvable
+    assert Unschedulable("a") != Unschedulable("a", resolvable=False)
+
+
+def test_the_two_constants_are_what_they_are_called() -> None:
+    assert Success() == SUCCESS
+    assert Skip() == SKIP
+    assert len({SUCCESS, SKIP}) == 2

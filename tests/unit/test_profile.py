@@ -1,0 +1,149 @@
+"""A profile is checked when it is built: which plugins run where, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from gangsched.coscheduling import Coscheduling
+from gangsched.errors import ProfileError
+from gangsched.framework.profile import POINTS, Profile
+from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, QOSSort, TaintToleration
+
+SEVERAL = [point for point in POINTS if point not in ("queue_sort", "unreserve")]
+
+
+def plugin(name: str, *methods: str) -> Any:
+    """Return a plugin with these methods, which are never called."""
+    members: dict[str, Any] = {"name": name}
+    members.update({method: lambda *_args, **_kwargs: None for method in methods})
+    return type(name, (), members)()
+
+
+def refusal(*plugins: object) -> ProfileError:
+    with pytest.raises(ProfileError) as caught:
+        Profile(*plugins)
+    return caught.value
+
+
+SORT, BIND = PrioritySort(), DefaultBinder()
+
+
+def test_points_are_in_the_order_in_which_they_run() -> None:
+    assert POINTS == (
+        "pre_enqueue",
+        "queue_sort",
+        "pre_filter",
+        "filter",
+        "post_filter",
+        "pre_score",
+        "score",
+        "reserve",
+        "unreserve",
+        "permit",
+        "pre_bind",
+        "bind",
+        "post_bind",
+    )
+
+
+@pytest.mark.parametrize("point", SEVERAL)
+def test_a_plugin_runs_at_every_point_whose_method_it_has_in_the_order_given(point: str) -> None:
+    methods = [point, "unreserve"] if point == "reserve" else [point]
+    first, second = plugin("First", *methods), plugin("Second", *methods)
+    profile = Profile(SORT, second, BIND, first)
+    found = [one for one in getattr(profile, point) if one in (first, second)]
+    assert found == [second, first]
+    elsewhere = [p for p in SEVERAL if p != point and first in getattr(profile, p)]
+    assert elsewhere == []
+
+
+def test_one_plugin_may_run_at_every_point() -> None:
+    everything = plugin("Everything", *POINTS)
+    profile = Profile(everything)
+    assert profile.queue_sort is everything
+    assert all(getattr(profile, point) == (everything,) for point in SEVERAL)
+    assert profile.plugins == (everything,)
+
+
+def test_an_attribute_that_is_no_method_is_no_point() -> None:
+    odd = plugin("Odd", "permit")
+    type(odd).filter = "yes"
+    profile = Profile(SORT, odd, BIND)
+    assert profile.filter == ()
+    assert profile.permit == (odd,)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "point", "problem"),
+    [
+        ((BIND,), "queue_sort", "expected exactly one plugin, got none"),
+        (
+            (SORT, QOSSort(), BIND),
+            "queue_sort",
+            "expected exactly one plugin, got PrioritySort, QOSSort",
+        ),
+        ((SORT,), "bind", "expected at least one plugin, got none"),
+        ((SORT, BIND, BIND), "profile", "two plugins are named 'DefaultBinder'"),
+        ((SORT, BIND, plugin("Idle")), "profile", "'Idle' has no method of an extension point"),
+        ((SORT, BIND, plugin("Half", "reserve")), "reserve", "'Half' has no unreserve"),
+        ((SORT, BIND, plugin("Half", "unreserve")), "unreserve", "'Half' has no reserve"),
+    ],
+)
+def test_a_profile_that_cannot_work_is_refused(
+    plugins: tuple[object, ...], point: str, problem: str
+) -> None:
+    error = refusal(*plugins)
+    assert (error.point, error.problem) == (point, problem)
+
+
+def test_an_empty_profile_is_refused() -> None:
+    assert refusal().point == "queue_sort"
+
+
+def test_only_one_order_per_scheduler() -> None:
+    """F60."""
+    assert "Coscheduling" in refusal(Coscheduling(), SORT, BIND).problem
+
+
+@pytest.mark.parametrize("name", [None, "", 5])
+def test_a_plugin_without_a_name_is_refused(name: object) -> None:
+    nameless = plugin("x", "filter")
+    type(nameless).name = name
+    error = refusal(SORT, BIND, nameless)
+    assert error.point == "profile"
+    assert error.problem.endswith("has no name")
+
+
+def test_a_plugin_need_be_neither_hashable_nor_comparable() -> None:
+    """Any object with the methods is a plugin."""
+
+    @dataclass
+    class Quota:
+        limit: int
+        name: str = "Quota"
+
+        def filter(self, *_args: object) -> None: ...
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("was compared")
+
+    quota: Any = Quota(3)
+    profile = Profile(SORT, quota, BIND)
+    assert profile.filter[0] is quota
+
+
+SIGNED = (NodeResources(), TaintToleration())
+
+
+def test_pods_are_evaluated_together_when_every_judge_says_what_it_reads() -> None:
+    assert Profile(SORT, *SIGNED, BIND).signed
+    assert Profile(SORT, BIND).signed
+    assert Profile(SORT, *SIGNED, plugin("Other", "permit"), BIND).signed
+
+
+@pytest.mark.parametrize("point", ["filter", "score", "pre_score"])
+def test_pods_are_evaluated_one_by_one_when_one_judge_does_not(point: str) -> None:
+    assert not Profile(SORT, *SIGNED, plugin("Unsigned", point), BIND).signed

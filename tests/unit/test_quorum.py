@@ -1,0 +1,73 @@
+"""The gang rule, for every small count."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from gangsched._core._quorum import complete, decide
+from gangsched.errors import InvalidValueError
+from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
+
+COUNTS = list(itertools.product(range(1, 9), range(10), range(10)))
+
+
+def kind(outcome: Outcome) -> str:
+    return type(outcome).__name__
+
+
+def test_the_branches_are_exhaustive_and_exclusive() -> None:
+    """F15, rows 36 to 41: with a quorum go, while one is possible wait, else give up."""
+    for minimum, scheduled, remaining in COUNTS:
+        quorum = len(range(scheduled)) >= minimum
+        possible = len([*range(scheduled), *range(remaining)]) >= minimum
+        branches = {
+            "Success": quorum,
+            "Wait": possible and not quorum,
+            "Unschedulable": not possible,
+        }
+        assert sum(branches.values()) == 1
+        outcome = decide(min_available=minimum, scheduled=scheduled, remaining=remaining)
+        assert branches[kind(outcome)], (minimum, scheduled, remaining)
+
+
+def test_one_more_member_never_makes_it_worse() -> None:
+    order = ["Unschedulable", "Wait", "Success"]
+    for minimum, scheduled, remaining in COUNTS:
+        here = decide(min_available=minimum, scheduled=scheduled, remaining=remaining)
+        more = decide(min_available=minimum, scheduled=scheduled, remaining=remaining + 1)
+        placed = decide(min_available=minimum, scheduled=scheduled + 1, remaining=remaining)
+        assert order.index(kind(here)) <= order.index(kind(more))
+        assert order.index(kind(more)) <= order.index(kind(placed))
+
+
+@pytest.mark.parametrize("timeout", [0.0, 7.5])
+def test_the_wait_is_as_long_as_the_caller_says(timeout: float) -> None:
+    assert Wait(timeout) == decide(min_available=2, scheduled=1, remaining=1, timeout=timeout)
+
+
+def test_a_bad_timeout_is_refused() -> None:
+    with pytest.raises(InvalidValueError):
+        decide(min_available=2, scheduled=1, remaining=1, timeout=-1)
+
+
+def test_giving_up_says_how_far_it_got() -> None:
+    """F59."""
+    outcome = decide(min_available=5, scheduled=2, remaining=1)
+    assert Unschedulable("2 of 5 members can be placed, and 1 more may be") == outcome
+
+
+def test_a_group_is_complete_from_its_minimum_on() -> None:
+    """Rows 23 to 26."""
+    for minimum, present in itertools.product(range(1, 9), range(10)):
+        outcome = complete(min_available=minimum, present=present)
+        assert isinstance(outcome, Success) is (present >= minimum)
+        assert isinstance(outcome, Unschedulable) is (present < minimum)
+
+
+def test_an_incomplete_group_says_what_it_waits_for_and_no_room_would_help() -> None:
+    """F12, F59."""
+    expected = Unschedulable("waiting for 2 more members: 1 of 3 exist", resolvable=False)
+    assert expected == complete(min_available=3, present=1)
+    assert complete(min_available=3, present=3) == SUCCESS

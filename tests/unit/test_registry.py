@@ -1,0 +1,299 @@
+"""What is remembered of pod groups, from the first member to the last."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched.errors import InvalidPodGroupError
+from gangsched.model import GroupKey, PodGroup, PodUID
+from support.groups import claim_of, grouped, key
+
+G = key("g")
+MAY_CONTRADICT = [s for s in MemberState if s not in (MemberState.GATED, MemberState.UNSCHEDULED)]
+
+
+def join(registry: PodGroupRegistry, *names: str, **how: object) -> PodGroupInfo:
+    for name in names:
+        pod = grouped(name, **how)  # type: ignore[arg-type]
+        info = registry.join(pod, claim_of(pod))
+    return info
+
+
+def spec(minimum: int = 2, **fields: object) -> PodGroup:
+    given_ = {"name": "g", "namespace": "ns", "min_available": minimum, **fields}
+    return PodGroup(**given_)  # type: ignore[arg-type]
+
+
+def uid(name: str) -> PodUID:
+    return PodUID(f"ns/{name}")
+
+
+def test_the_first_member_fixes_what_no_specification_says() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=7, created_at=5.0)
+    assert (info.attempt, info.failures, info.untried, info.was_scheduled) == (0, 0, 0, False)
+    join(registry, "b", priority=7, created_at=1.0)
+    assert (info.min_available, info.priority, info.created_at) == (3, 7, 5.0)
+    assert (info.namespace, info.name) == ("ns", "g")
+    registry._check()
+
+
+def test_a_minimum_may_come_with_a_later_member() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a")
+    assert info.min_available is None
+    join(registry, "b", minimum=2)
+    assert info.min_available == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "field", "value"),
+    [({"minimum": 4}, "min_available", 4), ({"minimum": 3, "priority": 8}, "priority", 8)],
+)
+def test_a_member_that_contradicts_the_first_is_refused_and_changes_nothing(
+    how: dict[str, int], field: str, value: int
+) -> None:
+    """F23, rows 32 and 33."""
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=7)
+    with pytest.raises(InvalidPodGroupError) as caught:
+        join(registry, "b", **{"priority": 7, **how})
+    error = caught.value
+    assert (error.subject, error.field, error.value) == ("pod ns/b", field, value)
+    assert "ns/g" in error.expected
+    assert (info.min_available, info.priority, len(info.members)) == (3, 7, 1)
+    registry._check()
+
+
+def test_the_first_value_is_kept_while_a_member_lives() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3)
+    join(registry, "b")
+    registry.leave(G, uid("a"))
+    assert info.min_available == 3
+    with pytest.raises(InvalidPodGroupError):
+        join(registry, "c", minimum=2)
+
+
+def test_a_group_without_members_starts_afresh_under_its_specification() -> None:
+    """F39: a group that comes back owes nothing to what it was."""
+    registry = PodGroupRegistry()
+    registry.declare(spec(2))
+    info = join(registry, "a", minimum=3, priority=1, created_at=4.0)
+    info.attempt_started_at = info.last_failure_at = info.complete_at = 9.0
+    info.failures, info.was_scheduled = 3, True
+    registry.leave(G, uid("a"))
+    assert registry.get(G) is info
+    forgotten = (
+        "claimed_min",
+        "claimed_priority",
+        "first_seen_at",
+        "attempt_started_at",
+        "last_failure_at",
+        "complete_at",
+    )
+    assert [getattr(info, name) for name in forgotten] == [None] * 6
+    assert (info.failures, info.was_scheduled) == (0, False)
+
+
+def test_a_groups_counts_are_those_of_its_members() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", "b", "c", "d", "e", "f")
+    states = (
+        MemberState.WAITING,
+        MemberState.BINDING,
+        MemberState.BINDING,
+        MemberState.ASSIGNED,
+        MemberState.GATED,
+    )
+    for name, state in zip("abcde", states, strict=True):
+        info.members.set(uid(name), state)
+    counts = (info.unscheduled, info.waiting, info.assumed, info.assigned)
+    assert counts == (1, 1, 3, 1)
+    assert (info.scheduled, info.all) == (4, 5)
+
+
+def test_refused_members_keep_a_group_known_and_say_nothing_for_it() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=1)
+    other = grouped("b", minimum=5, priority=2)
+    registry.join(other, claim_of(other), MemberState.REFUSED)
+    assert info.min_available == 3
+    registry.leave(G, uid("a"))
+    assert registry.get(G) is info
+    assert [info.min_available, info.priority, info.all] == [None, 0, 0]
+    join(registry, "c", minimum=4)
+    assert info.min_available == 4
+
+
+@pytest.mark.parametrize("state", MAY_CONTRADICT)
+def test_what_is_bound_ending_or_finished_cannot_be_kept_out(state: MemberState) -> None:
+    """Only who is still to be placed can: what runs, runs."""
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=1)
+    other = grouped("b", minimum=5, priority=2)
+    registry.join(other, claim_of(other), state)
+    assert info.members.state(other.uid) is state
+    assert (info.min_available, info.priority) == (3, 1)
+    registry._check()
+
+
+def test_a_specification_overrides_what_members_say() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=1, created_at=5.0)
+    registry.declare(spec(2, schedule_timeout=4.0, priority=9, created_at=1.0))
+    assert (info.min_available, info.priority, info.created_at) == (2, 9, 1.0)
+    assert info.schedule_timeout == 4.0
+    registry.undeclare(G)
+    assert (info.min_available, info.priority, info.created_at) == (3, 1, 5.0)
+    assert info.schedule_timeout is None
+
+
+def test_under_a_specification_minima_do_not_contradict_and_priorities_do() -> None:
+    registry = PodGroupRegistry()
+    registry.declare(spec(2, priority=9))
+    join(registry, "a", minimum=3, priority=9)
+    join(registry, "b", minimum=4, priority=9)
+    with pytest.raises(InvalidPodGroupError) as caught:
+        join(registry, "c", priority=1)
+    assert caught.value.expected == "9, the priority of ns/g"
+
+
+def test_a_specification_without_a_priority_leaves_it_to_the_members() -> None:
+    registry = PodGroupRegistry()
+    info = registry.declare(spec(2))
+    assert info.priority == 0
+    join(registry, "a", priority=5)
+    assert info.priority == 5
+    with pytest.raises(InvalidPodGroupError):
+        join(registry, "b", priority=6)
+
+
+def test_a_changed_specification_is_the_same_group() -> None:
+    """F22."""
+    registry = PodGroupRegistry()
+    info = registry.declare(spec(5))
+    assert registry.declare(spec(2)) is info
+    assert (info.min_available, info.uid, len(registry)) == (2, 1, 1)
+
+
+def test_a_query_creates_nothing() -> None:
+    """F41."""
+    registry = PodGroupRegistry()
+    pod = grouped("a")
+    assert registry.get(G) is None
+    assert registry.conflict(pod, claim_of(pod)) is None
+    assert G not in registry
+    registry.leave(G, pod.uid)
+    registry.undeclare(G)
+    assert (len(registry), list(registry)) == (0, [])
+
+
+def test_a_group_that_comes_back_has_a_new_number() -> None:
+    """F39."""
+    registry = PodGroupRegistry()
+    numbers = []
+    for name in ("a", "b", "c"):
+        numbers.append(join(registry, name).uid)
+        registry.leave(G, uid(name))
+    assert numbers == [1, 2, 3]
+
+
+class RegistryMachine(RuleBasedStateMachine):
+    """A group is known exactly while it has a specification or a member."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = PodGroupRegistry()
+        self.members: dict[GroupKey, set[PodUID]] = {key(name): set() for name in "gh"}
+        self.declared: set[GroupKey] = set()
+        self.numbers: list[int] = []
+
+    def note(self, info: PodGroupInfo) -> None:
+        if info.uid not in self.numbers:
+            assert all(info.uid > number for number in self.numbers)
+            self.numbers.append(info.uid)
+
+    @rule(group=st.sampled_from("gh"), name=st.sampled_from("abc"), minimum=st.integers(1, 2))
+    def joins(self, group: str, name: str, minimum: int) -> None:
+        pod = grouped(name, group, minimum)
+        problem = self.registry.conflict(pod, claim_of(pod))
+        if problem is not None:
+            with pytest.raises(InvalidPodGroupError):
+                self.registry.join(pod, claim_of(pod))
+        else:
+            self.note(self.registry.join(pod, claim_of(pod)))
+            self.members[key(group)].add(pod.uid)
+
+    @rule(group=st.sampled_from("gh"), name=st.sampled_from("abc"))
+    def leaves(self, group: str, name: str) -> None:
+        self.registry.leave(key(group), uid(name))
+        self.members[key(group)].discard(uid(name))
+
+    @rule(group=st.sampled_from("gh"), minimum=st.integers(1, 2))
+    def declares(self, group: str, minimum: int) -> None:
+        self.note(self.registry.declare(spec(minimum, name=group)))
+        self.declared.add(key(group))
+
+    @rule(group=st.sampled_from("gh"))
+    def undeclares(self, group: str) -> None:
+        self.registry.undeclare(key(group))
+        self.declared.discard(key(group))
+
+    @invariant()
+    def agrees(self) -> None:
+        self.registry._check()
+        known = {group for group, members in self.members.items() if members} | self.declared
+        assert {info.key for info in self.registry} == known
+        assert len(self.registry) == len(known)
+        for group, members in self.members.items():
+            info = self.registry.get(group)
+            assert (group in self.registry) is (info is not None) is (group in known)
+            if info is not None:
+                assert set(info.members) == members
+                assert info.all == len(members)
+
+
+TestRegistryMachine = RegistryMachine.TestCase
+
+
+@given(st.permutations(["a", "b", "c"]))
+def test_the_first_to_come_decides_not_the_first_by_name(names: list[str]) -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, names[0], minimum=2, created_at=8.0)
+    join(registry, *names[1:], created_at=1.0)
+    assert (info.min_available, info.created_at) == (2, 8.0)
+
+
+def test_a_hundred_thousand_groups_come_and_go_in_constant_memory() -> None:
+    """F38, law 7."""
+    registry = PodGroupRegistry()
+    pods = [grouped(f"p{n}", f"g{n}", 1) for n in range(1000)]
+    claims = [(pod, claim_of(pod)) for pod in pods]
+
+    def churn(rounds: int) -> None:
+        for _ in range(rounds):
+            for pod, claim in claims:
+                registry.join(pod, claim)
+            for pod, claim in claims:
+                registry.leave(claim.group, pod.uid)
+
+    tracemalloc.start()
+    try:
+        churn(10)
+        before, _peak = tracemalloc.get_traced_memory()
+        churn(90)
+        after, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(registry) == 0
+    assert not registry._groups
+    assert after < before + 100_000
+    assert registry.declare(spec()).uid == 100_001
