@@ -14,7 +14,6 @@ Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what diff
 from __future__ import annotations
 
 import enum
-import sys
 from typing import NoReturn, final
 
 from attrs import field, frozen
@@ -34,6 +33,7 @@ from gangsched.outcomes import (
     Verdict,
 )
 from gangsched.protocols import CycleView, EntityView, GroupView, Rank
+from gangsched.quantity import is_seconds
 
 __all__ = ["Coscheduling", "WhenBlocked"]
 
@@ -54,7 +54,7 @@ class WhenBlocked(enum.Enum):
 
 
 def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
-    if not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+    if not is_seconds(value) or value < 0:
         raise InvalidValueError("permit_timeout", value, "seconds, finite and not negative")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NewType, NoReturn, TypeAlias, final
+from typing import Any, NewType, NoReturn, TypeAlias, final
 
 from attrs import Attribute, Factory, field, frozen
 from attrs.validators import optional
@@ -25,7 +25,7 @@ from gangsched.constraints import (
     Toleration,
 )
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.quantity import format_quantity
+from gangsched.quantity import format_quantity, is_seconds
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = [
@@ -52,7 +52,6 @@ GroupKey = NewType("GroupKey", str)
 NodeName = NewType("NodeName", str)
 
 _Check: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
-_MOST_SECONDS: Final = 1.7976931348623157e308  # what a float holds; a larger int cannot be added
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
@@ -87,14 +86,8 @@ def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
         raise InvalidValueError(attribute.name, value, "a text that is not empty")
 
 
-def _is_seconds(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return -_MOST_SECONDS <= value <= _MOST_SECONDS
-
-
 def _instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not _is_seconds(value):
+    if not is_seconds(value):
         raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 
@@ -282,7 +275,7 @@ class PodGroup:
                 self.key, "min_available", self.min_available, "a whole number of at least 1"
             )
         timeout = self.schedule_timeout
-        if timeout is not None and not (_is_seconds(timeout) and timeout >= 0):
+        if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
             raise InvalidPodGroupError(
                 self.key,
                 "schedule_timeout",

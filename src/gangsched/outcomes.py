@@ -9,13 +9,13 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
+from gangsched.quantity import is_seconds
 
 __all__ = [
     "SKIP",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
-    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if not is_seconds(value) or value < 0:
         raise InvalidValueError("timeout", value, "seconds, finite and not negative")
 
 

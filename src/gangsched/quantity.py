@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exactly.
+"""Kubernetes quantities, exactly; and what counts as seconds.
 
 Rules:
   R1  a quantity is an integer number of thousandths of its unit: ``500m`` of cpu is
@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeGuard
 
 from gangsched.errors import InvalidValueError
 
-__all__ = ["MILLI", "format_quantity", "parse_quantity"]
+__all__ = ["MILLI", "format_quantity", "is_seconds", "parse_quantity"]
 
 MILLI: Final = 1000
 """Thousandths in one unit."""
 
+_MOST_SECONDS: Final = 1.7976931348623157e308  # what a float holds; a larger int cannot be added
 _GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
     r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4})|(?P<decimal>[numkMGTPE]))?",
@@ -120,3 +121,10 @@ def format_quantity(thousandths: int, *, binary: bool = False) -> str:
         if units >> bits and not units & ((1 << bits) - 1):
             return f"{sign}{units >> bits}{suffix}"
     return f"{sign}{units}"
+
+
+def is_seconds(value: object) -> TypeGuard[float]:
+    """Say whether a value is a finite number, as every instant and every duration is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -_MOST_SECONDS <= value <= _MOST_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 from attrs import fields
@@ -53,6 +54,7 @@ def test_groups_by_the_thousand_come_and_go_in_constant_memory() -> None:
         try:
             churn(first, 2_000)
             driver.reports.clear()
+            gc.collect()
             return tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.oracle import LawOracle
 
 from gangsched import (
     Bind,
@@ -29,6 +28,7 @@ from gangsched import (
     PodWaiting,
     Release,
 )
+from support.oracle import LawOracle
 
 G = GroupKey("default/g")
 N = NodeName("n")

@@ -7,12 +7,12 @@ Rules:
 
 from __future__ import annotations
 
-import sys
 from typing import final
 
 from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError
+from gangsched.quantity import is_seconds
 
 __all__ = ["Backoff"]
 
@@ -31,12 +31,9 @@ class Backoff:
     maximum: float = field(default=10.0)
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.initial, int | float) or not 0 <= self.initial <= sys.float_info.max:
+        if not is_seconds(self.initial) or self.initial < 0:
             raise InvalidValueError("initial", self.initial, "seconds, finite and not negative")
-        if (
-            not isinstance(self.maximum, int | float)
-            or not self.initial <= self.maximum <= sys.float_info.max
-        ):
+        if not is_seconds(self.maximum) or self.maximum < self.initial:
             raise InvalidValueError(
                 "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"
             )

@@ -141,6 +141,10 @@ class SchedulingQueue:
             step: The step at which it failed. A line that was opened later stays open.
             now: The current instant.
         """
+        line = self._lines.get(shape)
+        if line is not None and step > line.opened_at:
+            # before it leaves the lead: what it failed with holds for the next one too
+            self.block(line, step=step)
         self.remove(entity, now=now)
         entity.rank = self._sort(entity)
         line = self._lines.get(shape)

@@ -11,19 +11,17 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
-from typing import Any, Final, final
+from typing import Any, final
 
 from attrs import frozen
 from sortedcontainers import SortedDict
 
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.quantity import is_seconds
 
 __all__ = ["WaitingMap", "WaitingPod"]
-
-_MOST: Final = sys.float_info.max  # a larger int cannot be added to an instant
 
 
 @final
@@ -88,7 +86,7 @@ class WaitingMap:
         Raises:
             InvalidValueError: The timeout is malformed, or the pod waits already.
         """
-        if not isinstance(timeout, int | float) or not 0 <= timeout <= _MOST:
+        if not is_seconds(timeout) or timeout < 0:
             raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
         if uid in self._pods:
             raise InvalidValueError("uid", uid, "a pod that does not wait already")

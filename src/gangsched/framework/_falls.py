@@ -122,7 +122,9 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
     after its rest.
     """
     _is_cut_short(state, entity)
-    state.queue.remove(entity, now=now)
+    if entity.place is not Place.ACTIVE:
+        # what it rests until is what it is kept by
+        state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
     entity.refill()
     shape = state.shape(entity)

@@ -42,6 +42,7 @@ from gangsched.framework.profile import Profile
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod
 from gangsched.protocols import ClusterState
+from gangsched.quantity import is_seconds
 
 __all__ = ["Scheduler"]
 
@@ -204,7 +205,7 @@ class Scheduler:
         return self._state.waiting
 
     def _begin(self, now: float, *, listing: bool = False) -> None:
-        if isinstance(now, bool) or not isinstance(now, int | float) or not math.isfinite(now):
+        if not is_seconds(now):
             raise InvalidValueError("now", now, "a finite number of seconds")
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")

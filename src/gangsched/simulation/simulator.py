@@ -40,6 +40,7 @@ from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, PodPhase, PodUID
 from gangsched.protocols import ClusterState
+from gangsched.quantity import is_seconds
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
 from gangsched.simulation.workload import Workload, run_seconds
@@ -100,7 +101,7 @@ class Simulator:
         seed: int = 0,
         observers: Sequence[Observer] = (),
     ) -> None:
-        if not 0 <= bind_seconds < math.inf:
+        if not is_seconds(bind_seconds) or bind_seconds < 0:
             raise InvalidValueError(
                 "bind_seconds", bind_seconds, "seconds, finite and not negative"
             )

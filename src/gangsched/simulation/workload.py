@@ -22,6 +22,7 @@ from attrs import Attribute, field, frozen
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
+from gangsched.quantity import is_seconds
 
 __all__ = ["RUN_SECONDS", "Arrival", "Workload", "parse_seconds", "run_seconds"]
 
@@ -32,7 +33,7 @@ _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
 def _instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_seconds(value):
         raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 

@@ -1,0 +1,100 @@
+"""Law 1: nobody is let go unless a quorum holds nodes in the same instant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import Bind, GroupScheduled, PodUID, Release
+from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
+from support.driver import Fate
+from support.histories import Policy, policies
+from support.world import World
+
+gangs = policies.filter(lambda policy: policy.gangs)
+
+
+def running(world: World) -> int:
+    """Return how many pods are bound."""
+    return sum(pod.node_name is not None for pod in world.driver.cluster.pods())
+
+
+@given(gangs, st.integers(1, 6), st.integers(0, 3), st.integers(0, 9))
+def test_a_gang_starts_exactly_where_its_minimum_fits(
+    policy: Policy, minimum: int, spare: int, room: int
+) -> None:
+    """Off by one in either direction is a start that must not be, or none that must (F15, F16)."""
+    world = policy.world()
+    world.live(PutNode(0, cpu=room), PutPods(0, minimum + spare, minimum)).finish()
+    assert running(world) == (min(room, minimum + spare) if room >= minimum else 0)
+
+
+@given(gangs, st.integers(2, 6))
+def test_whoever_waits_is_let_go_in_one_step(policy: Policy, minimum: int) -> None:
+    """Release and binds are one tuple of effects, in the order in which the members came."""
+    world = policy.world().live(PutNode(0, cpu=8), PutPods(0, minimum, minimum), Decide())
+    (told,) = [t for t in world.driver.log if any(isinstance(e, Bind) for e in t.effects)]
+    members = tuple(PodUID(f"u{n + 1}") for n in range(minimum))
+    assert [e.members for e in told.effects if isinstance(e, Release)] == [members]
+    assert tuple(e.uid for e in told.effects if isinstance(e, Bind)) == members
+    assert [e.scheduled for e in told.effects if isinstance(e, GroupScheduled)] == [minimum]
+
+
+@pytest.mark.parametrize("how", ["succeed", "fail"])
+def test_members_that_finished_without_a_node_have_started_nothing(how: str) -> None:
+    """Row 77: who never ran counts for no quorum, then or later."""
+    world = Policy().world().live(PutNode(0, cpu=1), PutPods(1, 3, 2))
+    world.live(ChangePod(0, how), ChangePod(1, how)).finish()
+    assert running(world) == 0
+
+
+def test_members_that_ran_and_finished_have_started_their_group() -> None:
+    """F30: a replacement goes alone, also after a restart that remembers nothing."""
+    world = Policy().world().live(PutNode(0, cpu=2), PutPods(1, 2, 2), Decide())
+    world.live(ChangePod(0, "succeed"), ChangePod(1, "succeed"))
+    world.live(Restart(), PutNode(0, cpu=1), PutPods(1, 1, 2)).finish()
+    assert running(world) == 3
+
+
+@pytest.mark.parametrize("how", ["terminate", "delete"])
+def test_members_that_are_going_count_for_no_quorum(how: str) -> None:
+    """Two of three are left, and stay."""
+    world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3), ChangePod(0, how))
+    assert running(world.finish()) == 0
+
+
+def test_members_that_are_gated_count_for_no_quorum() -> None:
+    """F54: until they are not any more."""
+    world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 2, 3), PutPods(2, 1, 3, gated=True))
+    world.live(Decide())
+    assert running(world) == 0
+    world.live(ChangePod(2, "ungate"), Decide())
+    assert running(world) == 3
+
+
+def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
+    """Two hold nodes by another hand; room for the third is enough."""
+    world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3))
+    world.live(ChangePod(0, "seize"), ChangePod(1, "seize"), Decide())
+    assert running(world) == 3
+
+
+@given(gangs, st.integers(1, 4), st.integers(1, 4), st.sampled_from(Fate))
+def test_a_failed_bind_after_the_start_takes_nobody_else_along(
+    policy: Policy, minimum: int, spare: int, fate: Fate
+) -> None:
+    """F18: a group that has started is not torn down; whose bind failed is tried again, alone."""
+    world = policy.world().live(PutNode(0, cpu=9), PutPods(0, minimum + spare, minimum))
+    world.live(Decide(fate=fate), Pass()).finish()
+    assert running(world) == minimum + spare
+    starts = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupScheduled)]
+    assert len(starts) == 1
+
+
+def test_a_group_whose_members_have_all_gone_must_start_together_again() -> None:
+    """F39: what comes under its name is a new group, though its specification stayed."""
+    world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 2), PutPods(0, 2), Decide())
+    assert running(world) == 2
+    world.live(ChangePod(0), ChangePod(0), PutNode(0, cpu=1), PutPods(0, 2)).finish()
+    assert running(world) == 0

@@ -1,0 +1,157 @@
+"""Law 4, where it is hardest: what happens while a group is being tried, or falls.
+
+A try takes many calls, and facts come between them. Who was found unplaceable before the news
+must be tried again after it, whatever has become of the group meanwhile.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gangsched import GroupRejected, WhenBlocked
+from support.brute import could_start, entities
+from support.deeds import (
+    ChangePod,
+    Decide,
+    Deed,
+    DropNode,
+    Pass,
+    PutGroup,
+    PutNode,
+    PutPods,
+)
+from support.histories import Policy, policies
+from support.world import World
+
+gangs = policies.filter(lambda policy: policy.gangs)
+waits = Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+
+
+def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
+    """Check every pending entity by brute force."""
+    cluster = world.finish().driver.cluster
+    for entity in entities(cluster):
+        could = could_start(policy.make, cluster, entity)
+        assert not could, f"law 4: {sorted(could)} could start, and sleep"
+
+
+def running(world: World) -> int:
+    """Return how many pods are bound."""
+    return sum(pod.node_name is not None for pod in world.driver.cluster.pods())
+
+
+members = st.builds(
+    PutPods,
+    group=st.just(0),
+    count=st.integers(1, 2),
+    minimum=st.just(3),
+    cpu=st.integers(1, 2),
+    gpu=st.sampled_from([0, 0, 1]),
+    zone=st.sampled_from([None, None, "b"]),
+)
+room = st.one_of(
+    st.builds(
+        PutNode,
+        index=st.integers(1, 9),
+        cpu=st.integers(1, 3),
+        gpu=st.integers(0, 1),
+        zone=st.sampled_from("ab"),
+    ),
+    st.builds(ChangePod, index=st.integers(0, 2), how=st.just("delete")),
+)
+turns = st.one_of(st.just(Decide(1)), st.just(Decide(2)), st.just(Pass()), st.just(Pass(0.5)))
+
+
+@given(
+    gangs,
+    st.lists(members, min_size=2, max_size=4),
+    st.lists(st.one_of(turns, turns, room), max_size=16),
+)
+@example(
+    policy=Policy(),
+    pods=[PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3), PutPods(0, 1, 3, zone="b")],
+    deeds=[*[ChangePod(0)] * 2, Decide(1), PutNode(1, cpu=1, gpu=1)],
+)
+def test_of_unlike_members_each_is_tried_again_where_room_came_after_its_turn(
+    policy: Policy, pods: list[PutPods], deeds: list[Deed]
+) -> None:
+    """Room only grows, between any two turns of one group; three pods run already, and end."""
+    world = policy.world().live(PutNode(0, cpu=3), *[PutPods(None, 1)] * 3, Decide())
+    world.live(*pods, *deeds)
+    nobody_sleeps_who_could_start(world, policy)
+
+
+def test_of_two_groups_that_fall_in_one_instant_each_learns_of_the_others_fall() -> None:
+    """One can never start; the other fits as soon as the first has let go."""
+    world = waits.world().live(PutNode(0, cpu=4))
+    world.live(PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1), PutPods(2, 3, 3)).finish()
+    assert running(world) == 3
+
+
+def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered() -> None:
+    """Neither the news nor the other's fall alone is enough for it; both together are."""
+    world = waits.world().live(PutNode(0, cpu=1, zone="b"), PutNode(1, cpu=3))
+    world.live(PutPods(1, 1, 2, zone="b"), PutPods(1, 1, 2, cpu=4), Decide(), Pass(5))
+    world.live(PutPods(3, 1, 2, cpu=3, priority=0), PutPods(3, 1, 2, gpu=1), Decide())
+    assert len(world.driver.scheduler.waiting) == 2
+    world.live(Pass(1), PutNode(1, cpu=4)).finish()
+    assert running(world) == 2
+
+
+def test_a_group_that_falls_before_everybody_had_a_turn_is_not_known_to_fail() -> None:
+    """A node goes; those whose turn was to come fit elsewhere."""
+    world = Policy().world().live(PutNode(0, cpu=1), PutNode(1, cpu=2, tainted=True))
+    world.live(PutPods(1, 2, 2), PutPods(1, 2, 2, tolerant=True), Decide(2), DropNode(0)).finish()
+    assert running(world) == 2
+
+
+@pytest.mark.parametrize("when_blocked", list(WhenBlocked))
+def test_when_the_last_whose_turn_was_to_come_goes_the_others_have_another(
+    when_blocked: WhenBlocked,
+) -> None:
+    """Nobody is left to be tried, and the group is still complete: it is neither stuck nor lost."""
+    policy = Policy(when_blocked=when_blocked)
+    world = policy.world().live(PutNode(0, cpu=1), PutPods(0, 1, 2), PutPods(0, 2, 2))
+    world.live(PutPods(0, 1, 2, cpu=3), Decide(3), ChangePod(3), PutNode(1, cpu=1)).finish()
+    assert running(world) == 2
+
+
+def test_a_new_member_makes_a_group_that_could_not_be_completed_worth_a_try() -> None:
+    """Two hold nodes, the third fits nowhere; the fourth does."""
+    world = waits.world().live(PutNode(0, cpu=3), PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1))
+    world.live(Decide(), PutPods(0, 1, 3), Decide())
+    assert world.driver.now == 0.0
+    assert running(world) == 3
+
+
+def test_groups_that_ask_for_the_same_in_another_order_do_not_stand_for_each_other() -> None:
+    """Who is placed first may take the room that another needs: so one fails, the other fits."""
+    policy = Policy(when_blocked=WhenBlocked.AT_ONCE)
+    world = policy.world()
+    # a small pod prefers the emptier node, which is the only one that can take a big one
+    for group in (0, 1):
+        world.live(PutPods(group, 1, 2), PutPods(group, 1, 2, cpu=4))
+    world.live(PutPods(2, 1, 2, cpu=4), PutPods(2, 1, 2), PutNode(0, cpu=3), Decide())
+    world.live(PutNode(1, cpu=4))
+    nobody_sleeps_who_could_start(world, policy)
+    assert running(world) == 2
+
+
+def test_the_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node() -> None:
+    """An attempt that was broken off for lack of members does not count against the next."""
+    world = Policy().world().live(PutNode(0, cpu=2))
+    world.live(PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3, cpu=2), PutPods(0, 1, 3))
+    world.live(Decide(1), ChangePod(1), ChangePod(1), Pass(20), PutNode(1, cpu=4))
+    world.live(PutPods(0, 2, 3), Decide())
+    assert running(world) == 3
+    effects = [effect for told in world.driver.log for effect in told.effects]
+    assert not [effect for effect in effects if isinstance(effect, GroupRejected)]
+
+
+def test_a_lower_minimum_is_news_to_a_group_that_failed() -> None:
+    """F22: it starts in that instant, or after its rest, without any other fact."""
+    world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 3), PutPods(0, 3), Decide())
+    world.live(Pass(60), PutGroup(0, 2)).finish()
+    assert running(world) == 2
