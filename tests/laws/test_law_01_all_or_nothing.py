@@ -89,7 +89,8 @@ def test_a_failed_bind_after_the_start_takes_nobody_else_along(
     world.live(Decide(fate=fate), Pass()).finish()
     assert running(world) == minimum + spare
     starts = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupScheduled)]
-    assert len(starts) == 1
+    # when every bind failed nobody is left of those who were let go, and it starts once more
+    assert 1 <= len(starts) <= (1 if fate in (Fate.DONE, Fate.LOST, Fate.PENDING) else 2)
 
 
 def test_a_group_whose_members_have_all_gone_must_start_together_again() -> None:

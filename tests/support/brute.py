@@ -13,22 +13,17 @@ from gangsched import (
     ClusterState,
     GroupKey,
     NodeAdded,
-    Pod,
     PodAdded,
     PodGroupAdded,
     PodUID,
 )
 from support.account import claim_of
 from support.driver import Driver, Maker
+from support.room import may_go
 
-__all__ = ["are_alike", "could_start", "entities", "is_pending"]
+__all__ = ["are_alike", "could_start", "entities"]
 
 Entity = tuple[PodUID, ...]
-
-
-def is_pending(pod: Pod) -> bool:
-    """Say whether a pod wants a node and may be given one."""
-    return not (pod.node_name or pod.is_finished or pod.deleted_at or pod.scheduling_gates)
 
 
 def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
@@ -45,7 +40,7 @@ def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
         minima, priorities = minds.setdefault(key, (set(), set()))
         minima.add(None if claim is None else claim[1])
         priorities.add(pod.priority)
-        if is_pending(pod):
+        if may_go(pod):
             found.setdefault(key, []).append(pod.uid)
     for group in cluster.pod_groups():
         if group.key in minds and group.priority is not None:
@@ -74,7 +69,7 @@ def could_start(make: Maker, cluster: ClusterState, entity: Iterable[PodUID]) ->
     for group in cluster.pod_groups():
         fresh.tell(PodGroupAdded(group))
     for pod in cluster.pods():
-        if pod.uid in asked or not is_pending(pod):
+        if pod.uid in asked or not may_go(pod):
             fresh.tell(PodAdded(pod))
     fresh.drain()
     effects = (effect for told in fresh.log for effect in told.effects)

@@ -14,7 +14,8 @@ __all__ = ["lacks", "may_go"]
 
 def may_go(pod: Pod, gone: bool = False) -> bool:
     """Say whether a pod wants a node at all."""
-    return not (gone or pod.node_name or pod.is_finished or pod.scheduling_gates or pod.deleted_at)
+    going = gone or pod.is_finished or pod.deleted_at is not None
+    return not (pod.node_name or going or pod.scheduling_gates)
 
 
 def lacks(account: Account, pod: Pod, name: NodeName) -> str:

@@ -44,6 +44,7 @@ from support.deeds import (
     Restart,
 )
 from support.driver import Driver, Fate
+from support.room import may_go
 
 NAME = "pod-group.scheduling.sigs.k8s.io/name"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -236,7 +237,7 @@ class World:
 
 def _seize(pod: Pod, to: int, driver: Driver) -> Pod:
     nodes = list(driver.cluster.nodes())
-    if not nodes or pod.node_name or pod.is_finished or pod.deleted_at or pod.scheduling_gates:
+    if not nodes or not may_go(pod):
         return pod
     return evolve(pod, node_name=nodes[to % len(nodes)].name)
 

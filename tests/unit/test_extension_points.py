@@ -321,3 +321,57 @@ def test_a_plugin_may_let_another_group_fall() -> None:
     assert effects is not None
     assert len([effect for effect in effects if isinstance(effect, PodRejected)]) == 2
     assert len(host.scheduler.waiting) == 0
+
+
+def test_what_was_reserved_is_given_back_when_a_later_point_raises() -> None:
+    recorder = Recorder(permit=ZeroDivisionError("oops"))
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    for _turn in range(3):
+        with pytest.raises(PluginError):
+            host.decide()
+    called = points(recorder)
+    assert called.count("reserve") == called.count("unreserve") == 3
+
+
+def test_a_queue_sort_that_raises_puts_its_entity_last_and_is_told() -> None:
+    recorder = Recorder()
+    host = Host(recorder)
+    sort = recorder.queue_sort
+
+    def broken(entity: EntityView) -> tuple[int, float, int, int, int]:
+        if entity.pod.name == "odd":
+            raise ZeroDivisionError("oops")
+        return sort(entity)
+
+    recorder.queue_sort = broken  # type: ignore[method-assign]
+    with pytest.raises(PluginError, match="at queue_sort"):
+        host.tell(PodAdded(make_pod("odd", cpu=1)))
+    host.tell(PodAdded(make_pod("even", cpu=1)))
+    effects = host.decide()
+    assert effects is not None
+    assert effects[-1] == Bind(make_pod("even").uid, NodeName("n"), 1)
+
+
+def test_a_signature_without_a_hash_is_refused_before_anything_has_changed() -> None:
+    class Unhashable:
+        name = "Unhashable"
+
+        def pod_signature(self, pod: Pod) -> Any:
+            return ([1],)
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Success:
+            return Success()
+
+    host = Host(Coscheduling(), Unhashable(), DefaultBinder())
+    with pytest.raises(PluginError, match="has no hash"):
+        host.tell(PodAdded(make_pod("p", group="g", min_available=1, cpu=1)))
+    assert len(host.scheduler.registry) == 0
+
+
+def test_a_bind_of_another_pod_is_refused() -> None:
+    recorder = Recorder(bind=lambda pod: Bind(make_pod("other").uid, NodeName("n"), 1))
+    host = Host(recorder)
+    host.tell(PodAdded(make_pod("p", cpu=1)))
+    with pytest.raises(PluginError, match="at bind"):
+        host.decide()

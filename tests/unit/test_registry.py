@@ -72,14 +72,25 @@ def test_a_member_that_contradicts_the_first_is_refused_and_changes_nothing(
     registry._check()
 
 
-def test_the_first_value_is_kept_while_a_member_lives() -> None:
+def test_the_first_value_is_kept_while_a_member_says_it() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3)
-    join(registry, "b")
+    join(registry, "b", minimum=3)
+    join(registry, "silent")
     registry.leave(G, uid("a"))
     assert info.min_available == 3
     with pytest.raises(InvalidPodGroupError):
         join(registry, "c", minimum=2)
+
+
+def test_what_nobody_says_any_more_binds_nobody() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "typo", minimum=5)
+    join(registry, "silent")
+    registry.leave(G, uid("typo"))
+    assert info.min_available is None
+    join(registry, "c", minimum=2)
+    assert info.min_available == 2
 
 
 def test_a_group_without_members_starts_afresh_under_its_specification() -> None:

@@ -23,7 +23,8 @@ class Backoff:
     """How long an entity rests after a failed try.
 
     Attributes:
-        initial: Seconds after the first failure; 0 for no backoff.
+        initial: Seconds after the first failure; more than 0, or a try that always fails would be
+            made for ever in one instant.
         maximum: Seconds at most, at least *initial*.
     """
 
@@ -31,8 +32,8 @@ class Backoff:
     maximum: float = field(default=10.0)
 
     def __attrs_post_init__(self) -> None:
-        if not is_seconds(self.initial) or self.initial < 0:
-            raise InvalidValueError("initial", self.initial, "seconds, finite and not negative")
+        if not is_seconds(self.initial) or self.initial <= 0:
+            raise InvalidValueError("initial", self.initial, "seconds, finite and more than 0")
         if not is_seconds(self.maximum) or self.maximum < self.initial:
             raise InvalidValueError(
                 "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"

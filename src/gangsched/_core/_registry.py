@@ -38,6 +38,7 @@ class PodGroupInfo:
         claimed_min: The minimum that its first member gave; None when it gave none.
         claimed_priority: The priority of its first member; None without a member.
         first_seen_at: The creation of its first member; None without a member.
+        claims: The minimum and the priority that each member gives which was not refused.
         members: Its members, counted by state.
         attempt: The number of the current or last attempt; 0 before the first.
         attempt_started_at: When the current attempt began; None between attempts.
@@ -55,6 +56,9 @@ class PodGroupInfo:
     claimed_min: int | None = None
     claimed_priority: int | None = None
     first_seen_at: float | None = None
+    claims: dict[PodUID, tuple[int | None, int]] = field(
+        factory=dict[PodUID, tuple[int | None, int]]
+    )
     members: PodGroupCounters = field(factory=PodGroupCounters)
     attempt: int = 0
     attempt_started_at: float | None = None
@@ -196,6 +200,7 @@ class PodGroupRegistry:
                 raise problem
         info = self._groups.get(claim.group) or self._create(claim.group)
         if state is not MemberState.REFUSED:
+            info.claims[pod.uid] = (claim.min_available, pod.priority)
             if info.claimed_min is None:
                 info.claimed_min = claim.min_available
             if info.claimed_priority is None:
@@ -211,6 +216,11 @@ class PodGroupRegistry:
         if info is None:
             return
         info.members.discard(uid)
+        if info.claims.pop(uid, None) is not None:
+            # what nobody says any more does not bind those that are left
+            said = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
+            info.claimed_min = next(said, None)
+            info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
         if len(info.members) == info.members.count(MemberState.REFUSED):
             info.claimed_min = info.claimed_priority = info.first_seen_at = None
             info.attempt_started_at = info.last_failure_at = info.complete_at = None

@@ -130,14 +130,17 @@ class WaitingMap:
                 del self._groups[pod.group]
         return pod
 
-    def expire(self, *, now: float) -> tuple[WaitingPod, ...]:
+    def expire(self, *, now: float, begun_before: float = math.inf) -> tuple[WaitingPod, ...]:
         """Remove and return every pod whose deadline has come.
 
         Runtime complexity: O(k log waiting) for k expired.
+
+        Args:
+            now: The current instant.
+            begun_before: Only pods that began to wait before this instant.
         """
-        return self._remove_all(
-            list(self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))])
-        )
+        due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
+        return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline; None when nobody waits. O(1)."""

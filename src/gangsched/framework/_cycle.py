@@ -114,6 +114,7 @@ def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, n
                 return
             outcome = Unschedulable(member.reason)
     except GangschedError:
+        _points.unreserve(state, member, "refused", now)
         _unassume(state, member)
         if info is not None:
             info.attempt_started_at = before

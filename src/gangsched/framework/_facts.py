@@ -9,10 +9,12 @@ Rules:
 
 from __future__ import annotations
 
+import math
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.errors import ClusterStateError, InvalidPodGroupError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -86,6 +88,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     elif _is_another(state, member, pod, claim):
         if member.state in HOLDING and pod.node_name == member.node:
             _confirm(state, member, now=now)
+        _points.signature(state, pod)  # what it raises, it raises before anything is forgotten
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         state.members[uid].attempt = member.attempt  # news of an earlier one stays late
@@ -123,16 +126,23 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     _falls.release_node(state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.out.append(PodUnschedulable(event.uid, member.reason))
+    _is_left(member.group)
     _falls.fail_entity(state, member.entity, now=now)
     _wakeups.gain(state, (node,), now=now)
     pod_changed(state, event.uid, now=now)
 
 
-def expire(state: State, *, now: float) -> None:
-    """End the waits whose deadline has come. O(k log n) for k of them, plus what follows."""
+def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
+    """End the waits whose deadline has come. O(k log n) for k of them, plus what follows.
+
+    Args:
+        state: The scheduler's memory.
+        now: The current instant.
+        begun_before: Only waits that began before this instant.
+    """
     falling: dict[GroupKey, str] = {}
     freed: dict[GroupKey, list[NodeName]] = {}
-    for waiting in state.waiting.expire(now=now):
+    for waiting in state.waiting.expire(now=now, begun_before=begun_before):
         member = state.members[waiting.uid]
         verdict = _falls.release_node(
             state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
@@ -158,6 +168,9 @@ def _claim(state: State, pod: Pod) -> tuple[Membership | None, InvalidPodGroupEr
         claim = state.membership(pod)
     except InvalidPodGroupError as error:
         return None, error
+    except Exception as error:
+        problem = f"raised {error!r}"
+        raise PluginError("membership", "membership", pod.key, problem) from error
     member = state.members.get(pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
     if claim is None or (admitted and not _contradicts_spec(state, pod, claim)):
@@ -279,10 +292,11 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     if not pod_class.users:
         del state.classes[pod_class.signature]
     if info is not None:
+        said = (info.claimed_min, info.claimed_priority)
         state.registry.leave(info.key, uid)
         if not info.members:
             del state.entities[info.key]
-        elif info.claimed_priority is None:
+        elif said != (info.claimed_min, info.claimed_priority):
             # whoever contradicted those that are gone may be welcome now
             for refused in state.of_group(info):
                 pod_changed(state, refused.pod.uid, now=now)
@@ -348,6 +362,7 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
         minimum = info.min_available
         if info.complete_at is None and minimum is not None and info.all >= minimum:
             info.complete_at = now
+        _is_left(info)
         if not info.was_scheduled and _has_started(state, info):
             # also after a restart, when nobody remembers letting it go
             info.was_scheduled = True
@@ -385,6 +400,12 @@ def _review(state: State, entity: QueuedEntity, *, now: float) -> None:
     is_held = isinstance(held, Unschedulable)
     if is_held != state.queue.is_gated(entity) or not state.profile.signed:
         _reconsider(state, entity, now=now)
+
+
+def _is_left(info: PodGroupInfo | None) -> None:
+    """Take a group as one that was never let go when nobody of those who were is left."""
+    if info is not None and not info.scheduled and not info.members.started:
+        info.was_scheduled = False
 
 
 def _has_started(state: State, info: PodGroupInfo) -> bool:

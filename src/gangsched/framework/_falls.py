@@ -152,8 +152,6 @@ def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float)
     """Hold an entity out of the queue until a fact about it, and tell why."""
     state.queue.gate(entity, now=now)
     _wakeups.forget(state, entity)
-    for pod in entity.pending:
-        state.members[pod.uid].reason = held.reason
     info = entity.group
     if info is None:
         state.out.append(PodHeld(entity.pod.uid, held.reason))

@@ -4,9 +4,9 @@ Rules:
   R1  what a plugin raises, or returns against its contract, becomes a ``PluginError`` that names
       the plugin and the point, and chains the cause;
   R2  plugins run in the profile's order; ``unreserve`` in the reverse;
-  R3  the points that run where the scheduler cannot stop half-way (``pre_enqueue``,
-      ``unreserve``, ``post_bind``) do not raise: they answer as if the plugin had said no, and
-      the error is raised when the call is done.
+  R3  the points that run where the scheduler cannot stop half-way (``queue_sort``,
+      ``pre_enqueue``, ``unreserve``, ``post_bind``) do not raise: they answer as if the plugin
+      had said no, and the error is raised when the call is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
-from gangsched.protocols import GroupView
+from gangsched.protocols import EntityView, GroupView, Rank
 
 __all__ = [
     "bind",
@@ -44,12 +44,14 @@ __all__ = [
     "pre_bind",
     "pre_enqueue",
     "pre_filter",
+    "queue_sort",
     "reserve",
     "signature",
     "unreserve",
 ]
 
 _UNBOUNDED = 1 << 40
+_LAST = 1 << 62
 
 
 def _call(plugin: Any, point: str, pod: Pod, allowed: Any, *args: Any, **kwargs: Any) -> Any:
@@ -70,6 +72,17 @@ def _first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: f
         if isinstance(answer, Unschedulable):
             return answer
     return SUCCESS
+
+
+def queue_sort(state: State, entity: EntityView) -> Rank:
+    """Ask for an entity's place in the queue; the last one where the plugin gives none."""
+    plugin = state.profile.queue_sort
+    try:
+        rank: Rank = _call(plugin, "queue_sort", entity.pod, tuple, entity)
+    except GangschedError as error:
+        state.deferred.append(error)
+        return (_LAST, entity.queued_at, 2, entity.seq, 0)
+    return rank
 
 
 def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> Outcome:
@@ -97,9 +110,18 @@ def signature(state: State, pod: Pod) -> Hashable:
     """Return the part of a pod that filters and scores depend on; its UID when unknown."""
     if not state.profile.signed:
         return pod.uid
-    return tuple(
-        _call(plugin, "pod_signature", pod, Hashable, pod) for plugin in state.profile.signers
-    )
+    parts: list[Hashable] = []
+    for plugin in state.profile.signers:
+        part = _call(plugin, "pod_signature", pod, Hashable, pod)
+        try:
+            hash(part)
+        except TypeError as error:
+            problem = f"returned {part!r}, which has no hash"
+            raise PluginError(
+                getattr(plugin, "name", repr(plugin)), "pod_signature", pod.key, problem
+            ) from error
+        parts.append(part)
+    return tuple(parts)
 
 
 @final
@@ -221,6 +243,8 @@ def bind(state: State, member: Member, now: float) -> Bind:
     for plugin in state.profile.bind:
         answer = _call(plugin, "bind", pod, (Bind, Skip), pod, node, member.attempt, now=now)
         if isinstance(answer, Bind):
+            if (answer.uid, answer.node, answer.attempt) != (pod.uid, node, member.attempt):
+                raise PluginError(plugin.name, "bind", pod.key, f"returned {answer!r}")
             return answer
     names = ", ".join(plugin.name for plugin in state.profile.bind)
     raise PluginError(names, "bind", pod.key, "all skipped")

@@ -35,13 +35,13 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.framework import _cycle, _facts
+from gangsched.framework import _cycle, _facts, _points
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.profile import Profile
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod
-from gangsched.protocols import ClusterState
+from gangsched.protocols import ClusterState, EntityView, Rank
 from gangsched.quantity import is_seconds
 
 __all__ = ["Scheduler"]
@@ -86,10 +86,13 @@ class Scheduler:
             membership=membership,
             rest=Backoff() if backoff is None else backoff,
             nodes=Nodes(cluster),
-            queue=SchedulingQueue(profile.queue_sort.queue_sort),
+            queue=SchedulingQueue(self._rank),
         )
         self._now = -math.inf
         self._listed = False
+
+    def _rank(self, entity: EntityView) -> Rank:
+        return _points.queue_sort(self._state, entity)
 
     # The four calls -----------------------------------------------------------------------
 
@@ -143,7 +146,7 @@ class Scheduler:
             InvalidValueError: *now* went back, or is no instant.
             PluginError: A plugin raised.
         """
-        self._begin(now)
+        self._begin(now, passing=True)
         return self._end()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
@@ -204,13 +207,15 @@ class Scheduler:
         """The pods that wait on permit, for reading."""
         return self._state.waiting
 
-    def _begin(self, now: float, *, listing: bool = False) -> None:
+    def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         if not is_seconds(now):
             raise InvalidValueError("now", now, "a finite number of seconds")
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
         self._now = now
-        _facts.expire(self._state, now=now)
+        # a wait of no time at all is over when time is said to pass, or has passed
+        begun_before = math.inf if passing else now
+        _facts.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)
         if listing or not self._listed:
             self._list(now)
@@ -231,7 +236,9 @@ class Scheduler:
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         if state.deferred:
-            error, *_others = state.deferred
+            error, *others = state.deferred
+            for other in others:
+                error.add_note(f"and also: {other}")
             state.deferred.clear()
             raise error
         effects = tuple(state.out)

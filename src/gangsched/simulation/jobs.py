@@ -86,7 +86,11 @@ class Jobs:
         """Take note of a pod; one that is bound already counts as such."""
         known = self._of.get(pod.uid)
         if known is not None:
+            account, before = self._account(known), known.members[pod.uid]
             known.members[pod.uid] = pod
+            if pod.uid in known.holding and before.requests != pod.requests:
+                account.subtract(before.requests, now=now)
+                account.add(pod.requests, now=now)
             return
         try:
             claim = membership(pod)

@@ -14,7 +14,9 @@ from typing import Any, Final, final
 from attrs import asdict, evolve, field, frozen
 
 from gangsched import presets
-from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded
+from gangsched.errors import InvalidPodGroupError
+from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded, PodRefused
+from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, Pod, PodPhase, Resources
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
@@ -269,7 +271,12 @@ def _never_fit(simulator: Simulator) -> dict[str, None]:
 def _shape(job: Job) -> Hashable:
     counts: dict[Hashable, int] = {}
     for pod in job.members.values():
-        asked = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations)
+        try:
+            claim = membership(pod)
+            said = None if claim is None else claim.min_available
+        except InvalidPodGroupError:
+            said = -1
+        asked = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations, pod.priority, said)
         counts[asked] = counts.get(asked, 0) + 1
     return (job.is_gang, job.quorum, frozenset(counts.items()))
 
@@ -283,11 +290,21 @@ def _starts_alone(job: Job, nodes: list[Node]) -> bool:
         cluster.apply(PodGroupAdded(job.spec))
     for pod in job.members.values():
         cluster.apply(PodAdded(_fresh(pod)))
+    refused = False
     while (effects := scheduler.schedule_one(now=0.0)) is not None:
         if any(isinstance(effect, Bind) for effect in effects):
             return True
-    return False
+        refused = refused or any(isinstance(effect, PodRefused) for effect in effects)
+    # a job of which a pod is refused is incomplete: whether it fits is another question
+    return refused
 
 
 def _fresh(pod: Pod) -> Pod:
-    return evolve(pod, node_name=None, phase=PodPhase.PENDING, created_at=0.0)
+    return evolve(
+        pod,
+        node_name=None,
+        phase=PodPhase.PENDING,
+        created_at=0.0,
+        deleted_at=None,
+        scheduling_gates=(),
+    )

@@ -180,6 +180,10 @@ class Simulator:
         for observer in self._observers:
             observer.event(event, self.now)
         self._perform(self.scheduler.handle(event, now=self.now))
+        if isinstance(event, NodeDeleted):
+            # as the garbage collection of pods does: who ran there is gone
+            for pod in self.cluster.pods_on(event.name):
+                self._tell(PodDeleted(pod.uid))
 
     def _note(self, event: Event) -> None:
         now = self.now

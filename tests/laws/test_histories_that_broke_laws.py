@@ -1,0 +1,101 @@
+"""Histories that broke a law once, as short as they could be made.
+
+Each is lived under the eyes of the oracle and of the scheduler's own check, comes to rest, and
+leaves nobody asleep who could start.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gangsched import WhenBlocked
+from support.brute import are_alike, could_start, entities
+from support.deeds import (
+    Catch,
+    ChangePod,
+    Decide,
+    Deed,
+    DropGroup,
+    DropNode,
+    Pass,
+    PutGroup,
+    PutNode,
+    PutPods,
+    Rebuild,
+    Repeat,
+    Report,
+    Restart,
+)
+from support.driver import Fate
+from support.histories import Policy
+
+NODE = PutNode(0, cpu=3)
+PENDING = Decide(fate=Fate.PENDING)
+
+HISTORIES: dict[str, list[Deed]] = {
+    "a pod that asks for more while its bind is under way keeps its node": [
+        *(NODE, PutPods(), PENDING, ChangePod(0, "resize", 1)),
+        *(Decide(), Report(0, Fate.FAILED), Decide()),
+    ],
+    "a pod that changes its group while its bind is under way keeps its node": [
+        *(NODE, PutPods(1, 2, 2), PENDING, ChangePod(0, "relabel", 2), Decide(), Report(0)),
+    ],
+    "a pod that changed while it was bound is confirmed before it is another": [
+        *(NODE, PutPods(), PENDING, Catch(late=True), ChangePod(0, "resize", 1), Report(0)),
+        Catch(late=False),
+    ],
+    "a member that is refused while its bind is under way keeps its node": [
+        *(NODE, PutPods(1, 2, 2, priority=1), PENDING, PutGroup(1, 2, priority=0)),
+        *(Decide(), Report(0), Report(0, Fate.FAILED), Decide()),
+    ],
+    "a member that is refused ends without an error": [
+        *(NODE, PutPods(1, 1, 2), PutPods(1, 1, 3), ChangePod(1, "terminate")),
+    ],
+    "a member that is refused and bound by others is taken as bound": [
+        *(NODE, PutPods(1, 1, 2), PutPods(1, 1, 3), ChangePod(1, "seize"), Restart()),
+    ],
+    "a member that was refused and has finished keeps nobody else out": [
+        *(NODE, PutPods(1, 1, 1, gated=True), PutPods(1, 3, 2), ChangePod(1, "succeed")),
+        *(ChangePod(0), Decide()),
+    ],
+    "a pod that is evaluated anew does not answer to the number of an old bind": [
+        *(NODE, PutPods(), Decide(fate=Fate.FAILED), ChangePod(0, "resize", 0), Pass()),
+        *(PENDING, Repeat(0), Repeat(1), Decide()),
+    ],
+    "a specification outlives members of whose end nobody has told yet": [
+        *(NODE, PutPods(3, 1, 4), Catch(late=True), PutGroup(3, 1), ChangePod(0)),
+        *(Catch(index=0), Catch(late=False)),
+    ],
+    "a pod that was bound unnoticed to the node that it is given next counts once there": [
+        *(PutNode(0, cpu=4), PutPods(None, 2), PutPods(None, 1, priority=1), Catch(late=True)),
+        *(ChangePod(0, "seize"), Decide(1), Decide(1), Decide()),
+    ],
+    "an entity whose last untried member goes has another round": [
+        *(PutNode(0, cpu=1), PutPods(1, 5, 2), Decide(4), ChangePod(4), Decide()),
+    ],
+    "a regular pod whose siblings are being bound waits for nobody": [
+        *(NODE, PutPods(1, 4, 2), PENDING, Decide(fate=Fate.LATE), Report(0, landing=True)),
+        *(Report(0, Fate.LOST), Pass()),
+    ],
+    "a group is rejected once when its node and its specification go": [
+        *(NODE, PutGroup(0, 4), PutPods(0, 4), Decide(), DropNode(0), DropGroup(0)),
+        *(NODE, PutGroup(0, 3)),
+    ],
+    "a listing in the middle of an attempt leaves it as it is": [
+        *(NODE, PutPods(3, 4, 4), Decide(2), Rebuild(), Decide(1), Rebuild(), PutNode(1, 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("when_blocked", list(WhenBlocked))
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_they_break_none_any_more(when_blocked: WhenBlocked, history: list[Deed]) -> None:
+    """And a second life after a restart is as lawful."""
+    policy = Policy(when_blocked=when_blocked)
+    world = policy.world().live(*history).finish()
+    cluster = world.driver.cluster
+    for entity in entities(cluster):
+        if are_alike(cluster, entity):
+            could = could_start(policy.make, cluster, entity)
+            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+    world.live(Restart(), Decide()).finish()

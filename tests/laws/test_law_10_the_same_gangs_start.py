@@ -1,0 +1,49 @@
+"""Law 10: where there is room for everybody, a restart changes nothing about who starts."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import PodUID
+from support.deeds import Deed, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
+from support.histories import Policy, decisions, policies, reports
+from support.world import World
+
+arrivals = st.builds(
+    PutPods,
+    group=st.sampled_from([None, 0, 1, 2]),
+    count=st.integers(1, 3),
+    minimum=st.just(3),
+)
+specifications = st.lists(st.builds(PutGroup, st.integers(0, 2), st.integers(2, 5)), max_size=2)
+restarts = st.one_of(st.builds(Restart, st.integers(1, 3)), st.just(Rebuild()))
+story = st.lists(
+    st.one_of(arrivals, arrivals, decisions, decisions, reports, st.just(Pass())),
+    max_size=20,
+)
+
+
+def bound(world: World) -> set[PodUID]:
+    """Return who has a node."""
+    return {pod.uid for pod in world.driver.cluster.pods() if pod.node_name}
+
+
+@given(
+    policies, specifications, story, st.lists(st.tuples(st.integers(0, 20), restarts), max_size=4)
+)
+def test_with_room_for_all_the_same_pods_run_with_restarts_and_without(
+    policy: Policy, said: list[Deed], deeds: list[Deed], breaks: list[tuple[int, Deed]]
+) -> None:
+    """Binds fail, hang, get lost and land late before, during and after each restart.
+
+    Minima are said beforehand: one that is raised when half of a gang is bound finds a scheduler
+    that let it go, or one that has never heard of it.
+    """
+    room = (PutNode(0, cpu=1_000), *said)
+    with_restarts = list(deeds)
+    for at, restart in breaks:
+        with_restarts.insert(at, restart)
+    calm = policy.world().live(*room, *deeds).finish()
+    broken = policy.world().live(*room, *with_restarts).finish()
+    assert bound(broken) == bound(calm)
