@@ -90,6 +90,24 @@ def test_of_two_groups_that_fall_in_one_instant_each_learns_of_the_others_fall()
     assert running(world) == 3
 
 
+def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
+    """Not for the member that found no node, which needs more; but for a sibling in its way."""
+    small = PutNode(1, cpu=3)
+    world = waits.world().live(PutNode(0, cpu=2, gpu=1), small)
+    world.live(PutPods(0, 1, 2, cpu=3), PutPods(0, 1, 2, gpu=2), Decide())
+    world.live(PutPods(2, 1, 2), PutPods(2, 1, 2, cpu=2, gpu=1), Decide())
+    assert len(world.driver.scheduler.waiting) == 2
+    assert running(world.finish()) == 2
+
+
+def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> None:
+    """The first found no node; room comes; the last has none either: the first has it now."""
+    world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))
+    world.live(PutPods(0, 1, 3, zone="b"), Decide(1), PutNode(1, cpu=1, gpu=1), Decide())
+    assert world.driver.now == 0.0
+    assert running(world) == 3
+
+
 def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered() -> None:
     """Neither the news nor the other's fall alone is enough for it; both together are."""
     world = waits.world().live(PutNode(0, cpu=1, zone="b"), PutNode(1, cpu=3))

@@ -142,3 +142,22 @@ def test_what_a_member_said_that_has_gone_does_not_bind_those_that_are_left() ->
     assert decide(cluster, scheduler, 0.0) == []
     scheduler.handle(cluster.apply(PodDeleted(typo.uid)), now=1.0)
     assert {bind.uid for bind in decide(cluster, scheduler, 1.0)} == {silent.uid, right.uid}
+
+
+def test_a_pod_that_is_shown_as_bound_before_that_is_told_counts_once() -> None:
+    """Law 8, F15: two binds are done, and something else makes the scheduler look at the node."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    tell(cluster, scheduler, 0.0, node("n", 3), *(PodAdded(pod) for pod in gang("a", "b")))
+    binds: list[Bind] = []
+    while (effects := scheduler.schedule_one(now=0.0)) is not None:
+        binds += [effect for effect in effects if isinstance(effect, Bind)]
+    reports = [cluster.apply(Bound(bind.uid, bind.node, bind.attempt)) for bind in binds]
+    facts: list[Event] = [node("n", 3), *reversed(reports)]
+    for fact in facts:
+        scheduler.handle(fact, now=0.0)
+        scheduler._check()
+        assert scheduler._state.nodes.infos[NodeName("n")].free == {"nvidia.com/gpu": 1000}
+    third = make_pod("third", gpu=1)
+    tell(cluster, scheduler, 0.0, PodAdded(third))
+    assert [bind.uid for bind in decide(cluster, scheduler, 0.0)] == [third.uid]
