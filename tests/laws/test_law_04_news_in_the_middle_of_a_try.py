@@ -100,6 +100,14 @@ def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
     assert running(world.finish()) == 2
 
 
+def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it() -> None:
+    """The first stands in the way of the second, on the only node there was; now there are two."""
+    world = waits.world().live(PutNode(0, cpu=2, gpu=1), PutPods(1, 1, 2))
+    world.live(PutPods(1, 1, 2, cpu=2, gpu=1), Decide(1), PutNode(1, cpu=3), Decide())
+    assert len(world.driver.scheduler.waiting) == 1
+    assert running(world.finish()) == 2
+
+
 def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> None:
     """The first found no node; room comes; the last has none either: the first has it now."""
     world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))

@@ -43,9 +43,10 @@ class QueuedEntity:
         place: Where in the queue it is.
         rank: Its place in the order, frozen while it is queued.
         shape: What it failed with: entities of one shape fail alike.
+        tried_step: The step at which a member last had its turn.
         failed_step: The step at which a member last found no node in the current attempt; -1
             when none did.
-        stirred_step: The step of the last news for a member that had found no node by then; -1
+        stirred_step: The step of the last news for a member that had had its turn by then; -1
             when there were none.
         round_step: The step at which the first of this round was tried.
     """
@@ -65,6 +66,7 @@ class QueuedEntity:
         "seq",
         "shape",
         "stirred_step",
+        "tried_step",
     )
 
     def __init__(self, seq: int, group: PodGroupInfo | None, queued_at: float) -> None:
@@ -76,6 +78,7 @@ class QueuedEntity:
         self.place = Place.NOWHERE
         self.rank: Rank | None = None
         self.shape: Hashable = None
+        self.tried_step = -1
         self.failed_step = -1
         self.stirred_step = -1
         self.round_step = -1

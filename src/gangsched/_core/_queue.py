@@ -138,13 +138,14 @@ class SchedulingQueue:
         Args:
             entity: The entity.
             shape: What it asked for: entities of one shape fail alike.
-            step: The step at which it failed. A line that was opened later stays open.
+            step: The step at which it failed. A line that was opened later stays open; of one
+                that is blocked already, the earlier failure counts.
             now: The current instant.
         """
         line = self._lines.get(shape)
-        if line is not None and step > line.opened_at:
+        if line is not None:
             # before it leaves the lead: what it failed with holds for the next one too
-            self.block(line, step=step)
+            self._prove(line, step)
         self.remove(entity, now=now)
         entity.rank = self._sort(entity)
         line = self._lines.get(shape)
@@ -152,8 +153,7 @@ class SchedulingQueue:
             line = self._lines[shape] = Line(shape)
         entity.shape = shape
         self._stand(line, entity)
-        if step > line.opened_at:
-            self.block(line, step=step)
+        self._prove(line, step)
         self._promote(line, now=now)
 
     def gate(self, entity: QueuedEntity, *, now: float) -> None:
@@ -165,7 +165,7 @@ class SchedulingQueue:
     def block(self, line: Line, *, step: int) -> None:
         """Take the entities of a line as known to fail, as of *step*. O(1)."""
         line.blocked = True
-        line.blocked_at = max(step, line.blocked_at)
+        line.blocked_at = step
 
     def open(self, line: Line, *, step: int, now: float) -> None:
         """Take the entities of a line as worth a try, from *step* on. O(log n) amortised."""
@@ -210,6 +210,10 @@ class SchedulingQueue:
             self._promote(line, now=now)
 
     # Inside -------------------------------------------------------------------------------
+
+    def _prove(self, line: Line, step: int) -> None:
+        if step > line.opened_at:
+            self.block(line, step=min(step, line.blocked_at) if line.blocked else step)
 
     def _push_active(self, entity: QueuedEntity) -> None:
         entity.place = Place.ACTIVE

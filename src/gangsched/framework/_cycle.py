@@ -37,8 +37,7 @@ def run(state: State, *, now: float) -> bool:
     if info is not None and begun:
         info.attempt += 1
         info.attempt_started_at = now
-    if entity.ready_count == len(entity):
-        entity.round_step = state.step
+    _wakeups.begin_turn(state, entity)
     try:
         _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     except GangschedError:
@@ -210,7 +209,7 @@ def _fail(
         raise
     member.reason = reason
     if proven:
-        _wakeups.found_no_node(state, entity)
+        entity.failed_step = state.step
     state.out.append(PodUnschedulable(uid, reason))
     own = None if info is None else info.key
     too_few = entity.ready_count < state.needed(entity)

@@ -104,7 +104,8 @@ def reject_group(
     shape = state.shape(entity)
     step = _wakeups.conclude(state, entity, shape, now=now)
     if since is not None:
-        _wakeups.gain(state, given_back, now=now, since=since)
+        disproved = shape if step >= 0 else None
+        _wakeups.gain(state, given_back, now=now, since=since, disproved=disproved)
     if not len(entity):
         return
     entity.refill()

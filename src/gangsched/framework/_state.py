@@ -96,7 +96,7 @@ class State:
         classes: The class of each signature that a pod has.
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
-        tried: The entities of which a member found no node in the current attempt, by number.
+        tried: The entities of which a member had its turn in the current attempt, by number.
         out: What the current call returns.
         deferred: What plugins raised where the scheduler could not stop half-way; raised when
             the call is done.
@@ -211,7 +211,7 @@ class State:
                 raise InternalError(f"{key} yields, and holds nothing")
         known_entities = {id(member.entity) for member in self.members.values()}
         for seq, entity in self.tried.items():
-            if entity.seq != seq or entity.failed_step < 0 or id(entity) not in known_entities:
+            if entity.seq != seq or entity.tried_step < 0 or id(entity) not in known_entities:
                 raise InternalError(f"entity {seq} was not tried, or is gone")
         for key, entity in self.entities.items():
             known = self.registry.get(key)

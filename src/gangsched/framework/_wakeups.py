@@ -21,11 +21,16 @@ from gangsched.framework._state import Shape, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
-__all__ = ["conclude", "forget", "found_no_node", "gain", "may_fit", "stir"]
+__all__ = ["begin_turn", "conclude", "forget", "gain", "may_fit", "stir"]
 
 
 def gain(
-    state: State, names: Collection[NodeName], *, now: float, since: int | None = None
+    state: State,
+    names: Collection[NodeName],
+    *,
+    now: float,
+    since: int | None = None,
+    disproved: Hashable = None,
 ) -> None:
     """Open the lines that nodes with more room than before may help.
 
@@ -38,15 +43,17 @@ def gain(
         now: The current instant.
         since: For nodes given back by a group that fell: the step at which it took the first.
             None for a fact from outside.
+        disproved: The shape that the group failed with, though it had these nodes: nobody else
+            of that shape can make more of them.
     """
     if not names:
         return
     step = state.tick()
     for entity in state.tried.values():
-        if since is None or entity.failed_step >= since:
+        if since is None or entity.tried_step >= since:
             entity.stirred_step = step
     for line in state.queue.blocked_lines():
-        if since is not None and line.blocked_at < since:
+        if since is not None and (line.blocked_at < since or line.shape == disproved):
             continue
         if may_fit(state, line.shape, now=now, names=names):
             state.queue.open(line, step=step, now=now)
@@ -82,15 +89,17 @@ def may_fit(
     return touched and needed <= 0
 
 
-def found_no_node(state: State, entity: QueuedEntity) -> None:
-    """Take note that every node refused a member of an entity, in this step."""
-    entity.failed_step = state.step
+def begin_turn(state: State, entity: QueuedEntity) -> None:
+    """Take note that a member of an entity has its turn in this step. O(1)."""
+    if entity.ready_count == len(entity):
+        entity.round_step = state.step
+    entity.tried_step = state.step
     state.tried[entity.seq] = entity
 
 
 def stir(state: State, entity: QueuedEntity) -> None:
-    """Take note of a fact about an entity: what its members failed for may be so no more."""
-    if entity.failed_step >= 0:
+    """Take note of a fact about an entity: what its turns have shown may be so no more."""
+    if entity.seq in state.tried:
         entity.stirred_step = state.tick()
 
 
@@ -103,12 +112,12 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
     """
     step, stirred = entity.failed_step, entity.stirred_step
     forget(state, entity)
-    if stirred < 0:
+    if step < 0 or stirred < 0:
         return step
     return -1 if may_fit(state, shape, now=now) else state.step
 
 
 def forget(state: State, entity: QueuedEntity) -> None:
     """End an attempt of which nothing is to be remembered."""
-    entity.failed_step = entity.stirred_step = -1
+    entity.tried_step = entity.failed_step = entity.stirred_step = -1
     state.tried.pop(entity.seq, None)
