@@ -46,8 +46,8 @@ class Hold:
     """Until when it waits; None once it was let go."""
     attempt: int = 0
     """The attempt of the bind that let it go."""
-    call: int = 0
-    """The call that gave the node."""
+    since: float = 0.0
+    """The instant in which it was given."""
 
 
 @define(eq=False)

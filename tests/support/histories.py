@@ -122,7 +122,7 @@ group_deeds = st.one_of(
         PutGroup,
         group=_groups,
         minimum=st.integers(1, 6),
-        timeout=st.sampled_from([None, None, 1, 30]),
+        timeout=st.sampled_from([None, None, 0, 1, 30]),
         priority=st.sampled_from([None, None, None, 0, 1]),
     ),
     st.builds(DropGroup, _groups),

@@ -86,8 +86,7 @@ class LawOracle:
         self._permit_timeout = permit_timeout
         self._cluster = cluster
         self._touched: list[Record] = []
-        self._waits: list[tuple[float, PodUID, int]] = []
-        self._calls = 0
+        self._waits: list[tuple[float, PodUID, float]] = []
         self._released: dict[PodUID, Group] = {}
 
     # Facts ----------------------------------------------------------------------------------
@@ -144,7 +143,6 @@ class LawOracle:
 
     def effects(self, effects: Iterable[Effect], now: float) -> None:
         """Take in what one call returned, and hold it to the laws."""
-        self._calls += 1
         for effect in effects:
             match effect:
                 case PodWaiting():
@@ -169,7 +167,7 @@ class LawOracle:
 
     def _on_waiting(self, effect: PodWaiting, now: float) -> None:
         record = self._placed(effect.uid, effect.node)
-        hold = Hold(effect.node, record.pod.requests, effect.deadline, 0, self._calls)
+        hold = Hold(effect.node, record.pod.requests, effect.deadline, 0, now)
         self._let(record, hold)
         first, timeout = now, self._permit_timeout
         group = record.group
@@ -184,7 +182,7 @@ class LawOracle:
         if not now <= effect.deadline <= max(first + timeout, now) + _SLACK:
             due = f"one timeout of {timeout:g} after {first:g}"
             self._broken(6, f"{effect.uid} waits until {effect.deadline:g}, not until {due}")
-        heapq.heappush(self._waits, (effect.deadline, effect.uid, self._calls))
+        heapq.heappush(self._waits, (effect.deadline, effect.uid, now))
 
     def _on_bind(self, effect: Bind, now: float) -> None:
         record = self.account.pods.get(effect.uid)
@@ -199,7 +197,7 @@ class LawOracle:
             self._broken(8, f"{effect.uid}: a second bind says attempt {effect.attempt}")
         record.attempt = effect.attempt
         requests = record.pod.requests if hold is None else hold.requests
-        self._let(record, Hold(effect.node, requests, None, effect.attempt, self._calls))
+        self._let(record, Hold(effect.node, requests, None, effect.attempt, now))
         if record.group is None:
             return
         if self._released.pop(effect.uid, None) is not record.group:
@@ -322,15 +320,18 @@ class LawOracle:
             if record.gone:
                 self.account.forget(record)
         self._touched.clear()
+        begun_now: list[tuple[float, PodUID, float]] = []
         while self._waits and self._waits[0][0] <= now:
-            deadline, uid, call = self._waits[0]
+            deadline, uid, since = heapq.heappop(self._waits)
             found = self.account.pods.get(uid)
             held = None if found is None else found.hold
-            if held is not None and held.call == call and held.deadline == deadline:
-                if call == self._calls:
-                    break  # a wait of no time at all is over in the next call
+            if held is None or (held.deadline, held.since) != (deadline, since):
+                continue
+            if since < now:
                 self._broken(6, f"{uid} waits at {now:g}, its deadline was {deadline:g}")
-            heapq.heappop(self._waits)
+            begun_now.append((deadline, uid, since))  # no time at all: until time passes
+        for wait in begun_now:
+            heapq.heappush(self._waits, wait)
 
     @staticmethod
     def _broken(law: int, problem: str) -> NoReturn:
