@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from gangsched import presets
+from gangsched import explain, presets
 from gangsched._core._backoff import Backoff
+from gangsched._core._capacity import resource_gap
 from gangsched._core._counters import MemberState, PodGroupCounters
 from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
 from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
 from gangsched._core._queue import SchedulingQueue
+from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap, WaitingPod
 from gangsched._version import __version__
-from gangsched.coscheduling import Coscheduling, WhenBlocked
+from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import (
     ClusterStateError,
     GangschedError,
@@ -30,6 +32,7 @@ from gangsched.events import (
     Bound,
     Effect,
     Event,
+    Evict,
     GroupIncomplete,
     GroupRejected,
     GroupScheduled,
@@ -51,6 +54,7 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
+from gangsched.explain import Why
 from gangsched.framework import CycleState, Profile, Scheduler
 from gangsched.membership import Membership, membership, ungrouped
 from gangsched.memory import InMemoryCluster
@@ -72,6 +76,7 @@ from gangsched.model import (
     group_key,
 )
 from gangsched.outcomes import (
+    EvictGroup,
     HoldGroup,
     Outcome,
     RejectGroup,
@@ -82,6 +87,7 @@ from gangsched.outcomes import (
     Wait,
 )
 from gangsched.protocols import ClusterState, StateKey
+from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
 
 __all__ = [
     "Backoff",
@@ -94,6 +100,8 @@ __all__ = [
     "CycleState",
     "Effect",
     "Event",
+    "Evict",
+    "EvictGroup",
     "GangschedError",
     "GroupIncomplete",
     "GroupKey",
@@ -106,6 +114,7 @@ __all__ = [
     "InvalidPodGroupError",
     "InvalidValueError",
     "ManifestError",
+    "MatchPolicy",
     "MemberState",
     "Membership",
     "Node",
@@ -127,7 +136,9 @@ __all__ = [
     "PodGroupCounters",
     "PodGroupDeleted",
     "PodGroupInfo",
+    "PodGroupPhase",
     "PodGroupRegistry",
+    "PodGroupStatus",
     "PodGroupUpdated",
     "PodHeld",
     "PodPhase",
@@ -162,13 +173,18 @@ __all__ = [
     "Wait",
     "WaitingMap",
     "WaitingPod",
+    "WhenBindFails",
     "WhenBlocked",
+    "Why",
     "__version__",
+    "explain",
     "group_key",
     "heap_implementation",
     "less",
     "membership",
+    "pod_group_status",
     "presets",
+    "resource_gap",
     "sort_key",
     "ungrouped",
 ]

@@ -3,7 +3,8 @@
 Rules:
   R1  it keeps no state: the scheduler shows it the group, and carries out what it returns;
   R2  an incomplete group is held, never punished; only a group that was tried and failed rests;
-  R3  a group that was scheduled once is not torn down by what happens to single members later;
+  R3  a group that was scheduled once is not torn down by what happens to single members later,
+      unless the policy says so: ``match_policy``, ``when_bind_fails``;
   R4  one attempt of a group has one deadline, set when its first member waits: every member
       that joins waits for the rest of it, so a failed attempt holds nodes for one timeout.
 
@@ -20,11 +21,13 @@ from attrs import field, frozen
 
 from gangsched._core import _quorum
 from gangsched._core._ordering import Order, sort_key
+from gangsched._core._quorum import MatchPolicy
 from gangsched.errors import InvalidValueError
-from gangsched.model import NodeName, Pod
+from gangsched.model import NodeName, Pod, Resources
 from gangsched.outcomes import (
     SKIP,
     SUCCESS,
+    EvictGroup,
     HoldGroup,
     Outcome,
     RejectGroup,
@@ -35,7 +38,7 @@ from gangsched.outcomes import (
 from gangsched.protocols import CycleView, EntityView, GroupView, Rank
 from gangsched.quantity import is_seconds
 
-__all__ = ["Coscheduling", "WhenBlocked"]
+__all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
 
 class WhenBlocked(enum.Enum):
@@ -46,11 +49,30 @@ class WhenBlocked(enum.Enum):
     UNTIL_TIMEOUT = "until_timeout"
     """Keep it until the attempt's deadline."""
     AT_ONCE = "at_once"
-    """Give it back."""
+    """Give it back, unless too few are missing: see ``reject_percentage``."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         raise InvalidValueError("when_blocked", value, "one of " + ", ".join(w.value for w in cls))
+
+
+class WhenBindFails(enum.Enum):
+    """What becomes of a group that was let go, when a bind fails and leaves too few members."""
+
+    RETRY_MEMBER = "retry_member"
+    """The others stay; the member is tried again by itself."""
+    RELEASE_GROUP = "release_group"
+    """The others are evicted, and the group starts anew when it is complete again."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        allowed = "one of " + ", ".join(w.value for w in cls)
+        raise InvalidValueError("when_bind_fails", value, allowed)
+
+
+def _check_percentage(_owner: object, _attribute: object, value: int) -> None:
+    if type(value) is not int or not 0 <= value <= 100:
+        raise InvalidValueError("reject_percentage", value, "a whole number between 0 and 100")
 
 
 def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
@@ -68,11 +90,20 @@ class Coscheduling:
             attempt, where the group does not say; finite and not negative.
         order: Which of the two published queue orders.
         when_blocked: What members that hold a node do when the group cannot be completed.
+        reject_percentage: With ``at_once``, how many percent of the minimum may be missing for
+            them to keep their nodes all the same, until the attempt's deadline: 0 to 100.
+        match_policy: Which members count for the quorum.
+        when_bind_fails: What becomes of a group whose bind fails after it was let go.
     """
 
     permit_timeout: float = field(default=10.0, validator=_check_timeout)
     order: Order = field(default=Order.LAST_FAILURE, converter=Order)
     when_blocked: WhenBlocked = field(default=WhenBlocked.UNTIL_OTHERS_TURN, converter=WhenBlocked)
+    reject_percentage: int = field(default=0, validator=_check_percentage)
+    match_policy: MatchPolicy = field(default=MatchPolicy.ONCE_SATISFIED, converter=MatchPolicy)
+    when_bind_fails: WhenBindFails = field(
+        default=WhenBindFails.RETRY_MEMBER, converter=WhenBindFails
+    )
 
     @property
     def name(self) -> str:
@@ -91,6 +122,14 @@ class Coscheduling:
         """End the cycle of a member whose group is not complete. O(1)."""
         return self._complete(state.group)
 
+    def members_needed(self, group: GroupView) -> int | None:
+        """Return how many more members must hold a node for *group* to be let go. O(1)."""
+        return _quorum.members_needed(group, self.match_policy)
+
+    def group_requests(self, group: GroupView) -> Resources:
+        """Return what the group says that it needs in all."""
+        return group.min_resources
+
     def post_filter(
         self, state: CycleView, pod: Pod, reason: str, *, now: float
     ) -> Outcome | Verdict:
@@ -99,16 +138,20 @@ class Coscheduling:
         if group is None:
             return SKIP
         minimum = group.min_available
-        if minimum is None or group.was_scheduled:
+        if minimum is None or self.members_needed(group) is None:
             return Unschedulable(reason)
+        scheduled = _quorum.counted(group, self.match_policy)
         verdict = _quorum.decide(
-            min_available=minimum, scheduled=group.scheduled, remaining=group.untried
+            min_available=minimum, scheduled=scheduled, remaining=group.untried
         )
         if not isinstance(verdict, Unschedulable):
             return Unschedulable(reason)
         why = f"pod {pod.name} cannot be placed: {reason}"
         match self.when_blocked:
             case WhenBlocked.AT_ONCE:
+                missing = minimum - scheduled
+                if missing * 100 <= self.reject_percentage * minimum:
+                    return Unschedulable(why)
                 return RejectGroup(group.key, why)
             case WhenBlocked.UNTIL_OTHERS_TURN:
                 return HoldGroup(group.key, why)
@@ -121,13 +164,22 @@ class Coscheduling:
 
     def unreserve(
         self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
-    ) -> RejectGroup | None:
+    ) -> RejectGroup | EvictGroup | None:
         """Say whether a member that gives its node back takes its group along. O(1)."""
         group = state.group
-        if group is None or group.was_scheduled or group.min_available is None:
+        if group is None or group.min_available is None:
             return None
         # the member is off its node by now, and is spoken of as it was
-        held = f"{group.scheduled + 1} of {group.min_available} members held a node"
+        if cause == "bind_failed":
+            if self.when_bind_fails is WhenBindFails.RETRY_MEMBER:
+                return None
+            if group.scheduled >= group.min_available:
+                return None
+            return EvictGroup(group.key, f"the bind of pod {pod.name} failed")
+        needed = self.members_needed(group)
+        if needed is None or needed <= 0:
+            return None
+        held = f"{group.min_available - needed + 1} of {group.min_available} members held a node"
         match cause:
             case "timeout":
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
@@ -143,29 +195,35 @@ class Coscheduling:
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
         """Let the group go when it has its quorum, else let *pod* wait for the others. O(1)."""
         group = state.group
-        if group is None or group.was_scheduled:
+        if group is None:
             return SUCCESS
         minimum = group.min_available
         if minimum is None:
+            if group.was_scheduled and self.match_policy is MatchPolicy.ONCE_SATISFIED:
+                return SUCCESS
             return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
+        if self.members_needed(group) is None:
+            return SUCCESS
         own = group.schedule_timeout
         timeout = self.permit_timeout if own is None else own
         if group.attempt_started_at is not None:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=group.scheduled,
+            scheduled=_quorum.counted(group, self.match_policy),
             remaining=group.unscheduled,
             timeout=timeout,
         )
 
-    @staticmethod
-    def _complete(group: GroupView | None) -> Success | Unschedulable:
-        if group is None or group.was_scheduled:
+    def _complete(self, group: GroupView | None) -> Success | Unschedulable:
+        if group is None:
+            return SUCCESS
+        if self.match_policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
             return SUCCESS
         if group.min_available is None:
             return Unschedulable(
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        return _quorum.complete(min_available=group.min_available, present=group.all)
+        present = group.unscheduled + _quorum.counted(group, self.match_policy)
+        return _quorum.complete(min_available=group.min_available, present=present)

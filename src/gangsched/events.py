@@ -23,6 +23,7 @@ __all__ = [
     "Bound",
     "Effect",
     "Event",
+    "Evict",
     "GroupIncomplete",
     "GroupRejected",
     "GroupScheduled",
@@ -203,6 +204,25 @@ class Bind:
     attempt: int
 
 
+@final
+@frozen
+class Evict:
+    """Delete the pod, which is bound or being bound, then tell ``PodDeleted`` when it is gone.
+
+    Whoever made the pod makes a new one. A shell tries until the pod is gone: until then it holds
+    its node, and counts as terminating.
+
+    Attributes:
+        uid: The pod.
+        node: The node that it holds.
+        reason: Why.
+    """
+
+    uid: PodUID
+    node: NodeName
+    reason: str
+
+
 # Notices ----------------------------------------------------------------------------------
 
 
@@ -328,5 +348,5 @@ Notice: TypeAlias = (
     | PodScheduled
 )
 
-Effect: TypeAlias = Release | Bind | Notice
+Effect: TypeAlias = Release | Bind | Evict | Notice
 """What a call returns: effects and notices in one flat order."""

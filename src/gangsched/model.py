@@ -130,10 +130,18 @@ def _texts(_owner: object, attribute: Attribute[Any], value: FrozenMap[str]) -> 
             raise InvalidValueError(f"{attribute.name}.{name}", text, "a text")
 
 
-def _names(given: Iterable[str]) -> tuple[str, ...]:
+def _names(field: str, given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidValueError("scheduling_gates", given, "names, not one text")
+        raise InvalidValueError(field, given, "names, not one text")
     return tuple(given)
+
+
+def _gates(given: Iterable[str]) -> tuple[str, ...]:
+    return _names("scheduling_gates", given)
+
+
+def _owners(given: Iterable[str]) -> tuple[str, ...]:
+    return _names("owners", given)
 
 
 def _each(kind: type[object], expected: str) -> _Check:
@@ -180,6 +188,7 @@ class Pod:
         tolerations: The taints that it consents to.
         pod_group: ``spec.schedulingGroup.podGroupName``; None where it is not set.
         scheduling_gates: While there is one, the pod is held and counts for no quorum.
+        owners: The names of what owns it.
         node_name: The node that it is assigned to; None before that.
         phase: Its phase.
         deleted_at: When its deletion was asked for; a terminating pod counts for no quorum.
@@ -207,8 +216,9 @@ class Pod:
     )
     pod_group: str | None = field(default=None, validator=optional(_string))
     scheduling_gates: tuple[str, ...] = field(
-        default=(), converter=_names, validator=_each(str, "a text")
+        default=(), converter=_gates, validator=_each(str, "a text")
     )
+    owners: tuple[str, ...] = field(default=(), converter=_owners, validator=_each(str, "a text"))
     node_name: NodeName | None = field(default=None, validator=optional(_text))
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
     deleted_at: float | None = field(default=None, validator=optional(_instant))
@@ -249,8 +259,8 @@ class PodGroup:
             ``minMember`` and ``minCount`` elsewhere. At least 1.
         schedule_timeout: For how many seconds members that hold a node wait for the others, per
             attempt; None for the policy's default, 0 for not at all. Not negative, finite.
-        min_resources: What the group needs in all. Kept for policies to read; none of ours
-            does yet.
+        min_resources: What the group needs in all: while the nodes have less than that free
+            together, no attempt is made.
         priority: The priority of its members; None to take theirs.
         created_at: When it was created.
 

@@ -20,6 +20,7 @@ from gangsched.quantity import is_seconds
 __all__ = [
     "SKIP",
     "SUCCESS",
+    "EvictGroup",
     "HoldGroup",
     "Outcome",
     "RejectGroup",
@@ -112,7 +113,21 @@ class HoldGroup:
     reason: str
 
 
-Verdict: TypeAlias = RejectGroup | HoldGroup
+@final
+@frozen
+class EvictGroup:
+    """Every member of the group gives its node back, those that are bound or being bound too.
+
+    Attributes:
+        group: Which group.
+        reason: Why; every member is told.
+    """
+
+    group: GroupKey
+    reason: str
+
+
+Verdict: TypeAlias = RejectGroup | HoldGroup | EvictGroup
 """What an extension point decides about a whole group."""
 
 SUCCESS: Final = Success()

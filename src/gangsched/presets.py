@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
-from gangsched.coscheduling import Coscheduling, WhenBlocked
+from gangsched._core._quorum import MatchPolicy
+from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.framework import Profile, Scheduler
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
@@ -44,6 +45,9 @@ def coscheduling(
     permit_timeout: float = 10.0,
     order: Order = Order.LAST_FAILURE,
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
+    reject_percentage: int = 0,
+    match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
+    when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
     backoff: Backoff | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
@@ -53,9 +57,19 @@ def coscheduling(
         permit_timeout: For how many seconds members that hold a node wait for the others.
         order: Which of the two published queue orders.
         when_blocked: What they do when the group cannot be completed as things stand.
+        reject_percentage: See ``Coscheduling``.
+        match_policy: Which members count for the quorum.
+        when_bind_fails: What becomes of a group whose bind fails after it was let go.
         backoff: How long what failed rests.
     """
-    policy = Coscheduling(permit_timeout=permit_timeout, order=order, when_blocked=when_blocked)
+    policy = Coscheduling(
+        permit_timeout=permit_timeout,
+        order=order,
+        when_blocked=when_blocked,
+        reject_percentage=reject_percentage,
+        match_policy=match_policy,
+        when_bind_fails=when_bind_fails,
+    )
     return Scheduler(cluster, coscheduling_profile(policy), backoff=backoff)
 
 

@@ -17,8 +17,8 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from attrs import frozen
 
 from gangsched.events import Bind
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
-from gangsched.outcomes import Outcome, RejectGroup, Skip, Verdict
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
     "BindPlugin",
@@ -26,6 +26,7 @@ __all__ = [
     "CycleView",
     "EntityView",
     "FilterPlugin",
+    "GroupRequests",
     "GroupView",
     "Headroom",
     "NodeView",
@@ -39,6 +40,7 @@ __all__ = [
     "PreFilterPlugin",
     "PreScorePlugin",
     "QueueSortPlugin",
+    "QuorumRule",
     "Rank",
     "ReservePlugin",
     "ScorePlugin",
@@ -117,6 +119,11 @@ class GroupView(Protocol):
         ...
 
     @property
+    def min_resources(self) -> Resources:
+        """What the group says that it needs in all; empty when it does not say."""
+        ...
+
+    @property
     def priority(self) -> int:
         """The priority that all members share."""
         ...
@@ -132,8 +139,8 @@ class GroupView(Protocol):
         ...
 
     @property
-    def attempt(self) -> int:
-        """The number of the current or last attempt, from 1; 0 before the first."""
+    def attempts(self) -> int:
+        """How many attempts have begun: the number of the current or last one."""
         ...
 
     @property
@@ -303,6 +310,33 @@ class Headroom(Protocol):
         ...
 
 
+class QuorumRule(Protocol):
+    """Optional for plugins with ``permit``: how many more members a group needs at once.
+
+    Tells the scheduler when an attempt of a group cannot succeed any more, and when a group's
+    members go one by one. Without a plugin that has it, the rule is ``once_satisfied``.
+    """
+
+    def members_needed(self, group: GroupView) -> int | None:
+        """Return how many more members must hold a node for *group* to be let go.
+
+        0 or less with a quorum; None where its members go one by one.
+        """
+        ...
+
+
+class GroupRequests(Protocol):
+    """Optional for plugins with ``permit``: what a group needs of the cluster in all.
+
+    An attempt is made only while the nodes have that much free in all, and its failure is
+    remembered until they do: nothing polls.
+    """
+
+    def group_requests(self, group: GroupView) -> Resources:
+        """Return what the nodes must have free for *group*, with what its members hold."""
+        ...
+
+
 class PreEnqueuePlugin(Plugin, Protocol):
     """Holds a pod back before it takes a place in the queue."""
 
@@ -383,7 +417,7 @@ class ReservePlugin(Plugin, Protocol):
 
     def unreserve(
         self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
-    ) -> RejectGroup | None:
+    ) -> RejectGroup | EvictGroup | None:
         """Undo ``reserve``. Idempotent; may be called for a pod that was never reserved.
 
         Runs for every member that gives its node back without being bound, in the reverse order

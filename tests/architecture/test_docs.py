@@ -176,6 +176,7 @@ def test_the_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> N
     assert [*snapshot, *pods] == _fields("## `snapshots[]`")
     assert list(given["events"][0]) == _fields("## `events[]`")
     assert list(given["jobs"][0]) == _fields("## `jobs[]`")
+    assert list(given["pending"][0]) == _fields("## `pending[]`")
     assert list(summary) == _fields("## `summary`")
     assert _flat(summary["gangs"], "waiting", "waiting") == _fields("### `gangs` and `singles`")
     assert list(summary["deadlock"]) == _fields("### `deadlock`")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gangsched
-from gangsched import errors, events, model, outcomes
+from gangsched import errors, events, model, outcomes, status
 from support.layers import sources
 
 MODULES = sources(Path(gangsched.__file__).parent)
@@ -85,8 +85,10 @@ def test_every_public_method_of_the_facade_is_documented() -> None:
     assert bare == []
 
 
-@pytest.mark.parametrize("module", [errors, events, model, outcomes], ids=lambda m: m.__name__)
-def test_every_error_event_noun_and_decision_is_on_the_facade(module: ModuleType) -> None:
+@pytest.mark.parametrize(
+    "module", [errors, events, model, outcomes, status], ids=lambda m: m.__name__
+)
+def test_every_error_event_noun_decision_and_status_is_on_the_facade(module: ModuleType) -> None:
     public = {
         name
         for name in module.__all__

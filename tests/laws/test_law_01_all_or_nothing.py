@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from gangsched import Bind, GroupScheduled, PodUID, Release
 from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
-from support.histories import Policy, policies
+from support.histories import Policy, steady_policies
 from support.world import World
 
-gangs = policies.filter(lambda policy: policy.gangs)
+gangs = steady_policies.filter(lambda policy: policy.gangs)
 
 
 def running(world: World) -> int:

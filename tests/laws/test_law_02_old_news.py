@@ -27,7 +27,7 @@ def memory(scheduler: Scheduler) -> dict[str, object]:
         "unschedulable": [(e.seq, e.rank) for e in queue.unschedulable],
         "waiting": list(scheduler.waiting),
         "groups": [
-            (i.key, i.uid, i.spec, i.min_available, i.attempt, i.failures, i.was_scheduled, i.all)
+            (i.key, i.uid, i.spec, i.min_available, i.attempts, i.failures, i.was_scheduled, i.all)
             for i in scheduler.registry
         ],
         "free": {name: (dict(i.free), i.pod_count) for name, i in state.nodes.infos.items()},

@@ -29,6 +29,7 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
 @settings(max_examples=settings().max_examples * 2)
 @given(policies, histories())
 def test_after_any_history_nobody_sleeps_who_could_start(policy: Policy, deeds: list[Deed]) -> None:
+    """F31, KAI#1217: no flag is left, and a restart would cure nothing."""
     nobody_sleeps_who_could_start(policy.world().live(*deeds).finish(), policy)
 
 

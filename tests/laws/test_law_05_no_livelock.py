@@ -97,7 +97,7 @@ def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -
 
 @pytest.mark.parametrize("backlog", [5, 40])
 def test_one_fact_costs_one_try_per_shape_not_one_per_entity(backlog: int) -> None:
-    """F6, F7: room for one comes, and many that are alike wait for it."""
+    """F6, F7, KK#141577: room for one comes, and many that are alike wait for it."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(1)))
     driver.add(*(make_pod(f"p{n}", cpu=1) for n in range(backlog)))

@@ -89,6 +89,8 @@ class Record:
     places: Mapping[NodeName, Resources] = field(factory=dict)
     """What it takes on which node: the one that it is bound to, the one that it holds."""
     ran: bool = False
+    evicted: bool = False
+    """Whether its end was asked for."""
 
     @property
     def bound(self) -> NodeName | None:
@@ -98,7 +100,8 @@ class Record:
     @property
     def counts(self) -> bool:
         """Whether it holds a node and counts for its group's quorum."""
-        return self.hold is not None or (self.bound is not None and self.pod.deleted_at is None)
+        on_node = self.bound is not None and self.pod.deleted_at is None
+        return not self.evicted and (self.hold is not None or on_node)
 
 
 @define(eq=False)
@@ -198,7 +201,7 @@ class Account:
             for resource, amount in requests.items():
                 usage.taken[resource] = usage.taken.get(resource, 0) + amount
         pod = record.pod
-        runs = pod.is_finished or pod.deleted_at is None
+        runs = pod.is_finished or (pod.deleted_at is None and not record.evicted)
         if record.group is not None:
             ran = runs and not record.gone and pod.node_name is not None
             record.group.ran += ran - record.ran

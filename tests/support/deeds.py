@@ -56,6 +56,7 @@ class PutGroup:
     minimum: int = 2
     timeout: float | None = None
     priority: int | None = None
+    cpu: int = 0
 
 
 @frozen

@@ -18,7 +18,9 @@ from gangsched import (
     ClusterState,
     Effect,
     Event,
+    Evict,
     InMemoryCluster,
+    MatchPolicy,
     NodeAdded,
     NodeDeleted,
     Pod,
@@ -71,6 +73,7 @@ class Driver:
     Attributes:
         make: Makes the scheduler, at first and after a restart.
         permit_timeout: What the oracle takes for the policy's timeout.
+        match: What it takes for the policy's quorum.
         checked: Whether the scheduler's own check runs after every call.
         watched: Whether the oracle has a look.
         logged: Whether what calls return is kept.
@@ -78,6 +81,7 @@ class Driver:
         fate: What becomes of binds from now on.
         under_way: The binds that are not reported yet.
         landing: The binds that were reported as failed and will take effect.
+        dying: The pods whose end was asked for and is still to come.
         reports: What this scheduler was told of its binds.
         untold: Facts that are true and not told yet.
         log: What every call returned.
@@ -85,6 +89,7 @@ class Driver:
 
     make: Maker = presets.coscheduling
     permit_timeout: float = 10.0
+    match: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     checked: bool = True
     watched: bool = True
     logged: bool = True
@@ -94,6 +99,7 @@ class Driver:
     cluster: InMemoryCluster = field(factory=InMemoryCluster)
     under_way: list[Bind] = field(factory=list)
     landing: list[Bind] = field(factory=list)
+    dying: list[PodUID] = field(factory=list)
     reports: list[Event] = field(factory=list)
     untold: list[Event] = field(factory=list)
     log: list[Told] = field(factory=list)
@@ -198,6 +204,12 @@ class Driver:
             assert pod is not None
             self.tell_again(PodUpdated(pod))
 
+    def end(self, index: int) -> None:
+        """Let a pod end whose end was asked for."""
+        uid = self.dying.pop(index)
+        if self.cluster.pod(uid) is not None:
+            self.tell(PodDeleted(uid))
+
     def _perform(self, bind: Bind, fate: Fate) -> None:
         if fate is Fate.PENDING:
             self.under_way.append(bind)
@@ -242,6 +254,7 @@ class Driver:
         self.scheduler = self.make(self.cluster)
         self.oracle = LawOracle(
             permit_timeout=self.permit_timeout,
+            match=self.match,
             group_of=claim_of if self.grouped else ungrouped,
             cluster=self.cluster,
         )
@@ -274,3 +287,6 @@ class Driver:
         for effect in effects:
             if isinstance(effect, Bind):
                 self._perform(effect, self.fate)
+        self.dying += [effect.uid for effect in effects if isinstance(effect, Evict)]
+        while self.dying and self.fate is not Fate.PENDING:
+            self.end(0)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from hypothesis import strategies as st
 
-from gangsched import Backoff, ClusterState, Order, Scheduler, WhenBlocked, presets
+from gangsched import (
+    Backoff,
+    ClusterState,
+    MatchPolicy,
+    Order,
+    Scheduler,
+    WhenBindFails,
+    WhenBlocked,
+    presets,
+)
 from support.deeds import (
     Catch,
     ChangePod,
@@ -39,6 +48,7 @@ __all__ = [
     "policies",
     "reports",
     "restarts",
+    "steady_policies",
 ]
 
 
@@ -48,6 +58,9 @@ class Policy:
 
     order: Order = Order.LAST_FAILURE
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN
+    reject_percentage: int = 0
+    match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
+    when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER
     gangs: bool = True
     backoff: Backoff = field(factory=Backoff)
 
@@ -56,20 +69,38 @@ class Policy:
         if not self.gangs:
             return presets.pod_by_pod(cluster, backoff=self.backoff)
         return presets.coscheduling(
-            cluster, order=self.order, when_blocked=self.when_blocked, backoff=self.backoff
+            cluster,
+            order=self.order,
+            when_blocked=self.when_blocked,
+            reject_percentage=self.reject_percentage,
+            match_policy=self.match_policy,
+            when_bind_fails=self.when_bind_fails,
+            backoff=self.backoff,
         )
 
     def world(self) -> World:
         """Make an empty world with such a scheduler."""
-        return World(Driver(self.make, grouped=self.gangs))
+        return World(Driver(self.make, grouped=self.gangs, match=self.match_policy))
 
 
 policies = st.builds(
     Policy,
     order=st.sampled_from(Order),
     when_blocked=st.sampled_from(WhenBlocked),
+    reject_percentage=st.sampled_from([0, 0, 34, 100]),
+    match_policy=st.sampled_from([*[MatchPolicy.ONCE_SATISFIED] * 3, *MatchPolicy]),
+    when_bind_fails=st.sampled_from(WhenBindFails),
     gangs=st.sampled_from([True] * 7 + [False]),
 )
+
+steady_policies = policies.map(
+    lambda policy: evolve(
+        policy,
+        match_policy=MatchPolicy.ONCE_SATISFIED,
+        when_bind_fails=WhenBindFails.RETRY_MEMBER,
+    )
+)
+"""Policies by which a group that has started stays, and later members join it one by one."""
 
 _groups = st.integers(0, 3)
 _indices = st.integers(0, 11)
@@ -124,6 +155,7 @@ group_deeds = st.one_of(
         minimum=st.integers(1, 6),
         timeout=st.sampled_from([None, None, 0, 1, 30]),
         priority=st.sampled_from([None, None, None, 0, 1]),
+        cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
     ),
     st.builds(DropGroup, _groups),
 )

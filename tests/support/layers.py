@@ -58,6 +58,7 @@ _CORE: Final = Room(
     (
         ("_core", "_core._heap._py", "_core._heap._c"),
         (
+            "_core._capacity",
             "_core._quorum",
             "_core._counters",
             "_core._backoff",
@@ -76,10 +77,11 @@ _FRAMEWORK: Final = Room(
         ("framework.pod_class",),
         ("framework._state",),
         ("framework._points",),
+        ("framework._shapes",),
         ("framework._wakeups",),
         ("framework._falls",),
         ("framework._cycle",),
-        ("framework._facts",),
+        ("framework._facts", "framework._why"),
         ("framework.scheduler",),
         ("framework",),
     )
@@ -91,9 +93,10 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("quantity"),),
     (_one("resources"), _one("constraints")),
     (_one("model"),),
-    (_one("outcomes"),),
+    (_one("outcomes"), _one("explain")),
     (_one("events"),),
-    (_one("protocols"), _one("membership"), _one("memory")),
+    (_one("protocols"), _one("membership")),
+    (_one("memory"), _one("status")),
     (_CORE,),
     (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
     (_one("presets"),),

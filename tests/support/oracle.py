@@ -30,8 +30,10 @@ from gangsched import (
     ClusterState,
     Effect,
     Event,
+    Evict,
     GroupRejected,
     GroupScheduled,
+    MatchPolicy,
     NodeAdded,
     NodeDeleted,
     NodeName,
@@ -68,6 +70,7 @@ class LawOracle:
 
     Args:
         permit_timeout: The policy's timeout, for groups that do not say.
+        match: Which members count for a quorum.
         group_of: Says which group a pod is in, and the minimum that it gives.
         cluster: Give it where facts are told late, twice or out of order, or a bind is reported
             as failed that took effect: then each event says only what to look at, as the
@@ -79,15 +82,18 @@ class LawOracle:
         self,
         *,
         permit_timeout: float = 10.0,
+        match: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
         group_of: Callable[[Pod], Claim | None] = claim_of,
         cluster: ClusterState | None = None,
     ) -> None:
         self.account = Account(group_of, cluster)
         self._permit_timeout = permit_timeout
+        self._match = match
         self._cluster = cluster
         self._touched: list[Record] = []
         self._waits: list[tuple[float, PodUID, float]] = []
         self._released: dict[PodUID, Group] = {}
+        self._together = 0
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -151,6 +157,8 @@ class LawOracle:
                     self._on_bind(effect, now)
                 case Release():
                     self._on_release(effect)
+                case Evict():
+                    self._on_evict(effect)
                 case PodRejected():
                     self._on_rejected(effect)
                 case PodScheduled():
@@ -206,10 +214,12 @@ class LawOracle:
             self._is_quorum(record.group)
 
     def _is_quorum(self, group: Group) -> None:
-        if group.started:
+        if group.started and self._match is MatchPolicy.ONCE_SATISFIED:
             return
         need = group.need
         holding = sum(member.counts for member in group.members.values())
+        if self._match is MatchPolicy.ONLY_WAITING:
+            holding = self._together + group.waiting
         if self._cluster is not None and (need is None or holding < need):
             need, holding = self._latest(group)
         if need is None or holding < need:
@@ -239,6 +249,21 @@ class LawOracle:
         if self._released or len(set(effect.members)) != len(effect.members):
             self._broken(1, f"{effect.group} is released amid a release, or a member twice")
         self._released = dict.fromkeys(effect.members, group)
+        self._together = len(effect.members)
+
+    def _on_evict(self, effect: Evict) -> None:
+        record = self.account.pods.get(effect.uid)
+        if record is None or record.evicted:
+            self._broken(8, f"{effect.uid} is evicted, and is not there, or was evicted already")
+        held = record.bound if record.hold is None else record.hold.node
+        waits = record.hold is not None and record.hold.deadline is not None
+        if held != effect.node or waits:
+            self._broken(8, f"{effect.uid} is evicted from {effect.node}, and holds {held}")
+        record.evicted = True
+        self.account.place(record)
+        if record.group is not None:
+            record.group.started = False
+            record.group.settle()
 
     def _on_rejected(self, effect: PodRejected) -> None:
         record = self.account.pods.get(effect.uid)
@@ -287,6 +312,8 @@ class LawOracle:
             self._broken(8, f"{uid} is given {name}, and nobody has heard of it")
         if record.hold is not None:
             self._broken(8, f"{uid} is given {name}, and holds {record.hold.node}")
+        if record.evicted:
+            self._broken(8, f"{uid} is given {name}, and its end was asked for")
         late = None if self._cluster is None else self._cluster.pod(uid)
         if not may_go(record.pod, record.gone) and (late is None or not may_go(late)):
             self._broken(8, f"{uid} is given {name}, and wants none: {record.pod}")

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from gangsched.framework.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
+from gangsched.resources import NOTHING
 
 __all__ = ["KEY", "FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
 
@@ -23,10 +24,11 @@ class FakeGroup:
     uid: int = 1
     min_available: int | None = 3
     schedule_timeout: float | None = None
+    min_resources: Resources = NOTHING
     priority: int = 0
     created_at: float = 0.0
     last_failure_at: float | None = None
-    attempt: int = 1
+    attempts: int = 1
     attempt_started_at: float | None = None
     was_scheduled: bool = False
     unscheduled: int = 0

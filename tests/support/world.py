@@ -130,6 +130,8 @@ class World:
         self.late = False
         driver.fate = Fate.DONE
         driver.tell_untold()
+        while driver.dying:
+            driver.end(0)
         while driver.under_way or driver.landing:
             while driver.under_way:
                 driver.report(driver.under_way[0], Fate.DONE)
@@ -145,6 +147,7 @@ class World:
             self._tell(PodDeleted(pod.uid))
         for group in list(self.driver.cluster.pod_groups()):
             self._tell(PodGroupDeleted(group.key))
+        self.driver.advance(self.driver.now + 60)  # until groups are forgotten
         return self
 
     # Inside ---------------------------------------------------------------------------------
@@ -197,6 +200,7 @@ class World:
             name=f"g{deed.group}",
             min_available=deed.minimum,
             schedule_timeout=deed.timeout,
+            min_resources={"cpu": deed.cpu},
             priority=deed.priority,
             created_at=self.driver.now if before is None else before.created_at,
         )
@@ -229,7 +233,9 @@ class World:
 
     def _report(self, deed: Report) -> None:
         driver = self.driver
-        if deed.landing and driver.landing:
+        if deed.landing and driver.dying:
+            driver.end(deed.index % len(driver.dying))
+        elif deed.landing and driver.landing:
             driver.land(deed.index % len(driver.landing))
         elif driver.under_way and deed.fate is not Fate.PENDING:
             driver.report(driver.under_way[deed.index % len(driver.under_way)], deed.fate)

@@ -21,6 +21,8 @@ from gangsched import (
     CycleState,
     Effect,
     Event,
+    Evict,
+    EvictGroup,
     GangschedError,
     GroupIncomplete,
     GroupKey,
@@ -30,6 +32,7 @@ from gangsched import (
     HoldGroup,
     InMemoryCluster,
     InvalidPodGroupError,
+    MatchPolicy,
     Membership,
     MemberState,
     Node,
@@ -46,7 +49,9 @@ from gangsched import (
     PodGroupAdded,
     PodGroupCounters,
     PodGroupInfo,
+    PodGroupPhase,
     PodGroupRegistry,
+    PodGroupStatus,
     PodHeld,
     PodPhase,
     PodRefused,
@@ -76,11 +81,15 @@ from gangsched import (
     Wait,
     WaitingMap,
     WaitingPod,
+    WhenBindFails,
     WhenBlocked,
+    Why,
     group_key,
     less,
     membership,
+    pod_group_status,
     presets,
+    resource_gap,
     sort_key,
     ungrouped,
 )
@@ -119,6 +128,7 @@ def nouns() -> tuple[Pod, PodGroup, Node]:
         affinity=[NodeSelectorTerm([NodeSelectorRequirement("disk", "In", ["ssd"])])],
         tolerations=[Toleration("gpu", exists=True)],
         phase=PodPhase.PENDING,
+        owners=["job"],
         created_at=12.5,
     )
     group = PodGroup(name="job", namespace="ml", min_available=4, schedule_timeout=30)
@@ -136,6 +146,20 @@ def nouns() -> tuple[Pod, PodGroup, Node]:
     assert_type(group_key("ml", "job"), GroupKey)
     assert_type(membership(pod), Membership | None)
     return pod, group, node
+
+
+def status(pods: Iterable[Pod], group: PodGroup) -> str:
+    before = pod_group_status(group, pods)
+    after = pod_group_status(group, pods, before=before, membership=ungrouped)
+    assert_type(after, PodGroupStatus)
+    assert_type(after.running + after.succeeded + after.failed, int)
+    match after.phase:
+        case PodGroupPhase.PENDING | PodGroupPhase.SCHEDULING:
+            return "not yet"
+        case PodGroupPhase.RUNNING | PodGroupPhase.FINISHED | PodGroupPhase.FAILED:
+            return after.occupied_by
+        case _:
+            assert_never(after.phase)
 
 
 def a_name_is_no_identity(waiting: WaitingMap) -> None:
@@ -169,7 +193,7 @@ def perform(effect: Effect) -> Event | None:
             print(group, present)
         case PodRefused(uid, reason) | PodHeld(uid, reason) | PodUnschedulable(uid, reason):
             print(uid, reason)
-        case PodRejected(uid, node, reason):
+        case PodRejected(uid, node, reason) | Evict(uid, node, reason):
             print(uid, node, reason)
         case PodScheduled(uid, node):
             print(uid, node)
@@ -195,6 +219,8 @@ def drive(cluster: InMemoryCluster, scheduler: Scheduler, facts: Iterable[Event]
     assert_type(scheduler.queue, SchedulingQueue)
     assert_type(scheduler.registry, PodGroupRegistry)
     assert_type(scheduler.waiting, WaitingMap)
+    assert_type(scheduler.why(PodUID("u")), Why)
+    assert_type(resource_gap(Resources({"cpu": 1}), [{"cpu": 500}]), Resources)
     return scheduler.next_deadline()
 
 
@@ -204,6 +230,9 @@ def ready_made(cluster: ClusterState) -> tuple[Scheduler, Scheduler]:
         permit_timeout=30,
         order=Order.CREATION,
         when_blocked=WhenBlocked.AT_ONCE,
+        reject_percentage=10,
+        match_policy=MatchPolicy.ONLY_WAITING,
+        when_bind_fails=WhenBindFails.RELEASE_GROUP,
         backoff=Backoff(1, 60),
     )
     return gangs, presets.pod_by_pod(cluster)
@@ -238,7 +267,7 @@ def explain(outcome: Outcome) -> str:
 
 def carry_out(verdict: Verdict) -> GroupKey:
     match verdict:
-        case RejectGroup(group, _) | HoldGroup(group, _):
+        case RejectGroup(group, _) | HoldGroup(group, _) | EvictGroup(group, _):
             return group
         case _:
             assert_never(verdict)

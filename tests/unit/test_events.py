@@ -17,6 +17,7 @@ from gangsched.events import (
     Bound,
     Effect,
     Event,
+    Evict,
     GroupIncomplete,
     GroupRejected,
     GroupScheduled,
@@ -56,6 +57,7 @@ VALUES: list[Any] = [
     BindFailed(UID, 1, "why"),
     Release(KEY, (UID,)),
     Bind(UID, NAME, 1),
+    Evict(UID, NAME, "why"),
     PodRefused(UID, "why"),
     PodHeld(UID, "why"),
     GroupIncomplete(KEY, 1, 2),
@@ -82,7 +84,7 @@ def test_every_class_is_a_fact_or_an_effect_and_none_is_both() -> None:
 
 def test_what_is_returned_is_a_notice_or_a_thing_to_do() -> None:
     assert NOTICES < EFFECTS
-    assert {Bind, Release} == EFFECTS - NOTICES
+    assert {Bind, Evict, Release} == EFFECTS - NOTICES
 
 
 def test_every_class_is_tried_below() -> None:

@@ -99,6 +99,10 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
                 "annotations": {RUN_SECONDS: "90.5"},
                 "creationTimestamp": "2024-01-01T00:00:00Z",
                 "deletionTimestamp": "2024-01-01T01:00:00Z",
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "A", "name": "web", "uid": "u-2"},
+                    {"apiVersion": "v1", "kind": "B", "name": "app", "uid": "u-3"},
+                ],
             },
             "spec": {
                 "priority": 7,
@@ -126,6 +130,7 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
         node_selector={"disk": "ssd"},
         pod_group="g",
         scheduling_gates=("wait",),
+        owners=("web", "app"),
         node_name="n1",  # type: ignore[arg-type]
         phase=PodPhase.RUNNING,
         deleted_at=5.0,
@@ -633,6 +638,21 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
         _pod_document() | {"metadata": {"name": "x", "annotations": {RUN_SECONDS: "1h"}}},
         f"metadata.annotations[{RUN_SECONDS}]",
         "expected decimal seconds, finite and more than 0, got '1h'",
+    ),
+    (
+        _pod_document() | {"metadata": {"name": "x", "ownerReferences": {"name": "o"}}},
+        "metadata.ownerReferences",
+        "expected a list, got a mapping",
+    ),
+    (
+        _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{"name": 1}]}},
+        "metadata.ownerReferences[0].name",
+        "expected a text, in quotes, got 1",
+    ),
+    (
+        _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{}]}},
+        "metadata.ownerReferences[0].name",
+        "expected a text that is not empty, got nothing",
     ),
     (_pod_document(priority="1"), "spec.priority", "expected a whole number"),
     (_pod_document(priority=2**31), "spec.priority", "got 2147483648"),

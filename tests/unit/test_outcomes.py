@@ -15,6 +15,7 @@ from gangsched.model import GroupKey
 from gangsched.outcomes import (
     SKIP,
     SUCCESS,
+    EvictGroup,
     HoldGroup,
     Outcome,
     RejectGroup,
@@ -33,6 +34,7 @@ VALUES: list[Any] = [
     Unschedulable("why"),
     RejectGroup(KEY, "why"),
     HoldGroup(KEY, "why"),
+    EvictGroup(KEY, "why"),
 ]
 
 

@@ -104,21 +104,21 @@ def cluster_of(nodes: Nodes) -> InMemoryCluster:
 def test_the_diagnosis_is_in_kube_schedulers_words() -> None:
     judge = Judging(Pod(name="p", requests={"nvidia.com/gpu": 1}))
     nodes = fleet({}, {}, {}, {}, {}, cordoned=2)
-    assert a_class(nodes, judge).diagnosis() == (
+    assert str(a_class(nodes, judge).diagnosis()) == (
         "0/5 nodes are available: 3 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable."
     )
 
 
 def test_a_node_counts_for_every_reason_that_it_gives() -> None:
     nodes = fleet({"cpu": 4}, {"gpu": 4}, {})
-    assert a_class(nodes).diagnosis() == (
+    assert str(a_class(nodes).diagnosis()) == (
         "0/3 nodes are available: 2 Insufficient cpu, 2 Insufficient gpu."
     )
 
 
 def test_without_nodes_the_diagnosis_says_so() -> None:
     nodes = fleet()
-    assert a_class(nodes).diagnosis() == "no nodes available to schedule pods"
+    assert str(a_class(nodes).diagnosis()) == "no nodes available to schedule pods"
     assert a_class(nodes).best(nodes) is None
     assert (a_class(nodes).headroom, a_class(nodes).users) == (0, 0)
 
@@ -130,7 +130,7 @@ def test_reasons_that_no_node_gives_any_more_are_not_told() -> None:
     cluster.apply(NodeDeleted(NodeName("n0")))
     nodes.refresh(NodeName("n0"))
     kept.refresh(nodes, Judging())
-    assert kept.diagnosis() == "0/1 nodes are available: 1 Insufficient gpu."
+    assert str(kept.diagnosis()) == "0/1 nodes are available: 1 Insufficient gpu."
 
 
 def test_of_equal_nodes_the_first_to_come_is_taken() -> None:

@@ -38,7 +38,7 @@ def uid(name: str) -> PodUID:
 def test_the_first_member_fixes_what_no_specification_says() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=7, created_at=5.0)
-    assert (info.attempt, info.failures, info.untried, info.was_scheduled) == (0, 0, 0, False)
+    assert (info.attempts, info.failures, info.untried, info.was_scheduled) == (0, 0, 0, False)
     join(registry, "b", priority=7, created_at=1.0)
     assert (info.min_available, info.priority, info.created_at) == (3, 7, 5.0)
     assert (info.namespace, info.name) == ("ns", "g")
@@ -77,7 +77,7 @@ def test_the_first_value_is_kept_while_a_member_says_it() -> None:
     info = join(registry, "a", minimum=3)
     join(registry, "b", minimum=3)
     join(registry, "silent")
-    registry.leave(G, uid("a"))
+    registry.leave(G, uid("a"), now=0.0)
     assert info.min_available == 3
     with pytest.raises(InvalidPodGroupError):
         join(registry, "c", minimum=2)
@@ -87,7 +87,7 @@ def test_what_nobody_says_any_more_binds_nobody() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "typo", minimum=5)
     join(registry, "silent")
-    registry.leave(G, uid("typo"))
+    registry.leave(G, uid("typo"), now=0.0)
     assert info.min_available is None
     join(registry, "c", minimum=2)
     assert info.min_available == 2
@@ -100,7 +100,7 @@ def test_a_group_without_members_starts_afresh_under_its_specification() -> None
     info = join(registry, "a", minimum=3, priority=1, created_at=4.0)
     info.attempt_started_at = info.last_failure_at = info.complete_at = 9.0
     info.failures, info.was_scheduled = 3, True
-    registry.leave(G, uid("a"))
+    registry.leave(G, uid("a"), now=0.0)
     assert registry.get(G) is info
     forgotten = (
         "claimed_min",
@@ -137,7 +137,7 @@ def test_refused_members_keep_a_group_known_and_say_nothing_for_it() -> None:
     other = grouped("b", minimum=5, priority=2)
     registry.join(other, claim_of(other), MemberState.REFUSED)
     assert info.min_available == 3
-    registry.leave(G, uid("a"))
+    registry.leave(G, uid("a"), now=0.0)
     assert registry.get(G) is info
     assert [info.min_available, info.priority, info.all] == [None, 0, 0]
     join(registry, "c", minimum=4)
@@ -162,7 +162,7 @@ def test_a_specification_overrides_what_members_say() -> None:
     registry.declare(spec(2, schedule_timeout=4.0, priority=9, created_at=1.0))
     assert (info.min_available, info.priority, info.created_at) == (2, 9, 1.0)
     assert info.schedule_timeout == 4.0
-    registry.undeclare(G)
+    registry.undeclare(G, now=0.0)
     assert (info.min_available, info.priority, info.created_at) == (3, 1, 5.0)
     assert info.schedule_timeout is None
 
@@ -202,8 +202,8 @@ def test_a_query_creates_nothing() -> None:
     assert registry.get(G) is None
     assert registry.conflict(pod, claim_of(pod)) is None
     assert G not in registry
-    registry.leave(G, pod.uid)
-    registry.undeclare(G)
+    registry.leave(G, pod.uid, now=0.0)
+    registry.undeclare(G, now=0.0)
     assert (len(registry), list(registry)) == (0, [])
 
 
@@ -213,7 +213,7 @@ def test_a_group_that_comes_back_has_a_new_number() -> None:
     numbers = []
     for name in ("a", "b", "c"):
         numbers.append(join(registry, name).uid)
-        registry.leave(G, uid(name))
+        registry.leave(G, uid(name), now=0.0)
     assert numbers == [1, 2, 3]
 
 
@@ -245,7 +245,7 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from("gh"), name=st.sampled_from("abc"))
     def leaves(self, group: str, name: str) -> None:
-        self.registry.leave(key(group), uid(name))
+        self.registry.leave(key(group), uid(name), now=0.0)
         self.members[key(group)].discard(uid(name))
 
     @rule(group=st.sampled_from("gh"), minimum=st.integers(1, 2))
@@ -255,7 +255,7 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from("gh"))
     def undeclares(self, group: str) -> None:
-        self.registry.undeclare(key(group))
+        self.registry.undeclare(key(group), now=0.0)
         self.declared.discard(key(group))
 
     @invariant()
@@ -294,7 +294,7 @@ def test_a_hundred_thousand_groups_come_and_go_in_constant_memory() -> None:
             for pod, claim in claims:
                 registry.join(pod, claim)
             for pod, claim in claims:
-                registry.leave(claim.group, pod.uid)
+                registry.leave(claim.group, pod.uid, now=0.0)
 
     tracemalloc.start()
     try:

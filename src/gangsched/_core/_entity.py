@@ -15,6 +15,7 @@ from typing import Any, final
 from gangsched._core._heap import HeapHandle
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
+from gangsched.explain import Misfit
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import Rank
 
@@ -49,6 +50,8 @@ class QueuedEntity:
         stirred_step: The step of the last news for a member that had had its turn by then; -1
             when there were none.
         round_step: The step at which the first of this round was tried.
+        reason: Why it is not let go, in words; empty when nothing was said.
+        culprit: The member that last found no node, since the entity was last let go.
     """
 
     __slots__ = (
@@ -56,12 +59,14 @@ class QueuedEntity:
         "_pending",
         "_ready",
         "backoff_until",
+        "culprit",
         "failed_step",
         "failures",
         "group",
         "place",
         "queued_at",
         "rank",
+        "reason",
         "round_step",
         "seq",
         "shape",
@@ -82,6 +87,8 @@ class QueuedEntity:
         self.failed_step = -1
         self.stirred_step = -1
         self.round_step = -1
+        self.reason = ""
+        self.culprit: Misfit | None = None
         self._pending: dict[PodUID, tuple[int, Pod]] = {}
         self._ready: dict[PodUID, None] = {}
         self._handle: HeapHandle | Any = None

@@ -116,6 +116,11 @@ class SchedulingQueue:
         """Iterate over the lines that wait for a fact."""
         return (line for line in list(self._lines.values()) if line.blocked)
 
+    def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
+        """Return who is tried before *entity*, as one that asks for the same; None for nobody."""
+        line = self._lines.get(entity.shape)
+        return None if line is None or line.blocked else line.leader
+
     def __len__(self) -> int:
         """Return how many entities are queued, wherever. O(lines)."""
         standing = sum(len(line.standing) for line in self._lines.values())

@@ -1,25 +1,30 @@
 """What the scheduler remembers of each pod group.
 
 Invariants (checked by ``_check``):
-  I1  a group is known exactly while it has a specification or a member;
+  I1  a group is known exactly while it has a specification or a member, and for a while after
+      its last member is gone, so that members that are made anew find it: its number, its place
+      in the order, and how often it failed;
   I2  the first member fixes what no specification says: minimum, priority, creation; a later
       member that contradicts is refused, and the first value kept while a member lives that
       was not refused;
   I3  a query never creates, and never changes anything;
-  I4  numbers ascend and are never used twice: a group that comes back is a new group.
+  I4  numbers ascend and are never used twice: a group that comes back later is a new group.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, final
 
 from attrs import define, field
 
 from gangsched._core._counters import MemberState, PodGroupCounters
-from gangsched.errors import InternalError, InvalidPodGroupError
+from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Resources
+from gangsched.quantity import is_seconds
+from gangsched.resources import NOTHING
 
 __all__ = ["PodGroupInfo", "PodGroupRegistry"]
 
@@ -40,10 +45,11 @@ class PodGroupInfo:
         first_seen_at: The creation of its first member; None without a member.
         claims: The minimum and the priority that each member gives which was not refused.
         members: Its members, counted by state.
-        attempt: The number of the current or last attempt; 0 before the first.
+        attempts: How many attempts have begun: the number of the current or last one.
         attempt_started_at: When the current attempt began; None between attempts.
         last_failure_at: When its last attempt fell; None before any, and once it is scheduled.
         failures: How many attempts in a row fell.
+        backoff_until: Until when it rests after the last of them; in the past when it does not.
         complete_at: When it had enough members for the first time; None before that.
         was_scheduled: Whether it has been let go once.
         untried: Unscheduled members whose turn in this attempt is still to come; kept by the
@@ -60,10 +66,11 @@ class PodGroupInfo:
         factory=dict[PodUID, tuple[int | None, int]]
     )
     members: PodGroupCounters = field(factory=PodGroupCounters)
-    attempt: int = 0
+    attempts: int = 0
     attempt_started_at: float | None = None
     last_failure_at: float | None = None
     failures: int = 0
+    backoff_until: float = -math.inf
     complete_at: float | None = None
     was_scheduled: bool = False
     untried: int = 0
@@ -87,6 +94,11 @@ class PodGroupInfo:
     def schedule_timeout(self) -> float | None:
         """The specification's permit timeout; None for the policy's default."""
         return None if self.spec is None else self.spec.schedule_timeout
+
+    @property
+    def min_resources(self) -> Resources:
+        """What the specification says that the group needs in all; empty without one."""
+        return NOTHING if self.spec is None else self.spec.min_resources
 
     @property
     def priority(self) -> int:
@@ -136,15 +148,27 @@ class PodGroupInfo:
 class PodGroupRegistry:
     """Every pod group that is known.
 
-    Runtime complexity: every method O(1), except iteration and ``_check``.
+    Runtime complexity: every method O(1), except ``leave`` of a member of whom others took over
+    what it said, O(members); ``expire``, O(groups that are due); iteration and ``_check``.
 
     Not thread-safe.
+
+    Args:
+        grace: For how many seconds a group is remembered after its last member is gone; finite,
+            not negative. With 0 it is forgotten at once.
+
+    Raises:
+        InvalidValueError: *grace* is malformed.
     """
 
-    __slots__ = ("_groups", "_numbers")
+    __slots__ = ("_grace", "_groups", "_left", "_numbers")
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float = 0.0) -> None:
+        if not is_seconds(grace) or grace < 0:
+            raise InvalidValueError("grace", grace, "seconds, finite and not negative")
+        self._grace = grace
         self._groups: dict[GroupKey, PodGroupInfo] = {}
+        self._left: dict[GroupKey, float] = {}  # until when it is remembered, the earliest first
         self._numbers = 0
 
     def declare(self, group: PodGroup) -> PodGroupInfo:
@@ -153,12 +177,12 @@ class PodGroupRegistry:
         info.spec = group
         return info
 
-    def undeclare(self, key: GroupKey) -> None:
+    def undeclare(self, key: GroupKey, *, now: float) -> None:
         """Forget a specification; the group lives on while it has members."""
         info = self._groups.get(key)
         if info is not None:
             info.spec = None
-            self._forget_if_empty(info)
+            self._forget_if_empty(info, now=now)
 
     def conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
         """Say what keeps *pod* out of the group that it claims; None when nothing does."""
@@ -207,11 +231,12 @@ class PodGroupRegistry:
                 info.claimed_priority = pod.priority
             if info.first_seen_at is None:
                 info.first_seen_at = pod.created_at
+            self._left.pop(info.key, None)
         info.members.set(pod.uid, state)
         return info
 
-    def leave(self, key: GroupKey, uid: PodUID) -> None:
-        """Let a member go; the group is forgotten with its last member and specification."""
+    def leave(self, key: GroupKey, uid: PodUID, *, now: float) -> None:
+        """Let a member go; with its last member a group begins to be forgotten."""
         info = self._groups.get(key)
         if info is None:
             return
@@ -221,12 +246,27 @@ class PodGroupRegistry:
             said = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
             info.claimed_min = next(said, None)
             info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
-        if len(info.members) == info.members.count(MemberState.REFUSED):
-            info.claimed_min = info.claimed_priority = info.first_seen_at = None
-            info.attempt_started_at = info.last_failure_at = info.complete_at = None
-            info.failures = 0
+        if not self._counts(info):
+            info.claimed_min = info.claimed_priority = None
+            info.attempt_started_at = info.complete_at = None
             info.was_scheduled = False
-        self._forget_if_empty(info)
+            if info.first_seen_at is not None:
+                self._left.setdefault(key, now + self._grace)
+        self._forget_if_empty(info, now=now)
+
+    def expire(self, *, now: float) -> None:
+        """Forget the groups whose last member has been gone for long enough."""
+        while self._left:
+            key, until = next(iter(self._left.items()))
+            if until > now:
+                return
+            del self._left[key]
+            info = self._groups[key]
+            info.first_seen_at = info.last_failure_at = None
+            info.failures = 0
+            info.backoff_until = -math.inf
+            if info.spec is None and not info.members:
+                del self._groups[key]
 
     def get(self, key: GroupKey) -> PodGroupInfo | None:
         """Return a group; None when it is not known."""
@@ -247,17 +287,29 @@ class PodGroupRegistry:
         info = self._groups[key] = PodGroupInfo(key=key, uid=self._numbers)
         return info
 
-    def _forget_if_empty(self, info: PodGroupInfo) -> None:
-        if info.spec is None and not info.members:
-            del self._groups[info.key]
+    @staticmethod
+    def _counts(info: PodGroupInfo) -> bool:
+        """Say whether a group has a member that was not refused."""
+        return len(info.members) > info.members.count(MemberState.REFUSED)
+
+    def _forget_if_empty(self, info: PodGroupInfo, *, now: float) -> None:
+        self.expire(now=now)
+        if info.spec is None and not info.members and info.key not in self._left:
+            self._groups.pop(info.key, None)
 
     def _check(self) -> None:
         uids = [info.uid for info in self]
         if uids != sorted(set(uids)):
             raise InternalError(f"group numbers {uids} do not ascend")
+        if list(self._left.values()) != sorted(self._left.values()):
+            raise InternalError("groups are not forgotten in the order in which they were left")
         for key, info in self._groups.items():
             info.members._check()
             if info.key != key:
                 raise InternalError(f"group {info.key} is kept as {key}")
-            if info.spec is None and not info.members:
+            if info.spec is None and not info.members and key not in self._left:
                 raise InternalError(f"group {key} has neither specification nor member")
+            if key in self._left and self._counts(info):
+                raise InternalError(f"group {key} has a member, and is being forgotten")
+        if not self._left.keys() <= self._groups.keys():
+            raise InternalError("a group that is forgotten is remembered as left")

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import final
 
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event
+from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
 from gangsched.framework import Scheduler
 
 __all__ = ["Driver"]
@@ -34,6 +34,8 @@ class Driver:
         scheduler: The scheduler; nobody else may call it.
         apply: Makes a fact true in the cluster state, such as ``InMemoryCluster.apply``.
         bind: Performs a bind and returns when it is done, or raises when it is not.
+        evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
+            the pod is gone. None where no policy evicts.
         observe: Is told every effect, in order; binds before they are performed.
         clock: Seconds that never go back.
     """
@@ -44,12 +46,14 @@ class Driver:
         *,
         apply: Callable[[Event], object],
         bind: Callable[[Bind], object],
+        evict: Callable[[Evict], object] | None = None,
         observe: Callable[[Effect], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
         self._apply = apply
         self._bind = bind
+        self._evict = evict
         self._observe = observe
         self._clock = clock
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -104,6 +108,8 @@ class Driver:
             _log.debug("%s", effect)
             if self._observe is not None:
                 self._observe(effect)
+            if isinstance(effect, Evict) and self._evict is not None:
+                self._evict(effect)
             if isinstance(effect, Bind):
                 report = self._performed(effect)
                 self._apply(report)

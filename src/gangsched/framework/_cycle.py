@@ -9,16 +9,19 @@ Rules:
 
 from __future__ import annotations
 
+import math
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, GroupScheduled, PodUnschedulable, PodWaiting, Release
-from gangsched.framework import _falls, _points, _wakeups
+from gangsched.explain import Diagnosis, Misfit
+from gangsched.framework import _falls, _points, _shapes, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.model import NodeName
-from gangsched.outcomes import HoldGroup, RejectGroup, Unschedulable, Wait
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
 __all__ = ["recheck_permit", "run"]
 
@@ -33,17 +36,19 @@ def run(state: State, *, now: float) -> bool:
     member = state.members[pod.uid]
     state.tick()
     info = entity.group
-    begun = info is not None and not info.was_scheduled and info.attempt_started_at is None
-    if info is not None and begun:
-        info.attempt += 1
-        info.attempt_started_at = now
+    gang = None if _shapes.goes_alone(state, info) else info
+    begun = gang is not None and gang.attempt_started_at is None
+    if gang is not None and begun:
+        gang.attempts += 1
+        gang.attempt_started_at = now
     _wakeups.begin_turn(state, entity)
     try:
-        _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+        if gang is None or gang.key in state.holding or not _lacks_room(state, member, gang, now):
+            _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     except GangschedError:
-        if info is not None and begun:
-            info.attempt -= 1
-            info.attempt_started_at = None
+        if gang is not None and begun:
+            gang.attempts -= 1
+            gang.attempt_started_at = None
         raise
     return True
 
@@ -76,17 +81,31 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
             _falls.reject_group(state, key, state.yielding[key], now=now)
 
 
+def _lacks_room(state: State, member: Member, info: PodGroupInfo, now: float) -> bool:
+    """Let an attempt fall before it begins when the cluster lacks what the group needs in all."""
+    missing = _shapes.missing(state, info)
+    if not missing:
+        return False
+    member.reason = f"resource gap: {missing}"
+    member.entity.culprit = None
+    member.entity.put_aside(member.pod.uid)
+    member.entity.failed_step = state.step
+    state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+    _falls.reject_group(state, info.key, member.reason, now=now, proven=True)
+    return True
+
+
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> None:
     outcome = _points.pre_filter(state, cycle, member.pod, now)
     if isinstance(outcome, Unschedulable):
-        _fail(state, member, cycle, outcome.reason, proven=False, now=now)
+        _fail(state, member, cycle, outcome.reason, now=now)
         return
     pod_class, outcome = _points.evaluate(state, cycle, member, now)
     node = pod_class.best(state.nodes)
     if node is None:
-        _fail(state, member, cycle, pod_class.diagnosis(), proven=True, now=now)
+        _fail(state, member, cycle, pod_class.diagnosis(), now=now)
     elif isinstance(outcome, Unschedulable):
-        _fail(state, member, cycle, outcome.reason, proven=False, now=now)
+        _fail(state, member, cycle, outcome.reason, now=now)
     else:
         _place(state, member, cycle, node, now=now)
 
@@ -122,7 +141,7 @@ def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, n
         state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
     )
     member.entity.put_back(pod.uid)
-    _fail(state, member, cycle, outcome.reason, proven=False, now=now, verdict=verdict)
+    _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
     _falls.settle_hold(state, info)
 
 
@@ -153,12 +172,12 @@ def _wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
         timeout=outcome.timeout,
         now=now,
         group=None if info is None else info.key,
-        attempt=member.attempt if info is None else info.attempt,
+        attempt=member.attempt if info is None else info.attempts,
     )
     remaining = 0
     if info is not None:
         state.holding.setdefault(info.key, state.step)
-        remaining = max((info.min_available or 0) - info.scheduled, 0)
+        remaining = max(_points.members_needed(state, info) or 0, 0)
     state.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
     _after_turn(state, member.entity, now=now)
 
@@ -172,7 +191,7 @@ def _after_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.queue.remove(entity, now=now)
     elif info is not None and info.key in state.holding:
         _falls.park_holding(state, entity, now=now)
-    elif info is None or info.was_scheduled:
+    elif info is None or _shapes.goes_alone(state, info):
         _falls.fail_entity(state, entity, now=now)
     else:
         reason = state.members[entity.pod.uid].reason
@@ -183,11 +202,10 @@ def _fail(
     state: State,
     member: Member,
     cycle: CycleState,
-    reason: str,
+    found: Diagnosis | str,
     *,
-    proven: bool,
     now: float,
-    verdict: RejectGroup | None = None,
+    verdict: RejectGroup | EvictGroup | None = None,
 ) -> None:
     """End the cycle of a pod without a node.
 
@@ -195,12 +213,12 @@ def _fail(
         state: The scheduler's memory.
         member: The pod.
         cycle: Its cycle.
-        reason: Why.
-        proven: Whether every node refused it, so that pods like it fail alike.
+        found: Why: where every node refused it, and pods like it fail alike, which and for what.
         now: The current instant.
         verdict: What is decided about its group already.
     """
     entity, info, uid = member.entity, member.group, member.pod.uid
+    reason, diagnosis = str(found), found if isinstance(found, Diagnosis) else None
     entity.put_aside(uid)
     try:
         answer = verdict or _points.post_filter(state, cycle, member.pod, reason, now)
@@ -208,12 +226,17 @@ def _fail(
         entity.put_back(uid)
         raise
     member.reason = reason
-    if proven:
+    entity.culprit = Misfit(uid, member.pod.key, reason, diagnosis)
+    if diagnosis is not None:
         entity.failed_step = state.step
     state.out.append(PodUnschedulable(uid, reason))
     own = None if info is None else info.key
-    too_few = entity.ready_count < state.needed(entity)
-    if isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
+    too_few = entity.ready_count < _shapes.needed(state, entity)
+    if isinstance(answer, EvictGroup):
+        _falls.carry_out(state, answer, now=now)
+        if answer.group == own:
+            return
+    elif isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
         _falls.reject_group(state, answer.group, answer.reason, now=now)
     elif isinstance(answer, RejectGroup):
         _falls.reject_group(state, answer.group, answer.reason, now=now, proven=too_few)
@@ -245,11 +268,10 @@ def _let_go(state: State, members: list[Member], *, now: float) -> bool:
             binds.append(None)
         else:
             binds.append(_points.bind(state, member, now))
-    first = info is not None and not info.was_scheduled
-    minimum, scheduled = 1, len(members)
-    if info is not None and first:
-        minimum, scheduled = info.min_available or 1, info.scheduled
-    if refused and scheduled - len(refused) < minimum:
+    first = info is not None and info.attempt_started_at is not None
+    more = None if info is None else _points.members_needed(state, info)
+    lacking = 1 - len(members) if more is None else more
+    if refused and lacking + len(refused) > 0:
         members[-1].reason = next(iter(refused.values()))
         return False
     since = None if info is None else state.holding.get(info.key)
@@ -282,15 +304,23 @@ def _mark_scheduled(state: State, info: PodGroupInfo, *, now: float) -> None:
     info.was_scheduled = True
     info.last_failure_at = info.attempt_started_at = None
     info.failures = 0
+    info.backoff_until = -math.inf
     since = now if info.complete_at is None else info.complete_at
-    state.out.append(GroupScheduled(info.key, info.attempt, info.scheduled, now - since))
+    state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
 
 
 def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures = 0
+    entity.reason, entity.culprit = "", None
     if not len(entity):
         _wakeups.forget(state, entity)
         state.queue.remove(entity, now=now)
+        return
+    held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+    if isinstance(held, Unschedulable):
+        # who is left over may be too few for the next quorum
+        entity.refill()
+        _falls.gate(state, entity, held, now=now)
     elif entity.ready_count:
         # what ranks a group may have changed with its release
         state.queue.activate(entity, now=now)

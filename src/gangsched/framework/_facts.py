@@ -24,14 +24,15 @@ from gangsched.events import (
     PodUnschedulable,
 )
 from gangsched.framework import _cycle, _falls, _points, _wakeups
-from gangsched.framework._state import HOLDING, Member, State
+from gangsched.framework._state import Member, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
-from gangsched.outcomes import Unschedulable
+from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
 
 __all__ = ["bind_failed", "bound", "expire", "group_changed", "node_changed", "pod_changed"]
 
+_EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 _STARTED = (MemberState.ASSIGNED, MemberState.SUCCEEDED, MemberState.FAILED)
 
 
@@ -54,7 +55,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if spec == (None if known is None else known.spec):
         return
     if spec is None:
-        state.registry.undeclare(key)
+        state.registry.undeclare(key, now=now)
     else:
         state.registry.declare(spec)
     info = state.registry.get(key)
@@ -73,20 +74,23 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     if pod is None:
         if member is not None:
             _forget(state, member, now=now)
+            state.evicted.discard(uid)
         return
     if (
         member is not None
-        and member.state is MemberState.BINDING
+        and _is_being_bound(member)
         and pod.node_name is None
         and not pod.is_finished
     ):
         return  # whatever else it is by now, it is when its bind is reported
     claim, problem = _claim(state, pod)
     wanted = _wanted(pod, problem)
+    if uid in state.evicted and wanted in _EVICTABLE:
+        wanted = MemberState.TERMINATING
     if member is None:
         _admit(state, pod, claim, wanted, problem, now=now)
     elif _is_another(state, member, pod, claim):
-        if member.state in HOLDING and pod.node_name == member.node:
+        if member.node is not None and pod.node_name == member.node:
             _confirm(state, member, now=now)
         _points.signature(state, pod)  # what it raises, it raises before anything is forgotten
         _forget(state, member, now=now)
@@ -101,11 +105,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
 def bound(state: State, event: Bound, *, now: float) -> None:
     """Take the report of a bind that was performed."""
     member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
-    awaited = (
-        member is not None
-        and member.state is MemberState.BINDING
-        and member.attempt == event.attempt
-    )
+    awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
     if awaited and pod is not None and pod.node_name is None:
         raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
     pod_changed(state, event.uid, now=now)
@@ -117,17 +117,21 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     member = state.members.get(event.uid)
     if (
         member is None
-        or member.state is not MemberState.BINDING
+        or not _is_being_bound(member)
         or member.attempt != event.attempt
         or member.node is None
     ):
         return
-    node = member.node
-    _falls.release_node(state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now)
+    node, evicted = member.node, event.uid in state.evicted
+    to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
+    verdict = _falls.release_node(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.out.append(PodUnschedulable(event.uid, member.reason))
     _is_left(member.group)
-    _falls.fail_entity(state, member.entity, now=now)
+    if not evicted and isinstance(verdict, EvictGroup):
+        _falls.carry_out(state, verdict, now=now)
+    elif not evicted:
+        _falls.fail_entity(state, member.entity, now=now)
     _wakeups.gain(state, (node,), now=now)
     pod_changed(state, event.uid, now=now)
 
@@ -140,7 +144,7 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         now: The current instant.
         begun_before: Only waits that began before this instant.
     """
-    falling: dict[GroupKey, str] = {}
+    falling: dict[GroupKey, RejectGroup | EvictGroup] = {}
     freed: dict[GroupKey, list[NodeName]] = {}
     for waiting in state.waiting.expire(now=now, begun_before=begun_before):
         member = state.members[waiting.uid]
@@ -150,14 +154,14 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         reason = f"timed out after waiting {now - waiting.since:g}s on permit"
         _falls.set_down(state, member, waiting.node, reason)
         if verdict is not None:
-            falling.setdefault(verdict.group, verdict.reason)
+            falling.setdefault(verdict.group, verdict)
             freed.setdefault(verdict.group, []).append(waiting.node)
         else:
             _falls.settle_hold(state, member.group)
             _falls.fail_entity(state, member.entity, now=now)
             _wakeups.gain(state, (waiting.node,), now=now)
-    for key, reason in falling.items():
-        _falls.reject_group(state, key, reason, now=now, freed=freed[key])
+    for key, verdict in falling.items():
+        _falls.carry_out(state, verdict, now=now, freed=freed[key])
 
 
 # What a pod is and wants ----------------------------------------------------------------------
@@ -182,6 +186,11 @@ def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
     info = state.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
+
+
+def _is_being_bound(member: Member) -> bool:
+    """Say whether a member was let go, and its bind is not reported yet."""
+    return member.node is not None and member.state is not MemberState.WAITING
 
 
 def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
@@ -227,6 +236,7 @@ def _admit(
         entity = state.entities.get(claim.group)
         if entity is None:
             entity = QueuedEntity(state.number(), info, pod.created_at)
+            entity.failures, entity.backoff_until = info.failures, info.backoff_until
             state.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.number(), None, pod.created_at)
@@ -257,13 +267,13 @@ def _update(
     member.pod = pod
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
-    if before is wanted:
+    if before is wanted and node is None:
         _look_at_node(state, pod.node_name, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             _review(state, member.entity, now=now)
         return
-    if before in HOLDING:
-        if pod.node_name == node and pod.node_name is not None:
+    if node is not None:
+        if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
             return
@@ -282,7 +292,7 @@ def _update(
 
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
-    if member.state in HOLDING:
+    if member.node is not None:
         reason = f"pod {member.pod.name} was deleted"
         _put_down(state, member, reason, cause="deleted", to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
@@ -293,7 +303,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         del state.classes[pod_class.signature]
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        state.registry.leave(info.key, uid)
+        state.registry.leave(info.key, uid, now=now)
         if not info.members:
             del state.entities[info.key]
         elif said != (info.claimed_min, info.claimed_priority):
@@ -332,8 +342,10 @@ def _put_down(
     assert node is not None
     verdict = _falls.release_node(state, member, cause=cause, to=to, now=now)
     _falls.set_down(state, member, node, reason)
+    if member.pod.uid in state.evicted:
+        verdict = None  # its group has fallen
     if verdict is not None:
-        _falls.reject_group(state, verdict.group, verdict.reason, now=now)
+        _falls.carry_out(state, verdict, now=now)
     _falls.settle_hold(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         _falls.fail_entity(state, member.entity, now=now)

@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.events import GroupIncomplete, GroupRejected, PodHeld, PodRejected
-from gangsched.framework import _points, _wakeups
+from gangsched.events import Evict, GroupIncomplete, GroupRejected, PodHeld, PodRejected
+from gangsched.framework import _points, _shapes, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.model import GroupKey, NodeName
-from gangsched.outcomes import RejectGroup, Unschedulable
+from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
 
 __all__ = [
+    "carry_out",
     "fail_entity",
     "gate",
     "park_holding",
@@ -33,7 +34,7 @@ __all__ = [
 
 def release_node(
     state: State, member: Member, *, cause: str, to: MemberState, now: float
-) -> RejectGroup | None:
+) -> RejectGroup | EvictGroup | None:
     """Take a member that is assumed off its node, and put it in state *to*.
 
     Returns:
@@ -50,6 +51,35 @@ def release_node(
         member.entity.add(member.pod, member.seq)
         member.entity.put_aside(member.pod.uid)
     return verdict
+
+
+def carry_out(
+    state: State,
+    verdict: RejectGroup | EvictGroup,
+    *,
+    now: float,
+    freed: Iterable[NodeName] = (),
+) -> None:
+    """Do to a group what a plugin said when a member of it gave its node back."""
+    if isinstance(verdict, EvictGroup):
+        _evict_group(state, verdict.group, verdict.reason)
+    reject_group(state, verdict.group, verdict.reason, now=now, freed=freed)
+
+
+def _evict_group(state: State, key: GroupKey, reason: str) -> None:
+    """Ask for the end of every member that is bound or being bound: none counts from now on."""
+    info = state.registry.get(key)
+    if info is None:
+        return
+    for member in state.of_group(info):
+        node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
+        if node is None or member.state is MemberState.WAITING or member.pod.uid in state.evicted:
+            continue
+        state.evicted.add(member.pod.uid)
+        state.put(member, MemberState.TERMINATING)
+        member.reason = reason
+        state.out.append(Evict(member.pod.uid, node, reason))
+    info.was_scheduled = False
 
 
 def set_down(state: State, member: Member, node: NodeName, reason: str) -> None:
@@ -98,10 +128,12 @@ def reject_group(
     # out of the queue while what ranks it changes, and while others are woken
     state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
+    entity.reason = reason
     info.failures = entity.failures
-    state.out.append(GroupRejected(key, info.attempt, reason, entity.backoff_until))
+    info.backoff_until = entity.backoff_until
+    state.out.append(GroupRejected(key, info.attempts, reason, entity.backoff_until))
     # before others are woken: what it gives back itself is no news to it
-    shape = state.shape(entity)
+    shape = _shapes.shape(state, entity)
     step = _wakeups.conclude(state, entity, shape, now=now)
     if since is not None:
         disproved = shape if step >= 0 else None
@@ -128,7 +160,8 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
     entity.refill()
-    shape = state.shape(entity)
+    entity.reason = state.members[entity.pod.uid].reason
+    shape = _shapes.shape(state, entity)
     step = _wakeups.conclude(state, entity, shape, now=now)
     state.queue.park(entity, shape=shape, step=step, now=now)
 
@@ -142,7 +175,7 @@ def park_holding(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.failed_step < 0:
         state.queue.park(entity, shape=entity.seq, step=state.step, now=now)
         return
-    shape = state.shape(entity)
+    shape = _shapes.shape(state, entity)
     step = entity.failed_step
     if entity.stirred_step > entity.round_step:
         step = -1 if _wakeups.may_fit(state, shape, now=now) else state.step
@@ -153,12 +186,16 @@ def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float)
     """Hold an entity out of the queue until a fact about it, and tell why."""
     state.queue.gate(entity, now=now)
     _wakeups.forget(state, entity)
+    entity.reason = held.reason
     info = entity.group
     if info is None:
         state.out.append(PodHeld(entity.pod.uid, held.reason))
     else:
         info.attempt_started_at = None
-        state.out.append(GroupIncomplete(info.key, info.all, info.min_available))
+        present, more = info.all, _points.members_needed(state, info)
+        if more is not None and info.min_available is not None:
+            present = info.min_available - more + info.unscheduled
+        state.out.append(GroupIncomplete(info.key, present, info.min_available))
 
 
 def settle_hold(state: State, info: PodGroupInfo | None) -> None:

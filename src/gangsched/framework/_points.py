@@ -5,24 +5,27 @@ Rules:
       the plugin and the point, and chains the cause;
   R2  plugins run in the profile's order; ``unreserve`` in the reverse;
   R3  the points that run where the scheduler cannot stop half-way (``queue_sort``,
-      ``pre_enqueue``, ``unreserve``, ``post_bind``) do not raise: they answer as if the plugin
-      had said no, and the error is raised when the call is done.
+      ``pre_enqueue``, ``unreserve``, ``post_bind``, and what is optional at ``permit``) do not
+      raise: they answer as if the plugin had said no, and the error is raised when the call is
+      done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, final
+from typing import Any, cast, final
 
+from gangsched._core import _quorum
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.nodes import NodeInfo
 from gangsched.framework.pod_class import PodClass
-from gangsched.model import NodeName, Pod
+from gangsched.model import NodeName, Pod, Resources
 from gangsched.outcomes import (
     SUCCESS,
+    EvictGroup,
     HoldGroup,
     Outcome,
     RejectGroup,
@@ -33,11 +36,14 @@ from gangsched.outcomes import (
     Wait,
 )
 from gangsched.protocols import EntityView, GroupView, Rank
+from gangsched.resources import NOTHING
 
 __all__ = [
     "bind",
     "evaluate",
+    "group_requests",
     "judged",
+    "members_needed",
     "permit",
     "post_bind",
     "post_filter",
@@ -54,15 +60,17 @@ _UNBOUNDED = 1 << 40
 _LAST = 1 << 62
 
 
-def _call(plugin: Any, point: str, pod: Pod, allowed: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(
+    plugin: Any, point: str, about: Pod | GroupView, allowed: Any, *args: Any, **kwargs: Any
+) -> Any:
     try:
         answer = getattr(plugin, point)(*args, **kwargs)
     except GangschedError:
         raise
     except Exception as error:
-        raise PluginError(plugin.name, point, pod.key, f"raised {error!r}") from error
+        raise PluginError(plugin.name, point, about.key, f"raised {error!r}") from error
     if not isinstance(answer, allowed):
-        raise PluginError(plugin.name, point, pod.key, f"returned {answer!r}")
+        raise PluginError(plugin.name, point, about.key, f"returned {answer!r}")
     return answer
 
 
@@ -189,7 +197,7 @@ def post_filter(
     state: State, cycle: CycleState, pod: Pod, reason: str, now: float
 ) -> Outcome | Verdict:
     """Ask what follows from a failed cycle; the first answer but ``Skip`` counts."""
-    allowed = (Success, Skip, Unschedulable, RejectGroup, HoldGroup)
+    allowed = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
     answer: Outcome | Verdict = Unschedulable(reason)
     for plugin in state.profile.post_filter:
         found: Outcome | Verdict = _call(
@@ -206,14 +214,16 @@ def reserve(state: State, member: Member, now: float) -> Outcome:
     return _first_no(state.profile.reserve, "reserve", member.pod, *args, now=now)
 
 
-def unreserve(state: State, member: Member, cause: str, now: float) -> RejectGroup | None:
+def unreserve(
+    state: State, member: Member, cause: str, now: float
+) -> RejectGroup | EvictGroup | None:
     """Let plugins give back what a placement took; the first verdict counts."""
-    verdict: RejectGroup | None = None
-    allowed = (RejectGroup, type(None))
+    verdict: RejectGroup | EvictGroup | None = None
+    allowed = (RejectGroup, EvictGroup, type(None))
     args = (member.cycle, member.pod, member.node)
     for plugin in reversed(state.profile.reserve):
         try:
-            answer: RejectGroup | None = _call(
+            answer: RejectGroup | EvictGroup | None = _call(
                 plugin, "unreserve", member.pod, allowed, *args, cause=cause, now=now
             )
         except GangschedError as error:
@@ -221,6 +231,30 @@ def unreserve(state: State, member: Member, cause: str, now: float) -> RejectGro
             continue
         verdict = verdict or answer
     return verdict
+
+
+def members_needed(state: State, group: GroupView) -> int | None:
+    """Ask how many more members a group needs; None where they go one by one."""
+    rule = state.profile.quorum
+    if rule is not None:
+        try:
+            answer = _call(rule, "members_needed", group, (int, type(None)), group)
+        except GangschedError as error:
+            state.deferred.append(error)
+        else:
+            return cast("int | None", answer)
+    return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
+
+
+def group_requests(state: State, group: GroupView) -> Resources:
+    """Ask what a group needs of the cluster in all; of several answers their sum."""
+    wanted = NOTHING
+    for plugin in state.profile.requests:
+        try:
+            wanted += _call(plugin, "group_requests", group, Resources, group)
+        except GangschedError as error:
+            state.deferred.append(error)
+    return wanted
 
 
 def permit(state: State, member: Member, now: float) -> Outcome:

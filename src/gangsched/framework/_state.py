@@ -3,7 +3,8 @@
 Invariants (checked by ``_check``):
   I1  each known pod is in exactly one state, and its group, its entity, the waiting map and the
       assumed pods agree with it;
-  I2  a pod that holds a node without being assigned is assumed; one that waits is in the waiting
+  I2  a pod that holds a node without being assigned is assumed: it waits, or its bind is under
+      way, and then its end may have been asked for meanwhile; one that waits is in the waiting
       map; nobody else is in either;
   I3  who is pending is in an entity, and each entity with somebody pending is in the queue,
       unless its group waits for nothing but its deadline.
@@ -12,10 +13,9 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from itertools import groupby
 from typing import final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._counters import MemberState
@@ -33,25 +33,10 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
-__all__ = ["HOLDING", "Member", "Shape", "State"]
+__all__ = ["HOLDING", "Member", "State"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
 """The states in which a pod holds a node without being assigned to it."""
-
-
-@final
-@frozen
-class Shape:
-    """What an entity asks for: entities of one shape fail alike.
-
-    Attributes:
-        needed: How many of its pending members must be placed for a try to succeed.
-        runs: How many pending members it has of which class, in the order in which they are
-            tried: who is placed first may take the room that another needs.
-    """
-
-    needed: int
-    runs: tuple[tuple[PodClass, int], ...]
 
 
 @final
@@ -94,6 +79,7 @@ class State:
         members: Every known pod.
         entities: The entity of each group that has a member.
         classes: The class of each signature that a pod has.
+        evicted: The pods whose end was asked for, until they are gone.
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
         tried: The entities of which a member had its turn in the current attempt, by number.
@@ -108,11 +94,12 @@ class State:
     rest: Backoff
     nodes: Nodes
     queue: SchedulingQueue
-    registry: PodGroupRegistry = field(factory=PodGroupRegistry)
+    registry: PodGroupRegistry
     waiting: WaitingMap = field(factory=WaitingMap)
     members: dict[PodUID, Member] = field(factory=dict[PodUID, Member])
     entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
     classes: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
+    evicted: set[PodUID] = field(factory=set[PodUID])
     holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
@@ -141,25 +128,6 @@ class State:
         """Return the members of a group, in the order in which they came. O(members)."""
         return [self.members[uid] for uid in info.members]
 
-    def shape(self, entity: QueuedEntity) -> Hashable:
-        """Return an entity's ``Shape``, or its number when no other is known to be like it.
-
-        Runtime complexity: O(members log members).
-        """
-        if not self.profile.signed:
-            return entity.seq
-        members = sorted((self.members[pod.uid] for pod in entity.pending), key=_arrival)
-        runs = groupby(members, key=_class_of)
-        return Shape(self.needed(entity), tuple((each, len(list(run))) for each, run in runs))
-
-    @staticmethod
-    def needed(entity: QueuedEntity) -> int:
-        """Return how many of an entity's pending members must be placed for a try to succeed."""
-        group = entity.group
-        if group is None or group.was_scheduled or group.min_available is None:
-            return 1
-        return max(group.min_available - group.scheduled, 1)
-
     def _check(self) -> None:
         self.registry._check()
         self.waiting._check()
@@ -187,15 +155,19 @@ class State:
                 raise InternalError(f"{uid} is {member.state.name}, its group has it otherwise")
             if (uid in self.waiting) != (member.state is MemberState.WAITING):
                 raise InternalError(f"{uid} is {member.state.name}, the waiting map disagrees")
-            if (uid in self.nodes.assumed) != (member.state in HOLDING):
+            under_way = member.node is not None and uid in self.evicted
+            if (uid in self.nodes.assumed) != (member.state in HOLDING or under_way):
                 raise InternalError(f"{uid} is {member.state.name}, the assumed pods disagree")
+            if (uid in self.nodes.assumed) != (member.node is not None):
+                raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
         strangers = [uid for uid in self.nodes.assumed if uid not in self.members]
+        strangers += [uid for uid in self.evicted if uid not in self.members]
         strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
         if strangers:
-            raise InternalError(f"{strangers} hold nodes and are not known")
+            raise InternalError(f"{strangers} are remembered and not known")
 
     def _check_entities(self) -> None:
         queued = {id(e) for e in (*self.queue.active, *self.queue.backoff)}
@@ -217,11 +189,3 @@ class State:
             known = self.registry.get(key)
             if entity.group is not known or known is None or not known.members:
                 raise InternalError(f"entity {key} is not that of its group")
-
-
-def _arrival(member: Member) -> int:
-    return member.seq
-
-
-def _class_of(member: Member) -> PodClass:
-    return member.pod_class

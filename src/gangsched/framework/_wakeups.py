@@ -5,7 +5,7 @@ Rules:
       one of its shape that is;
   R2  a hint never errs on the side of sleep: who is left asleep cannot be placed. A fact matters
       to an entity when a changed node can take one of its pods, and the cluster as a whole has
-      room for as many as it needs;
+      room for as many as it needs, and for what its group asks for in all;
   R3  nodes that a falling group gives back are no news to whoever failed before it held them,
       nor to the group itself: so nobody is tried again for nothing.
 """
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
+from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.framework import _points
-from gangsched.framework._state import Shape, State
+from gangsched.framework._shapes import Shape
+from gangsched.framework._state import State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
@@ -74,11 +76,13 @@ def may_fit(
     """
     if not isinstance(shape, Shape):
         return True
+    if shape.floor and gap(shape.floor, state.nodes.total()):
+        return False
     counts: dict[PodClass, int] = {}
     for pod_class, count in shape.runs:
         counts[pod_class] = counts.get(pod_class, 0) + count
     needed = shape.needed
-    touched = names is None
+    touched = names is None or bool(shape.floor)
     for pod_class, count in counts.items():
         try:
             _points.judged(state, pod_class, now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import final
 
+from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
@@ -62,7 +63,17 @@ class Nodes:
         version: Ascends with each change.
     """
 
-    __slots__ = ("_cluster", "_indices", "assumed", "by_index", "changed", "infos", "version")
+    __slots__ = (
+        "_cluster",
+        "_indices",
+        "_total",
+        "_total_at",
+        "assumed",
+        "by_index",
+        "changed",
+        "infos",
+        "version",
+    )
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
@@ -72,6 +83,18 @@ class Nodes:
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
         self.changed: dict[NodeName, int] = {}
         self.version = 0
+        self._total: dict[str, int] = {}
+        self._total_at = 0
+
+    def total(self) -> dict[str, int]:
+        """Return what the nodes have free together; an overcommitted one has nothing.
+
+        Runtime complexity: O(nodes x resources) when a node has changed since, else O(1).
+        """
+        if self._total_at != self.version:
+            self._total = total_free(info.free for info in self.infos.values())
+            self._total_at = self.version
+        return self._total
 
     def refresh(self, name: NodeName) -> bool:
         """Read a node anew from the cluster state; say whether it may take more than before.

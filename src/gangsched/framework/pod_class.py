@@ -19,6 +19,7 @@ from typing import Any, Protocol, final
 from sortedcontainers import SortedList
 
 from gangsched.errors import InternalError
+from gangsched.explain import Diagnosis
 from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.model import NodeName, Pod
 
@@ -126,13 +127,9 @@ class PodClass:
         found = self._judged.get(name)
         return found is not None and not found[3]
 
-    def diagnosis(self) -> str:
-        """Say why no node can take such a pod, in kube-scheduler's words. O(reasons)."""
-        total = len(self._judged)
-        if not total:
-            return "no nodes available to schedule pods"
-        counts = ", ".join(f"{n} {reason}" for reason, n in sorted(self._reasons.items()))
-        return f"0/{total} nodes are available: {counts}."
+    def diagnosis(self) -> Diagnosis:
+        """Say why no node can take such a pod. O(reasons)."""
+        return Diagnosis(len(self._judged), tuple(sorted(self._reasons.items())))
 
     def _forget(self, name: NodeName) -> None:
         found = self._judged.pop(name, None)

@@ -14,6 +14,7 @@ from gangsched.errors import ProfileError
 from gangsched.protocols import (
     BindPlugin,
     FilterPlugin,
+    GroupRequests,
     Headroom,
     PermitPlugin,
     PodSignature,
@@ -24,6 +25,7 @@ from gangsched.protocols import (
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    QuorumRule,
     ReservePlugin,
     ScorePlugin,
 )
@@ -60,6 +62,9 @@ class Profile:
             none prepares scores per cycle, so that like pods are evaluated once.
         signers: Those that say on which part of a pod they depend.
         headrooms: The filters that bound how many pods a node could take.
+        quorum: The first permit plugin that says how many members a group needs; None for the
+            rule ``once_satisfied``.
+        requests: The permit plugins that say what a group needs of the cluster in all.
 
     Raises:
         ProfileError: The profile cannot work; names the point and the plugins.
@@ -70,17 +75,14 @@ class Profile:
         for name in names:
             if names.count(name) > 1:
                 raise ProfileError("profile", f"two plugins are named {name!r}")
-        at: dict[str, tuple[Any, ...]] = {
-            point: tuple(p for p in plugins if callable(getattr(p, point, None)))
-            for point in POINTS
-        }
+        at: dict[str, tuple[Any, ...]] = {point: self._with(plugins, point) for point in POINTS}
         for plugin, name in zip(plugins, names, strict=True):
             if not any(plugin is one for given in at.values() for one in given):
                 raise ProfileError("profile", f"{name!r} has no method of an extension point")
         self._check(at)
         # told apart by identity: a plugin need be neither comparable nor hashable
         judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
-        signers = tuple(p for p in judging if callable(getattr(p, "pod_signature", None)))
+        signers = self._with(tuple(judging), "pod_signature")
         self.plugins: Final = plugins
         self.queue_sort: Final[QueueSortPlugin] = at["queue_sort"][0]
         self.pre_enqueue: Final[tuple[PreEnqueuePlugin, ...]] = at["pre_enqueue"]
@@ -96,9 +98,14 @@ class Profile:
         self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]
         self.signed: Final = len(signers) == len(judging) and not at["pre_score"]
         self.signers: Final[tuple[PodSignature, ...]] = signers
-        self.headrooms: Final[tuple[Headroom, ...]] = tuple(
-            p for p in at["filter"] if callable(getattr(p, "headroom", None))
-        )
+        self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
+        rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
+        self.quorum: Final[QuorumRule | None] = next(iter(rules), None)
+        self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
+
+    @staticmethod
+    def _with(plugins: tuple[Any, ...], method: str) -> tuple[Any, ...]:
+        return tuple(p for p in plugins if callable(getattr(p, method, None)))
 
     @staticmethod
     def _name(plugin: object) -> str:

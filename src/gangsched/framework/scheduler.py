@@ -35,12 +35,13 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.framework import _cycle, _facts, _points
+from gangsched.explain import Why
+from gangsched.framework import _cycle, _facts, _points, _why
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.profile import Profile
 from gangsched.membership import Membership, membership
-from gangsched.model import Pod
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 from gangsched.protocols import ClusterState, EntityView, Rank
 from gangsched.quantity import is_seconds
 
@@ -68,6 +69,11 @@ class Scheduler:
         profile: The plugins.
         membership: Says which group a pod belongs to; ``membership.ungrouped`` for no groups.
         backoff: How long what failed rests.
+        group_grace: For how many seconds a group is remembered after its last member is gone:
+            members that are made anew within it find its place in the order and its backoff.
+
+    Raises:
+        InvalidValueError: *group_grace* is malformed.
     """
 
     __slots__ = ("_listed", "_now", "_state")
@@ -79,7 +85,10 @@ class Scheduler:
         *,
         membership: Callable[[Pod], Membership | None] = membership,
         backoff: Backoff | None = None,
+        group_grace: float = 60.0,
     ) -> None:
+        if not is_seconds(group_grace) or group_grace < 0:
+            raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         self._state = State(
             cluster=cluster,
             profile=profile,
@@ -87,6 +96,7 @@ class Scheduler:
             rest=Backoff() if backoff is None else backoff,
             nodes=Nodes(cluster),
             queue=SchedulingQueue(self._rank),
+            registry=PodGroupRegistry(group_grace),
         )
         self._now = -math.inf
         self._listed = False
@@ -192,6 +202,21 @@ class Scheduler:
         self._begin(now, listing=True)
         return self._end()
 
+    def why(self, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
+        """Say why a pod or a group is not running, or that it is; see ``gangsched.explain``.
+
+        Changes nothing. Runtime complexity: O(active pods and groups).
+
+        Args:
+            subject: A pod, a group, or the UID or the key of one. A text that is both is taken
+                for the UID.
+
+        Raises:
+            UnknownPodError: Nobody has heard of it.
+            PluginError: A plugin raised.
+        """
+        return _why.why(self._state, subject)
+
     @property
     def queue(self) -> SchedulingQueue:
         """The queue, for reading."""
@@ -217,6 +242,7 @@ class Scheduler:
         begun_before = math.inf if passing else now
         _facts.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)
+        self._state.registry.expire(now=now)
         if listing or not self._listed:
             self._list(now)
             self._listed = True

@@ -61,6 +61,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         tolerations=tuple(_toleration(each) for each in spec["tolerations"].elements()),
         pod_group=spec["schedulingGroup"]["podGroupName"].text() or None,
         scheduling_gates=tuple(each["name"].name() for each in spec["schedulingGates"].elements()),
+        owners=tuple(each["name"].name() for each in metadata["ownerReferences"].elements()),
         node_name=NodeName(spec["nodeName"].text()) or None,
         phase=PodPhase(template["status"]["phase"].word(_PHASES, "Pending")),
         deleted_at=at if metadata["deletionTimestamp"].text() else None,

@@ -18,6 +18,7 @@ from gangsched.events import (
     Bound,
     Effect,
     Event,
+    Evict,
     GroupIncomplete,
     GroupRejected,
     GroupScheduled,
@@ -204,6 +205,9 @@ class EventLog:
             case GroupScheduled(group, attempt, scheduled, waited):
                 text = f"Attempt {attempt}: {_members(scheduled)} go, after {waited:g}s"
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
+            case Evict(uid, node, reason):
+                text = f"Evicted from {node}: {reason}"
+                self._say(now, _WARNING, "Evicted", self._pod(uid), text)
             case Bind() | Release():
                 pass
 

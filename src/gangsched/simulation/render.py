@@ -63,6 +63,9 @@ def _summary(result: Report, out: TextIO) -> None:
     rows += [("never fits", key) for key in summary.never_fit[:20]]
     if len(summary.never_fit) > 20:
         rows.append(("never fits", f"and {len(summary.never_fit) - 20} more"))
+    rows += [("pending", f"{job.job}: {job.why}") for job in result.pending[:20]]
+    if len(result.pending) > 20:
+        rows.append(("pending", f"and {len(result.pending) - 20} more"))
     out.write(_table(None, rows) + "\n")
 
 

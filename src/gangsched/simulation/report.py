@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Final, final
 
 from attrs import asdict, evolve, field, frozen
@@ -18,13 +18,23 @@ from gangsched.errors import InvalidPodGroupError
 from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded, PodRefused
 from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Node, Pod, PodPhase, Resources
+from gangsched.model import GroupKey, Node, Pod, PodPhase, Resources
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.jobs import Job
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
 
-__all__ = ["SCHEMA", "Counts", "Deadlock", "Report", "Snapshot", "Snapshots", "Summary", "report"]
+__all__ = [
+    "SCHEMA",
+    "Counts",
+    "Deadlock",
+    "Pending",
+    "Report",
+    "Snapshot",
+    "Snapshots",
+    "Summary",
+    "report",
+]
 
 SCHEMA: Final = "gangsched.simulate/1"
 """The name and version of the shape of ``Report.to_dict``."""
@@ -136,6 +146,22 @@ class Summary:
 
 
 @final
+@frozen
+class Pending:
+    """A job that has not started, and why.
+
+    Attributes:
+        job: Its key.
+        state: The name of the answer, see ``gangsched.explain``.
+        why: The answer, as a sentence.
+    """
+
+    job: str
+    state: str
+    why: str
+
+
+@final
 @frozen(kw_only=True)
 class Report:
     """All that a run has to say.
@@ -146,6 +172,7 @@ class Report:
         snapshots: The table of pods whenever it changed, and at the end.
         events: What happened.
         jobs: Of each job its key, when it was complete, and when it started.
+        pending: Who has not started, and why, in the scheduler's words.
         summary: The run in figures.
     """
 
@@ -154,6 +181,7 @@ class Report:
     snapshots: tuple[Snapshot, ...] = field(repr=False)
     events: tuple[LogEntry, ...] = field(repr=False)
     jobs: tuple[dict[str, Any], ...] = field(repr=False)
+    pending: tuple[Pending, ...] = field(repr=False)
     summary: Summary
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,6 +232,7 @@ def report(
         snapshots=tuple(taken),
         events=tuple(events),
         jobs=tuple(_job(job) for job in simulator.jobs),
+        pending=tuple(_pending(simulator)),
         summary=summary,
     )
 
@@ -218,6 +247,22 @@ def _job(job: Job) -> dict[str, Any]:
         "started_at": job.started_at,
         "is_finished": job.is_finished,
     }
+
+
+def _pending(simulator: Simulator) -> Iterator[Pending]:
+    for job in simulator.jobs:
+        if job.started_at is not None or not job.members:
+            continue
+        shown = (simulator.cluster.pod(uid) for uid in job.members)
+        asleep = [pod for pod in shown if pod is not None and pod.node_name is None]
+        group = GroupKey(job.key)
+        if job.is_gang and group in simulator.scheduler.registry:
+            why = simulator.scheduler.why(group)
+        elif asleep:
+            why = simulator.scheduler.why(asleep[0])
+        else:
+            continue
+        yield Pending(job.key, type(why).__name__, str(why))
 
 
 def _counts(jobs: list[Job], never: dict[str, None]) -> Counts:

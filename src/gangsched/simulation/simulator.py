@@ -24,6 +24,7 @@ from gangsched.events import (
     Bound,
     Effect,
     Event,
+    Evict,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
@@ -232,8 +233,20 @@ class Simulator:
                         self._schedule(self.now + delay, _Kind.BIND, bound)
                     else:
                         self._report(bound)
+                case Evict(uid):
+                    self._make_anew(uid)
                 case _:
                     pass
+
+    def _make_anew(self, uid: PodUID) -> None:
+        """Delete a pod, and make another in its place, as its controller does."""
+        pod = self.cluster.pod(uid)
+        if pod is None:
+            return
+        self._tell(PodDeleted(uid))
+        self._numbers += 1
+        fresh = PodUID(f"{uid}~{self._numbers}")
+        self._tell(PodAdded(evolve(pod, uid=fresh, node_name=None, created_at=self.now)))
 
     def _report(self, bound: Bound) -> None:
         if self.cluster.pod(bound.uid) is None:

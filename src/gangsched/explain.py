@@ -1,0 +1,285 @@
+"""Why a pod or a group is not running: the answers of ``Scheduler.why``.
+
+Rules:
+  R1  the set is closed: match on it and end with ``assert_never``;
+  R2  an answer is a value, with the figures that its sentence is made from; ``str`` is the
+      sentence;
+  R3  who is to blame is named: the member, and how many nodes refused it for which reason.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, final
+
+from attrs import frozen
+
+from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+
+__all__ = [
+    "BackingOff",
+    "Binding",
+    "Diagnosis",
+    "Finished",
+    "Held",
+    "Misfit",
+    "NoRoom",
+    "NotEnoughMembers",
+    "OnPermit",
+    "Queued",
+    "Refused",
+    "Running",
+    "Terminating",
+    "Why",
+]
+
+
+@final
+@frozen
+class Diagnosis:
+    """Why no node can take a pod, in kube-scheduler's words.
+
+    Attributes:
+        nodes: How many nodes there are.
+        reasons: How many nodes say what. A node may have several reasons.
+    """
+
+    nodes: int
+    reasons: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        """``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint.``"""
+        if not self.nodes:
+            return "no nodes available to schedule pods"
+        counts = ", ".join(f"{count} {reason}" for reason, count in self.reasons)
+        return f"0/{self.nodes} nodes are available: {counts}."
+
+
+@final
+@frozen
+class Misfit:
+    """A member that was tried and found no node.
+
+    Attributes:
+        uid: The member.
+        pod: Its ``namespace/name``, for people.
+        reason: Why, in words.
+        diagnosis: Which nodes refused it for what; None when it was not for the nodes.
+    """
+
+    uid: PodUID
+    pod: str
+    reason: str
+    diagnosis: Diagnosis | None
+
+    def __str__(self) -> str:
+        return f"pod {self.pod} does not fit: {self.reason}"
+
+
+@final
+@frozen
+class NotEnoughMembers:
+    """The group is incomplete: none of its members is tried.
+
+    Attributes:
+        group: The group.
+        present: How many members count.
+        min_available: How many it needs; None while nobody has said it.
+        apart: Members that do not count, by what they are: ``gated``, ``terminating`` …
+    """
+
+    group: GroupKey
+    present: int
+    min_available: int | None
+    apart: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def missing(self) -> int | None:
+        """How many more members it needs; None while nobody has said it."""
+        return None if self.min_available is None else self.min_available - self.present
+
+    def __str__(self) -> str:
+        apart = "".join(f", {count} more {word}" for word, count in self.apart)
+        if self.min_available is None:
+            return f"waiting for pod group {self.group}: nobody gives its minimum"
+        return (
+            f"waiting for {self.missing} more members:"
+            f" {self.present} of {self.min_available} exist{apart}"
+        )
+
+
+@final
+@frozen
+class Held:
+    """It may not queue: it has scheduling gates, or a plugin says so."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"held: {self.reason}"
+
+
+@final
+@frozen
+class Refused:
+    """It contradicts its group or itself: its user has to change it."""
+
+    uid: PodUID
+    reason: str
+
+    def __str__(self) -> str:
+        return f"refused: {self.reason}"
+
+
+@final
+@frozen
+class Queued:
+    """Its turn is to come.
+
+    Attributes:
+        ahead: How many pods and groups have their turn before.
+        behind: Somebody who asks for the same and is tried first; None when nobody is.
+        culprit: Who did not fit when it was last tried; None when it was not, or nobody is.
+    """
+
+    ahead: int
+    behind: str | None = None
+    culprit: Misfit | None = None
+
+    def __str__(self) -> str:
+        after = "" if self.behind is None else f", behind {self.behind}, which asks for the same"
+        last = "" if self.culprit is None else f"; last time {self.culprit}"
+        return f"queued, {self.ahead} ahead{after}{last}"
+
+
+@final
+@frozen
+class OnPermit:
+    """Members hold nodes and wait for the others.
+
+    Attributes:
+        members: Who waits, in the order in which they began to.
+        since: When the first of them did.
+        needed: How many more members must hold a node.
+        deadline: When the first of them gives its node back at the latest.
+        culprit: Who was tried meanwhile and did not fit; None when nobody was.
+    """
+
+    members: tuple[PodUID, ...]
+    since: float
+    needed: int
+    deadline: float
+    culprit: Misfit | None = None
+
+    def __str__(self) -> str:
+        blame = "" if self.culprit is None else f"; {self.culprit}"
+        return (
+            f"waiting on permit since {self.since:g}, needs {self.needed} more,"
+            f" until {self.deadline:g}{blame}"
+        )
+
+
+@final
+@frozen
+class BackingOff:
+    """It was tried and failed, and rests before it is tried again.
+
+    Attributes:
+        until: When its rest ends.
+        attempts: How many tries in a row failed.
+        reason: Why the last one did.
+        culprit: Who did not fit then; None when it was not for that.
+    """
+
+    until: float
+    attempts: int
+    reason: str
+    culprit: Misfit | None = None
+
+    def __str__(self) -> str:
+        times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        return f"backing off until {self.until:g} after {times}: {self.culprit or self.reason}"
+
+
+@final
+@frozen
+class NoRoom:
+    """It was tried and failed, and waits for a fact that may help it.
+
+    Attributes:
+        attempts: How many tries in a row failed.
+        reason: Why the last one did.
+        culprit: Who did not fit then; None when it was not for that.
+    """
+
+    attempts: int
+    reason: str
+    culprit: Misfit | None = None
+
+    def __str__(self) -> str:
+        return f"{self.culprit or self.reason}"
+
+
+@final
+@frozen
+class Binding:
+    """It was let go; its bind is under way."""
+
+    node: NodeName
+
+    def __str__(self) -> str:
+        return f"being bound to {self.node}"
+
+
+@final
+@frozen
+class Running:
+    """It is not pending: the pod is bound, or nobody of the group is to be placed.
+
+    Attributes:
+        node: The pod's node; None for a group.
+        members: How many members hold a node; 1 for a pod.
+    """
+
+    node: NodeName | None
+    members: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.members} members hold nodes" if self.node is None else f"on {self.node}"
+
+
+@final
+@frozen
+class Terminating:
+    """Its end was asked for."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"terminating{': ' if self.reason else ''}{self.reason}"
+
+
+@final
+@frozen
+class Finished:
+    """It has finished."""
+
+    phase: PodPhase
+
+    def __str__(self) -> str:
+        return f"finished: {self.phase.value}"
+
+
+Why: TypeAlias = (
+    NotEnoughMembers
+    | Held
+    | Refused
+    | Queued
+    | OnPermit
+    | BackingOff
+    | NoRoom
+    | Binding
+    | Running
+    | Terminating
+    | Finished
+)
+"""Why a pod or a group is not running, or that it is."""

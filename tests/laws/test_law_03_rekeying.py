@@ -1,0 +1,188 @@
+"""Law 3: whatever changes while it is queued, who comes out is who would be first by a full sort.
+
+F4: a key that changes inside a heap breaks the heap. So a key is made when its entity is
+enqueued, and an entity whose rank changes is taken out and put in anew, as a whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from gangsched import GroupKey, Order, Pod, PriorityHeap, QueuedPod, SchedulingQueue
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._ordering import less, sort_key
+from gangsched.protocols import EntityView
+from gangsched.testing import check_less
+from support.entities import a_group, a_pod
+from support.views import FakeGroup
+
+ORDERS = pytest.mark.parametrize("order", Order)
+TIMES = st.sampled_from([0.0, 1.0, 2.0])
+FAILURES = st.none() | TIMES
+
+
+@st.composite
+def entities(draw: st.DrawFn) -> list[QueuedEntity]:
+    """Regular pods and groups, with many ties."""
+    made: list[QueuedEntity] = []
+    for seq in range(1, draw(st.integers(2, 7)) + 1):
+        priority, at = draw(st.integers(0, 1)), draw(TIMES)
+        if draw(st.booleans()):
+            entity = a_group(seq, priority=priority, created_at=at, members=draw(st.integers(1, 3)))
+            assert entity.group is not None
+            entity.group.last_failure_at = draw(FAILURES)
+        else:
+            entity = a_pod(seq, priority=priority, queued_at=at)
+        made.append(entity)
+    return made
+
+
+changes = st.lists(st.tuples(st.integers(0, 6), FAILURES, st.integers(0, 1)), max_size=8)
+
+
+def drained(queue: SchedulingQueue) -> list[QueuedEntity]:
+    gone: list[QueuedEntity] = []
+    while (head := queue.head()) is not None:
+        queue.remove(head, now=0.0)
+        gone.append(head)
+        queue._check()
+    return gone
+
+
+@ORDERS
+@given(entities())
+def test_pods_and_groups_stand_in_one_strict_and_total_order(
+    order: Order, made: list[QueuedEntity]
+) -> None:
+    check_less(lambda a, b: less(a, b, order=order), made)
+    for a, b in itertools.product(made, repeat=2):
+        assert less(a, b, order=order) is (sort_key(a, order=order) < sort_key(b, order=order))
+
+
+@ORDERS
+@given(entities(), changes)
+def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
+    order: Order, made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
+) -> None:
+    """F4: mark and clear failures, and change priorities, while everybody is queued."""
+    key: Callable[[EntityView], tuple[int, float, int, int, int]] = partial(sort_key, order=order)
+    queue = SchedulingQueue(key)
+    for entity in made:
+        queue.activate(entity, now=0.0)
+    for index, failed_at, priority in then:
+        entity = made[index % len(made)]
+        queue.remove(entity, now=0.0)
+        if entity.group is None:
+            entity.queued_at = failed_at or 0.0
+        else:
+            entity.group.last_failure_at = failed_at
+            entity.group.claimed_priority = priority
+        queue.activate(entity, now=0.0)
+        queue._check()
+        assert list(queue.active) == sorted(made, key=key)
+    assert drained(queue) == sorted(made, key=key)
+
+
+@given(entities(), changes)
+def test_a_change_that_is_not_followed_by_a_new_key_moves_nobody(
+    made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
+) -> None:
+    """F4: the queue stands as it was, and says of whom the place is not the one it would get."""
+    queue = SchedulingQueue(sort_key)
+    for entity in made:
+        queue.activate(entity, now=0.0)
+    before, frozen = queue.active, {entity.seq: sort_key(entity) for entity in made}
+    for index, failed_at, priority in then:
+        group = made[index % len(made)].group
+        if group is not None:
+            group.last_failure_at, group.claimed_priority = failed_at, priority
+    queue._check()
+    for entity in made:
+        assert queue.is_ranked(entity) is (frozen[entity.seq] == sort_key(entity))
+    assert queue.active == before
+    assert drained(queue) == list(before)
+
+
+# Pod by pod -----------------------------------------------------------------------------------
+
+
+def pods_of(groups: list[FakeGroup], kinds: list[int | None]) -> list[QueuedPod]:
+    return [
+        QueuedPod(
+            pod=Pod(name=f"p{seq}"),
+            seq=seq,
+            queued_at=float(seq % 3),
+            group=None if kind is None else groups[kind],
+        )
+        for seq, kind in enumerate(kinds)
+    ]
+
+
+@ORDERS
+@given(
+    st.lists(st.none() | st.integers(0, 2), min_size=1, max_size=9),
+    st.lists(st.tuples(st.integers(0, 2), FAILURES), max_size=6),
+)
+def test_a_group_of_which_every_member_gets_its_new_key_at_once_stays_together(
+    order: Order, kinds: list[int | None], marks: list[tuple[int, float | None]]
+) -> None:
+    """F4, F56: in a heap of pods re-keying is of the whole group."""
+    groups = [FakeGroup(key=GroupKey(f"ns/{uid}"), uid=uid) for uid in range(3)]
+    pods = pods_of(groups, kinds)
+    heap: PriorityHeap[QueuedPod] = PriorityHeap()
+    handles = {pod.seq: heap.push(sort_key(pod, order=order), pod) for pod in pods}
+    for index, failed_at in marks:
+        groups[index].last_failure_at = failed_at
+        for pod in pods:
+            if pod.group is groups[index]:
+                handles[pod.seq] = heap.rekey(handles[pod.seq], sort_key(pod, order=order))
+    heap._check()
+    popped = [heap.pop() for _pod in pods]
+    assert popped == sorted(pods, key=lambda pod: sort_key(pod, order=order))
+    runs = [uid for uid, _run in itertools.groupby(popped, lambda pod: pod.group and pod.group.uid)]
+    owned = [uid for uid in runs if uid is not None]
+    assert len(owned) == len(set(owned))
+
+
+class LiveKey:
+    """What the proposal compares: the group as it is now."""
+
+    def __init__(self, pod: QueuedPod) -> None:
+        self.pod = pod
+
+    def __lt__(self, other: LiveKey) -> bool:
+        return less(self.pod, other.pod)
+
+
+def popped_with_live_keys(failing: int, count: int, at: float) -> tuple[list[int], list[int]]:
+    """Let one of *count* groups fail in the heap; return who comes out, and who should."""
+    groups = [FakeGroup(uid=uid, created_at=0.0) for uid in range(count)]
+    pods = [
+        QueuedPod(pod=Pod(name="p"), seq=uid, queued_at=0.0, group=group)
+        for uid, group in enumerate(groups)
+    ]
+    heap: PriorityHeap[QueuedPod] = PriorityHeap()
+    for pod in pods:
+        heap.push(LiveKey(pod), pod)
+    groups[failing % count].last_failure_at = at
+    return [heap.pop().seq for _pod in pods], [pod.seq for pod in sorted(pods, key=sort_key)]
+
+
+def test_a_key_that_changes_in_the_heap_lets_the_wrong_one_out() -> None:
+    """F4: two groups are enough. The one that has just failed still comes first."""
+    cases = st.tuples(st.integers(0, 6), st.integers(1, 7), st.sampled_from([0.0, 1.0]))
+
+    def is_wrong(case: tuple[int, int, float]) -> bool:
+        out, expected = popped_with_live_keys(*case)
+        return out != expected
+
+    fixed = settings(max_examples=2_000, derandomize=True, database=None)
+    smallest = find(cases, is_wrong, settings=fixed)
+    assert smallest == (0, 2, 1.0)
+    assert popped_with_live_keys(*smallest) == ([0, 1], [1, 0])

@@ -1,0 +1,259 @@
+"""The status of a pod group: one phase for every case, from the members alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from attrs import evolve
+from attrs.exceptions import FrozenInstanceError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched.errors import InvalidValueError
+from gangsched.membership import ungrouped
+from gangsched.model import Pod, PodGroup, PodPhase
+from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
+
+PENDING, RUNNING, SUCCEEDED, FAILED = (
+    PodPhase.PENDING,
+    PodPhase.RUNNING,
+    PodPhase.SUCCEEDED,
+    PodPhase.FAILED,
+)
+KEY = "scheduling.x-k8s.io/pod-group"
+
+
+def gang(minimum: int = 3, **fields: Any) -> PodGroup:
+    return PodGroup(name="g", namespace="ns", min_available=minimum, **fields)
+
+
+def members(*phases: PodPhase, group: str = "g", namespace: str = "ns", **fields: Any) -> list[Pod]:
+    return [
+        Pod(name=f"m{n}", namespace=namespace, labels={KEY: group}, phase=phase, **fields)
+        for n, phase in enumerate(phases)
+    ]
+
+
+def phase_of(*phases: PodPhase, before: PodGroupPhase = PodGroupPhase.SCHEDULING) -> PodGroupPhase:
+    known = PodGroupStatus(phase=before)
+    return pod_group_status(gang(), members(*phases), before=known).phase
+
+
+def test_a_group_without_members_is_pending_with_nothing_counted() -> None:
+    """F50, F51."""
+    assert pod_group_status(gang(), []) == PodGroupStatus()
+    assert PodGroupStatus() == PodGroupStatus(
+        phase="Pending", occupied_by="", running=0, succeeded=0, failed=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        ((RUNNING, RUNNING), PodGroupPhase.PENDING),
+        ((PENDING, PENDING, PENDING), PodGroupPhase.SCHEDULING),
+        ((RUNNING, RUNNING, PENDING), PodGroupPhase.SCHEDULING),
+        ((RUNNING, RUNNING, PodPhase.UNKNOWN), PodGroupPhase.SCHEDULING),
+        ((RUNNING, RUNNING, RUNNING), PodGroupPhase.RUNNING),
+        ((RUNNING, SUCCEEDED, SUCCEEDED, PENDING), PodGroupPhase.RUNNING),
+        ((SUCCEEDED, SUCCEEDED, SUCCEEDED), PodGroupPhase.FINISHED),
+        ((SUCCEEDED, SUCCEEDED, SUCCEEDED, RUNNING, FAILED), PodGroupPhase.FINISHED),
+        ((RUNNING, RUNNING, FAILED), PodGroupPhase.FAILED),
+        ((SUCCEEDED, SUCCEEDED, FAILED), PodGroupPhase.FAILED),
+        ((FAILED, PENDING, PENDING), PodGroupPhase.SCHEDULING),
+        ((FAILED, RUNNING, PENDING, PENDING), PodGroupPhase.SCHEDULING),
+        ((FAILED, FAILED), PodGroupPhase.PENDING),
+    ],
+)
+@pytest.mark.parametrize(
+    "before", [PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING, PodGroupPhase.RUNNING]
+)
+def test_the_phase_follows_from_the_members_alone(
+    before: PodGroupPhase, phases: tuple[PodPhase, ...], expected: PodGroupPhase
+) -> None:
+    """F48: nothing is counted on; whatever it was, it is what its members are."""
+    assert phase_of(*phases, before=before) is expected
+
+
+def test_a_surplus_member_that_fails_does_not_fail_a_group_whose_quorum_runs() -> None:
+    """F49."""
+    assert phase_of(RUNNING, RUNNING, RUNNING, FAILED) is PodGroupPhase.RUNNING
+    assert phase_of(RUNNING, RUNNING, SUCCEEDED, FAILED) is PodGroupPhase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        ((), PodGroupPhase.FAILED),
+        ((RUNNING, RUNNING), PodGroupPhase.FAILED),
+        ((RUNNING, RUNNING, PENDING), PodGroupPhase.FAILED),
+        ((RUNNING, RUNNING, FAILED), PodGroupPhase.FAILED),
+        ((RUNNING, RUNNING, RUNNING), PodGroupPhase.RUNNING),
+        ((RUNNING, RUNNING, FAILED, RUNNING), PodGroupPhase.RUNNING),
+        ((SUCCEEDED, SUCCEEDED, SUCCEEDED), PodGroupPhase.FINISHED),
+    ],
+)
+def test_a_failed_group_is_healed_by_a_quorum_and_by_nothing_less(
+    phases: tuple[PodPhase, ...], expected: PodGroupPhase
+) -> None:
+    assert phase_of(*phases, before=PodGroupPhase.FAILED) is expected
+
+
+@pytest.mark.parametrize("phases", [(), (RUNNING,), (FAILED, FAILED, FAILED), (PENDING,) * 4])
+def test_a_finished_group_stays_as_it_was(phases: tuple[PodPhase, ...]) -> None:
+    """Its pods may be cleaned up, or made anew."""
+    before = PodGroupStatus(phase="Finished", occupied_by="ns/job", succeeded=3, failed=1)
+    assert pod_group_status(gang(), members(*phases), before=before) == before
+
+
+# Whose members --------------------------------------------------------------------------------
+
+
+def test_a_group_of_the_same_name_elsewhere_has_members_of_its_own() -> None:
+    """F52."""
+    pods = members(RUNNING, RUNNING) + members(RUNNING, FAILED, namespace="other")
+    assert pod_group_status(gang(), pods) == PodGroupStatus(phase="Pending", running=2)
+
+
+def test_pods_of_other_groups_or_of_none_do_not_count() -> None:
+    foreign = members(RUNNING, RUNNING, group="h")
+    regular = Pod(name="r", namespace="ns", phase="Running")
+    assert pod_group_status(gang(), [*foreign, regular]) == PodGroupStatus()
+
+
+def test_every_spelling_of_a_group_counts() -> None:
+    pods = [
+        Pod(name="a", namespace="ns", pod_group="g", phase="Running"),
+        Pod(name="b", namespace="ns", labels={"pod-group/name": "g"}, phase="Running"),
+        Pod(name="c", namespace="ns", labels={KEY: "g"}, phase="Running"),
+    ]
+    assert pod_group_status(gang(), pods).running == 3
+
+
+def test_a_pod_whose_claim_is_malformed_is_nobodys_member() -> None:
+    bad = Pod(
+        name="bad",
+        namespace="ns",
+        labels={"pod-group/name": "g", "pod-group/min-available": "two"},
+        phase="Running",
+    )
+    assert pod_group_status(gang(1), [bad]) == PodGroupStatus()
+
+
+def test_who_is_a_member_can_be_said_by_somebody_else() -> None:
+    pods = members(RUNNING, RUNNING, RUNNING)
+    assert pod_group_status(gang(), pods, membership=ungrouped) == PodGroupStatus()
+
+
+def test_a_specification_may_change_and_the_phase_changes_with_it() -> None:
+    """F22."""
+    pods = members(RUNNING, RUNNING)
+    assert pod_group_status(gang(2), pods).phase is PodGroupPhase.RUNNING
+    assert pod_group_status(gang(3), pods).phase is PodGroupPhase.PENDING
+
+
+# Who owns it ----------------------------------------------------------------------------------
+
+
+def test_a_group_is_occupied_by_the_owners_of_its_first_member() -> None:
+    first, second = members(PENDING, PENDING)
+    pods = [evolve(first, owners=("beta", "alpha")), evolve(second, owners=("gamma",))]
+    assert pod_group_status(gang(), pods).occupied_by == "ns/alpha,ns/beta"
+
+
+def test_a_group_whose_first_member_nobody_owns_is_occupied_by_nobody() -> None:
+    before = PodGroupStatus(occupied_by="ns/job")
+    assert pod_group_status(gang(), members(PENDING), before=before).occupied_by == ""
+
+
+def test_a_group_without_members_stays_occupied() -> None:
+    before = PodGroupStatus(occupied_by="ns/job", phase="Running", running=3)
+    after = pod_group_status(gang(), [], before=before)
+    assert after == PodGroupStatus(occupied_by="ns/job")
+
+
+# As a value -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("phase", "Unknown"),
+        ("phase", None),
+        ("occupied_by", None),
+        ("running", -1),
+        ("succeeded", 1.0),
+        ("failed", True),
+    ],
+)
+def test_a_malformed_status_is_refused_by_field_and_value(field: str, bad: object) -> None:
+    values: dict[str, Any] = {field: bad}
+    with pytest.raises(InvalidValueError) as caught:
+        PodGroupStatus(**values)
+    assert (caught.value.field, caught.value.value) == (field, bad)
+
+
+def test_a_status_is_frozen_and_hashable() -> None:
+    status = PodGroupStatus()
+    with pytest.raises(FrozenInstanceError):
+        status.running = 1  # type: ignore[misc]
+    assert hash(status) == hash(PodGroupStatus())
+
+
+PODS = st.lists(
+    st.builds(
+        lambda group, namespace, phase, owners: members(
+            phase, group=group, namespace=namespace, owners=owners
+        )[0],
+        st.sampled_from("gh"),
+        st.sampled_from(["ns", "other"]),
+        st.sampled_from(PodPhase),
+        st.lists(st.sampled_from("ab"), max_size=2),
+    ),
+    max_size=8,
+)
+BEFORE = st.none() | st.builds(
+    PodGroupStatus,
+    phase=st.sampled_from(PodGroupPhase),
+    occupied_by=st.sampled_from(["", "ns/z"]),
+    running=st.integers(0, 4),
+)
+
+
+@given(st.integers(1, 4), PODS, BEFORE)
+def test_a_status_is_a_pure_total_and_idempotent_function_of_the_members(
+    minimum: int, pods: list[Pod], before: PodGroupStatus | None
+) -> None:
+    """F48, F49, F52."""
+    group, given_ = gang(minimum), copy.copy(pods)
+    status = pod_group_status(group, pods, before=before)
+    own = [pod for pod in pods if (pod.namespace, pod.labels[KEY]) == ("ns", "g")]
+
+    assert pods == given_
+    assert pod_group_status(group, iter(pods), before=before) == status
+    assert pod_group_status(group, own, before=before) == status
+    assert pod_group_status(group, pods, before=status) == status
+    if before is not None and before.phase is PodGroupPhase.FINISHED:
+        assert status == before
+    else:
+        counted = (status.running, status.succeeded, status.failed)
+        assert counted == tuple(
+            sum(pod.phase is phase for pod in own) for phase in (RUNNING, SUCCEEDED, FAILED)
+        )
+
+
+@given(st.integers(1, 4), PODS, st.sampled_from(["Pending", "Scheduling", "Running"]))
+def test_a_phase_says_what_it_means(minimum: int, pods: list[Pod], before: str) -> None:
+    status = pod_group_status(gang(minimum), pods, before=PodGroupStatus(phase=before))
+    own = sum((pod.namespace, pod.labels[KEY]) == ("ns", "g") for pod in pods)
+    well = status.running + status.succeeded
+    holds = {
+        PodGroupPhase.PENDING: own < minimum,
+        PodGroupPhase.SCHEDULING: well + status.failed < minimum <= own,
+        PodGroupPhase.RUNNING: status.succeeded < minimum <= well,
+        PodGroupPhase.FINISHED: status.succeeded >= minimum,
+        PodGroupPhase.FAILED: well < minimum <= well + status.failed,
+    }
+    assert [phase for phase, is_so in holds.items() if is_so] == [status.phase]

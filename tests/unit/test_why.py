@@ -1,0 +1,339 @@
+"""F59: every pending pod and group can say what keeps it, and who is to blame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    GroupKey,
+    Node,
+    NodeAdded,
+    NodeName,
+    PluginError,
+    Pod,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodPhase,
+    PodUID,
+    PodUpdated,
+    Profile,
+    Scheduler,
+    Taint,
+    UnknownPodError,
+    Unschedulable,
+    Wait,
+    Why,
+    explain,
+    presets,
+)
+from gangsched.testing import make_pod
+from support.driver import Driver, Fate
+from support.fingerprint import fingerprint
+
+
+def node(name: str, cpu: int = 2, **more: Any) -> NodeAdded:
+    return NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu}, **more))
+
+
+def gang(size: int, minimum: int | None = None, **asks: Any) -> list[Pod]:
+    names = [f"g-{n}" for n in range(size)]
+    return [
+        make_pod(n, group="g", min_available=minimum or size, **(asks or {"cpu": 1})) for n in names
+    ]
+
+
+def ask(driver: Driver, subject: Any = "default/g") -> Why:
+    """Ask, and see that the question changed nothing."""
+    before = fingerprint(driver.scheduler)
+    answer = driver.scheduler.why(subject)
+    assert fingerprint(driver.scheduler) == before
+    return answer
+
+
+def at_rest(*pods: Pod, nodes: int = 1, **policy: Any) -> Driver:
+    driver = Driver(lambda cluster: presets.coscheduling(cluster, **policy))
+    driver.tell(*(node(f"n{n}") for n in range(nodes)))
+    driver.add(*pods)
+    driver.drain()
+    return driver
+
+
+def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() -> None:
+    gated = evolve(make_pod("g-9", group="g", min_available=4), scheduling_gates=("quota",))
+    other = make_pod("g-8", group="g", min_available=7)
+    driver = at_rest(*gang(2, 4), gated, other)
+    apart = (("gated", 1), ("refused", 1))
+    why = ask(driver)
+    assert why == explain.NotEnoughMembers(GroupKey("default/g"), 2, 4, apart)
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert why.missing == 2
+    assert str(why) == "waiting for 2 more members: 2 of 4 exist, 1 more gated, 1 more refused"
+    assert ask(driver, "default/g-0") == why
+    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
+    refused = ask(driver, other.uid)
+    assert isinstance(refused, explain.Refused)
+    assert refused.uid == other.uid
+    assert "min_available: expected 4" in str(refused)
+    assert str(refused).startswith("refused: ")
+
+
+def test_a_group_of_which_nobody_says_the_minimum_says_so() -> None:
+    driver = at_rest(make_pod("g-0", group="g"))
+    why = ask(driver)
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert (why.missing, why.present) == (None, 1)
+    assert str(why) == "waiting for pod group default/g: nobody gives its minimum"
+
+
+def test_waiting_members_say_since_when_for_how_many_until_when_and_for_whom() -> None:
+    driver = at_rest(*gang(3))
+    why = ask(driver, "default/g-1")
+    assert isinstance(why, explain.OnPermit)
+    assert (why.members, why.since, why.needed, why.deadline) == (
+        ("default/g-0", "default/g-1"),
+        0.0,
+        1,
+        10.0,
+    )
+    assert why.culprit is not None
+    assert why.culprit.uid == "default/g-2"
+    assert str(why) == (
+        "waiting on permit since 0, needs 1 more, until 10; pod default/g-2 does not fit:"
+        " 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert ask(driver, "default/g-2") == why == ask(driver)
+
+
+def test_without_a_culprit_waiting_members_blame_nobody() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9))
+    driver.add(*gang(3))
+    driver.step()
+    why = ask(driver)
+    assert isinstance(why, explain.OnPermit)
+    assert why.culprit is None
+    assert str(why) == "waiting on permit since 0, needs 2 more, until 10"
+
+
+def test_the_culprit_is_named_with_the_nodes_that_refused_it_by_reason() -> None:
+    driver = Driver()
+    taints = (Taint("reserved"),)
+    driver.tell(node("a"), node("b"), node("c"), node("d", taints=taints), node("e", taints=taints))
+    driver.add(*gang(1, 2), make_pod("g-1", group="g", min_available=2, cpu=1, gpu=1))
+    driver.settle()
+    assert str(ask(driver)) == (
+        "pod default/g-1 does not fit: 0/5 nodes are available:"
+        " 3 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {reserved: }."
+    )
+
+
+def test_a_group_that_fell_and_may_fit_rests_and_says_until_when_after_how_many_attempts() -> None:
+    driver = at_rest(*gang(3), when_blocked="at_once")
+    driver.tell(node("more"))  # news while it rests
+    why = ask(driver)
+    assert isinstance(why, explain.BackingOff)
+    assert (why.until, why.attempts) == (1.0, 1)
+    assert str(why) == (
+        "backing off until 1 after 1 attempt: pod default/g-2 does not fit:"
+        " 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert ask(driver, "default/g-0") == why
+
+
+def test_a_group_for_which_only_a_fact_can_do_anything_says_who_does_not_fit() -> None:
+    driver = at_rest(*gang(3))
+    driver.settle()
+    why = ask(driver)
+    assert isinstance(why, explain.NoRoom)
+    assert why.attempts == 1
+    assert why.culprit is not None
+    assert why.culprit.diagnosis == explain.Diagnosis(1, (("Insufficient cpu", 1),))
+    assert why.reason == "timed out waiting on permit: 2 of 3 members held a node"
+    assert str(why) == "pod default/g-2 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_group_that_timed_out_though_nobody_was_tried_says_that() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9))
+    driver.add(*gang(2))
+    driver.step()
+    driver.advance(10.0)
+    why = ask(driver)
+    assert isinstance(why, explain.BackingOff)
+    assert why.culprit is None
+    text = "backing off until 11 after 1 attempt: timed out waiting on permit: 1 of 2 members"
+    assert str(why) == f"{text} held a node"
+    driver.advance(11.0)
+    driver.step()
+    driver.advance(21.0)
+    assert "after 2 attempts" in str(ask(driver))
+
+
+def test_a_group_that_the_cluster_has_no_room_for_in_all_says_the_gap() -> None:
+    driver = Driver()
+    driver.tell(
+        node("n"), PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 5}))
+    )
+    driver.add(*gang(1, 1))
+    driver.settle()
+    why = ask(driver)
+    assert isinstance(why, explain.NoRoom)
+    assert (str(why), why.culprit) == ("resource gap: cpu=3", None)
+
+
+def test_who_is_queued_says_how_many_are_ahead() -> None:
+    driver = Driver()
+    driver.add(make_pod("first", cpu=1), make_pod("second", cpu=1), make_pod("third", cpu=1))
+    assert [str(ask(driver, f"default/{n}")) for n in ("first", "second", "third")] == [
+        "queued, 0 ahead",
+        "queued, 1 ahead",
+        "queued, 2 ahead",
+    ]
+
+
+def test_who_stands_behind_one_that_asks_for_the_same_names_it() -> None:
+    driver = Driver()
+    driver.tell(node("n", 1))
+    driver.add(*(make_pod(f"p{n}", cpu=2) for n in range(3)))
+    driver.settle()
+    driver.advance(60.0)
+    driver.tell(node("wide", 2))
+    behind = ask(driver, "default/p1")
+    assert isinstance(behind, explain.Queued)
+    assert (behind.ahead, behind.behind) == (1, "pod default/p0")
+    assert str(behind) == (
+        "queued, 1 ahead, behind pod default/p0, which asks for the same; last time pod default/p1"
+        " does not fit: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+
+
+def test_who_stands_behind_a_group_names_the_group() -> None:
+    driver = Driver()
+    pods = [make_pod(f"{g}-0", group=g, min_available=1, cpu=2) for g in "ab"]
+    driver.add(*pods)
+    driver.settle()
+    driver.advance(60.0)
+    driver.tell(node("n"))
+    why = ask(driver, "default/b")
+    assert isinstance(why, explain.Queued)
+    assert why.behind == "pod group default/a"
+
+
+def test_what_is_not_pending_says_what_it_is() -> None:
+    driver = Driver(fate=Fate.PENDING)
+    driver.tell(node("n", 9))
+    driver.add(*gang(2), make_pod("single", cpu=1))
+    driver.drain()
+    assert str(ask(driver, "default/single")) == "being bound to n"
+    assert ask(driver, "default/g-0") == explain.Binding(NodeName("n"))
+    while driver.under_way:
+        driver.report(driver.under_way[0], Fate.DONE)
+    assert str(ask(driver, "default/single")) == "on n"
+    assert str(ask(driver)) == "2 members hold nodes"
+    pod = driver.cluster.pod(PodUID("default/g-0"))
+    assert pod is not None
+    driver.tell(PodUpdated(evolve(pod, deleted_at=1.0)))
+    assert str(ask(driver, pod)) == "terminating"
+    driver.tell(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
+    assert ask(driver, pod) == explain.Finished(PodPhase.FAILED)
+    assert str(ask(driver, pod)) == "finished: Failed"
+
+
+def test_an_evicted_pod_says_why() -> None:
+    driver = Driver(
+        lambda cluster: presets.coscheduling(cluster, when_bind_fails="release_group"),  # type: ignore[arg-type]
+        fate=Fate.PENDING,
+    )
+    driver.tell(node("n", 9))
+    driver.add(*gang(2))
+    driver.drain()
+    driver.report(driver.under_way[0], Fate.FAILED)
+    assert str(ask(driver, "default/g-1")) == "terminating: the bind of pod g-0 failed"
+    assert isinstance(ask(driver, "default/g-0"), explain.NotEnoughMembers)
+
+
+def test_a_regular_pod_that_a_plugin_lets_wait_is_on_permit() -> None:
+    driver = Driver(make_with(Waiter()))
+    driver.tell(node("n"))
+    driver.add(make_pod("p", cpu=1))
+    driver.drain()
+    assert ask(driver, "default/p") == explain.OnPermit((PodUID("default/p"),), 0.0, 0, 5.0)
+
+
+def test_a_pod_that_a_plugin_holds_says_what_the_plugin_says() -> None:
+    driver = Driver(make_with(Holder()))
+    driver.add(make_pod("p", cpu=1))
+    assert ask(driver, "default/p") == explain.Held("not on a Sunday")
+    driver.add(*gang(1))
+    assert str(ask(driver)) == "held: not on a Sunday"
+
+
+def test_who_is_not_known_is_an_error_that_names_it() -> None:
+    driver = Driver()
+    driver.add(make_pod("g", cpu=1))
+    strange = make_pod("strange")
+    for subject in ("default/x", strange, PodGroup(name="g", min_available=1)):
+        with pytest.raises(UnknownPodError) as caught:
+            ask(driver, subject)
+        assert caught.value.subject in ("default/x", "default/strange", "default/g")
+
+
+def test_a_text_that_is_a_pod_and_a_group_is_taken_for_the_pod() -> None:
+    driver = Driver()
+    driver.tell(PodGroupAdded(group := PodGroup(name="g", min_available=2)))
+    driver.add(make_pod("g", cpu=1))
+    assert isinstance(ask(driver, "default/g"), explain.Queued)
+    assert isinstance(ask(driver, group), explain.NotEnoughMembers)
+    driver.tell(PodDeleted(PodUID("default/g")))
+    assert isinstance(ask(driver, "default/g"), explain.NotEnoughMembers)
+
+
+def test_what_a_plugin_raises_at_the_question_is_raised_there_and_only_there() -> None:
+    plugin = Puzzled()
+    driver = Driver(make_with(plugin))
+    driver.tell(node("n"))
+    driver.add(*gang(2))
+    plugin.raises = True
+    with pytest.raises(PluginError, match="members_needed"):
+        ask(driver)
+    plugin.raises = False
+    assert driver.step()
+
+
+class Waiter:
+    name = "Waiter"
+
+    def permit(self, state: object, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return Wait(5)
+
+
+class Holder:
+    name = "Holder"
+
+    def pre_enqueue(self, pod: Pod, group: object, *, now: float) -> Unschedulable:
+        return Unschedulable("not on a Sunday")
+
+
+class Puzzled:
+    name = "Puzzled"
+    raises = False
+
+    def members_needed(self, group: Any) -> int:
+        if self.raises:
+            raise ValueError("what is a member?")
+        return 2 - int(group.scheduled)
+
+    def permit(self, state: object, pod: Pod, node: NodeName, *, now: float) -> Any:
+        return Wait(5)
+
+
+def make_with(plugin: object) -> Any:
+    def make(cluster: Any) -> Scheduler:
+        mine = presets.default_profile().plugins
+        return Scheduler(cluster, Profile(*mine, plugin))
+
+    return make
