@@ -60,7 +60,7 @@ class WhenBindFails(enum.Enum):
     """What becomes of a group that was let go, when a bind fails and leaves too few members."""
 
     RETRY_MEMBER = "retry_member"
-    """The others stay; the member is tried again by itself."""
+    """The others stay; the member is tried again, by itself where the match policy lets it."""
     RELEASE_GROUP = "release_group"
     """The others are evicted, and the group starts anew when it is complete again."""
 

@@ -19,9 +19,11 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._ordering import less, sort_key
 from gangsched.protocols import EntityView
 from gangsched.testing import check_less
+from support.documents import ROOT
 from support.entities import a_group, a_pod
 from support.views import FakeGroup
 
+PAGE = ROOT / "docs" / "explanation" / "differences-from-the-proposal.md"
 ORDERS = pytest.mark.parametrize("order", Order)
 TIMES = st.sampled_from([0.0, 1.0, 2.0])
 FAILURES = st.none() | TIMES
@@ -186,3 +188,5 @@ def test_a_key_that_changes_in_the_heap_lets_the_wrong_one_out() -> None:
     smallest = find(cases, is_wrong, settings=fixed)
     assert smallest == (0, 2, 1.0)
     assert popped_with_live_keys(*smallest) == ([0, 1], [1, 0])
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert "Two groups are enough: the first one fails while both are queued, and comes out" in page

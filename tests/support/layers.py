@@ -81,6 +81,7 @@ _FRAMEWORK: Final = Room(
         ("framework._wakeups",),
         ("framework._falls",),
         ("framework._cycle",),
+        ("framework._survey",),
         ("framework._facts", "framework._why"),
         ("framework.scheduler",),
         ("framework",),

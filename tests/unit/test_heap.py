@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import math
 import random
 import weakref
 
@@ -224,3 +226,106 @@ def test_who_has_left_is_not_kept_alive(way: str) -> None:
     gc.collect()
     assert left() is None
     assert handle is not None
+
+
+class Fuse:
+    """Burns down with each comparison; when it has, comparing raises until it is renewed."""
+
+    def __init__(self) -> None:
+        self.left = math.inf
+
+
+class Fickle:
+    """A number whose comparison may raise."""
+
+    def __init__(self, number: int, fuse: Fuse) -> None:
+        self.number = number
+        self.fuse = fuse
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _other(self, other: object) -> int:
+        assert isinstance(other, Fickle)
+        self.fuse.left -= 1
+        if self.fuse.left < 0:
+            raise ZeroDivisionError("burnt down")
+        return other.number
+
+    def __eq__(self, other: object) -> bool:
+        return self.number == self._other(other)
+
+    def __lt__(self, other: Fickle) -> bool:
+        return self.number < self._other(other)
+
+
+DEEDS = st.sampled_from(["push", "pop", "remove", "rekey"])
+BURNS = st.integers(0, 8) | st.integers(0, 80)
+
+
+@given(
+    st.lists(st.integers(0, 20), max_size=80),
+    st.lists(st.tuples(DEEDS, st.integers(0, 20), BURNS, INDICES), min_size=1, max_size=30),
+)
+def test_a_comparison_that_raises_anywhere_leaves_the_heap_whole(
+    numbers: list[int], deeds: list[tuple[str, int, int, int]]
+) -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    fuse = Fuse()
+    pushes = itertools.count()
+    handles = {n: heap.push(Fickle(number, fuse), n) for n, number in enumerate(numbers)}
+    model = {n: (number, next(pushes)) for n, number in enumerate(numbers)}
+    for item, (deed, number, left, index) in enumerate(deeds, start=len(numbers)):
+        ordered = sorted(model, key=model.__getitem__)
+        if deed != "push" and not ordered:
+            continue
+        chosen = item if deed == "push" else ordered[index % len(ordered)]
+        key = Fickle(number, fuse)
+        fuse.left = left
+        try:
+            match deed:
+                case "push":
+                    handles[item] = heap.push(key, item)
+                case "rekey":
+                    handles[chosen] = heap.rekey(handles[chosen], key)
+                case "pop":
+                    assert heap.pop() == ordered[0]
+                    del model[ordered[0]]
+                case _:
+                    assert heap.remove(handles[chosen]) == chosen
+                    del model[chosen]
+        except (InvalidValueError, ZeroDivisionError):
+            pass
+        else:
+            if deed in ("push", "rekey"):
+                model[chosen] = (number, next(pushes))
+        fuse.left = math.inf
+        heap.remove(heap.push(Fickle(-1, fuse), -1))  # now what had to wait can be done
+        heap._check()
+        assert list(heap) == sorted(model, key=model.__getitem__)
+        assert len(heap) == len(model)
+    expected = sorted(model, key=model.__getitem__)
+    assert [heap.pop() for _ in expected] == expected
+
+
+def test_the_first_item_is_given_only_when_the_order_is_known() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    fuse = Fuse()
+    handles = [heap.push(Fickle(number, fuse), number) for number in range(9)]
+    fuse.left = 0
+    assert heap.remove(handles[0]) == 0
+    for look in (heap.peek, heap.pop):
+        fuse.left = 0
+        with pytest.raises(ZeroDivisionError):
+            look()
+        assert len(heap) == 8
+    fuse.left = math.inf
+    assert [heap.peek(), heap.pop(), heap.pop()] == [1, 1, 2]
+    heap._check()
+
+
+def test_what_was_raised_by_a_comparison_is_chained() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    heap.push((1, "a"), 1)
+    with pytest.raises(InvalidValueError) as caught:
+        heap.push((1, 2), 2)
+    assert isinstance(caught.value.__cause__, TypeError)

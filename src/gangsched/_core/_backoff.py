@@ -40,7 +40,13 @@ class Backoff:
             )
 
     def delay(self, failures: int) -> float:
-        """Return for how many seconds to rest after *failures* failures in a row."""
+        """Return for how many seconds to rest after *failures* failures in a row.
+
+        Raises:
+            InvalidValueError: *failures* is no whole number.
+        """
+        if type(failures) is not int:
+            raise InvalidValueError("failures", failures, "a whole number")
         if failures < 1:
             return 0.0
         # 2.0 ** 1024 overflows; any sensible maximum is reached long before

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from gangsched.errors import InternalError
+from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import PodUID
 
 __all__ = ["MemberState", "PodGroupCounters"]
@@ -56,7 +56,14 @@ class PodGroupCounters:
         self._counts = [0] * len(MemberState)
 
     def set(self, uid: PodUID, state: MemberState) -> MemberState | None:
-        """Put a member in a state; return the one it was in, None for a new member."""
+        """Put a member in a state; return the one it was in, None for a new member.
+
+        Raises:
+            InvalidValueError: It is no state.
+        """
+        # by type: any number would be taken for an index, -1 and True too
+        if type(state) is not MemberState:
+            raise InvalidValueError("state", state, "a MemberState")
         before = self._states.get(uid)
         if before is not state:
             if before is not None:
@@ -77,7 +84,13 @@ class PodGroupCounters:
         return self._states.get(uid)
 
     def count(self, state: MemberState) -> int:
-        """Return how many members are in a state."""
+        """Return how many members are in a state.
+
+        Raises:
+            InvalidValueError: It is no state.
+        """
+        if type(state) is not MemberState:
+            raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
 
     def __len__(self) -> int:

@@ -130,8 +130,9 @@ class SchedulingQueue:
 
     def activate(self, entity: QueuedEntity, *, now: float) -> None:
         """Make an entity ready to be tried, after its rest if it rests. O(log n)."""
+        rank = self._sort(entity)
         self.remove(entity, now=now)
-        entity.rank = self._sort(entity)
+        entity.rank = rank
         if entity.backoff_until > now:
             self._rest(entity)
         else:
@@ -147,12 +148,13 @@ class SchedulingQueue:
                 that is blocked already, the earlier failure counts.
             now: The current instant.
         """
+        rank = self._sort(entity)
         line = self._lines.get(shape)
         if line is not None:
             # before it leaves the lead: what it failed with holds for the next one too
             self._prove(line, step)
         self.remove(entity, now=now)
-        entity.rank = self._sort(entity)
+        entity.rank = rank
         line = self._lines.get(shape)
         if line is None:
             line = self._lines[shape] = Line(shape)

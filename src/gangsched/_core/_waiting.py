@@ -84,10 +84,18 @@ class WaitingMap:
             attempt: The attempt of the group that it belongs to.
 
         Raises:
-            InvalidValueError: The timeout is malformed, or the pod waits already.
+            InvalidValueError: A value is malformed, the deadline would be beyond all numbers, or
+                the pod waits already.
         """
+        _check_instant(now)
         if not is_seconds(timeout) or timeout < 0:
             raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
+        if not is_seconds(now + timeout):
+            raise InvalidValueError("timeout", timeout, f"seconds that can be added to {now!r}")
+        _check_text("uid", uid)
+        _check_text("node", node)
+        if group is not None:
+            _check_text("group", group)
         if uid in self._pods:
             raise InvalidValueError("uid", uid, "a pod that does not wait already")
         pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
@@ -138,7 +146,11 @@ class WaitingMap:
         Args:
             now: The current instant.
             begun_before: Only pods that began to wait before this instant.
+
+        Raises:
+            InvalidValueError: *now* is no instant.
         """
+        _check_instant(now)
         due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
         return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])
 
@@ -185,3 +197,13 @@ class WaitingMap:
                 groups.setdefault(pod.group, []).append(uid)
         if groups != {key: list(members) for key, members in self._groups.items()}:
             raise InternalError("waiting pods and their groups differ")
+
+
+def _check_instant(now: object) -> None:
+    if not is_seconds(now):
+        raise InvalidValueError("now", now, "a finite number of seconds")
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidValueError(name, value, "a text")

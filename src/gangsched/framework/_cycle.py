@@ -41,11 +41,12 @@ def run(state: State, *, now: float) -> bool:
     if gang is not None and begun:
         gang.attempts += 1
         gang.attempt_started_at = now
-    _wakeups.begin_turn(state, entity)
+    turn = _wakeups.begin_turn(state, entity)
     try:
         if gang is None or gang.key in state.holding or not _lacks_room(state, member, gang, now):
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     except GangschedError:
+        _wakeups.undo_turn(state, entity, turn)
         if gang is not None and begun:
             gang.attempts -= 1
             gang.attempt_started_at = None

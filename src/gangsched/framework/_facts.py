@@ -14,7 +14,7 @@ import math
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -23,8 +23,9 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
 )
-from gangsched.framework import _cycle, _falls, _points, _wakeups
+from gangsched.framework import _cycle, _falls, _points, _survey, _wakeups
 from gangsched.framework._state import Member, State
+from gangsched.framework._survey import Seen
 from gangsched.framework.pod_class import PodClass
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
@@ -69,13 +70,13 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Look at a pod. O(log n), plus what follows from it."""
-    pod = state.cluster.pod(uid)
-    member = state.members.get(uid)
-    if pod is None:
+    seen, member = _survey.look(state, uid), state.members.get(uid)
+    if seen is None:
         if member is not None:
             _forget(state, member, now=now)
             state.evicted.discard(uid)
         return
+    pod = seen.pod
     if (
         member is not None
         and _is_being_bound(member)
@@ -83,16 +84,15 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # whatever else it is by now, it is when its bind is reported
-    claim, problem = _claim(state, pod)
+    claim, problem = seen.claim, seen.problem or _conflict(state, seen)
     wanted = _wanted(pod, problem)
     if uid in state.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
-        _admit(state, pod, claim, wanted, problem, now=now)
-    elif _is_another(state, member, pod, claim):
+        _admit(state, seen, wanted, problem, now=now)
+    elif _is_another(member, seen):
         if member.node is not None and pod.node_name == member.node:
             _confirm(state, member, now=now)
-        _points.signature(state, pod)  # what it raises, it raises before anything is forgotten
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         state.members[uid].attempt = member.attempt  # news of an earlier one stays late
@@ -131,6 +131,9 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     if not evicted and isinstance(verdict, EvictGroup):
         _falls.carry_out(state, verdict, now=now)
     elif not evicted:
+        # what was let go and failed again had no success in between
+        member.entity.failures = max(member.entity.failures, member.bind_failures)
+        member.bind_failures += 1
         _falls.fail_entity(state, member.entity, now=now)
     _wakeups.gain(state, (node,), now=now)
     pod_changed(state, event.uid, now=now)
@@ -167,19 +170,15 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
 # What a pod is and wants ----------------------------------------------------------------------
 
 
-def _claim(state: State, pod: Pod) -> tuple[Membership | None, InvalidPodGroupError | None]:
-    try:
-        claim = state.membership(pod)
-    except InvalidPodGroupError as error:
-        return None, error
-    except Exception as error:
-        problem = f"raised {error!r}"
-        raise PluginError("membership", "membership", pod.key, problem) from error
-    member = state.members.get(pod.uid)
+def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
+    """Say what keeps a pod out of the group that it claims, if anything does."""
+    if seen.claim is None:
+        return None
+    member = state.members.get(seen.pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
-    if claim is None or (admitted and not _contradicts_spec(state, pod, claim)):
-        return claim, None
-    return claim, state.registry.conflict(pod, claim)
+    if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
+        return None
+    return state.registry.conflict(seen.pod, seen.claim)
 
 
 def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
@@ -207,13 +206,13 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
     return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
 
 
-def _is_another(state: State, member: Member, pod: Pod, claim: Membership | None) -> bool:
+def _is_another(member: Member, seen: Seen) -> bool:
     """Say whether a pod changed in what it is scheduled by, as if it were another pod."""
     group = None if member.group is None else member.group.key
     return (
-        group != (None if claim is None else claim.group)
-        or member.pod.priority != pod.priority
-        or (member.pod is not pod and member.pod_class.signature != _points.signature(state, pod))
+        group != (None if seen.claim is None else seen.claim.group)
+        or member.pod.priority != seen.pod.priority
+        or member.pod_class.signature != seen.signature
     )
 
 
@@ -222,14 +221,13 @@ def _is_another(state: State, member: Member, pod: Pod, claim: Membership | None
 
 def _admit(
     state: State,
-    pod: Pod,
-    claim: Membership | None,
+    seen: Seen,
     wanted: MemberState,
     problem: InvalidPodGroupError | None,
     *,
     now: float,
 ) -> None:
-    signature = _points.signature(state, pod)
+    pod, claim, signature = seen.pod, seen.claim, seen.signature
     info: PodGroupInfo | None = None
     if claim is not None:
         info = state.registry.join(pod, claim, wanted)
@@ -321,6 +319,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.waiting.remove(uid)
     state.nodes.confirm(uid)
     state.put(member, MemberState.ASSIGNED)
+    member.bind_failures = 0
     _falls.settle_hold(state, member.group)
     member.node = member.cycle = None
     member.reason = ""

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from gangsched._core._counters import MemberState
@@ -161,6 +162,12 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
     _tire(state, entity, now=now)
     entity.refill()
     entity.reason = state.members[entity.pod.uid].reason
+    if entity.group is not None:
+        # who gave a node back may be too few now for a quorum
+        held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+        if isinstance(held, Unschedulable):
+            gate(state, entity, held, now=now)
+            return
     shape = _shapes.shape(state, entity)
     step = _wakeups.conclude(state, entity, shape, now=now)
     state.queue.park(entity, shape=shape, step=step, now=now)
@@ -214,4 +221,6 @@ def _is_cut_short(state: State, entity: QueuedEntity) -> None:
 def _tire(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures += 1
     entity.queued_at = now
-    entity.backoff_until = now + state.rest.delay(entity.failures)
+    # where the clock is too coarse for a rest, the next instant ends it
+    rest = now + state.rest.delay(entity.failures)
+    entity.backoff_until = max(rest, math.nextafter(now, math.inf))

@@ -65,8 +65,8 @@ def _call(
 ) -> Any:
     try:
         answer = getattr(plugin, point)(*args, **kwargs)
-    except GangschedError:
-        raise
+    except PluginError:
+        raise  # of the plugins that it calls, one is named already
     except Exception as error:
         raise PluginError(plugin.name, point, about.key, f"raised {error!r}") from error
     if not isinstance(answer, allowed):
@@ -87,6 +87,8 @@ def queue_sort(state: State, entity: EntityView) -> Rank:
     plugin = state.profile.queue_sort
     try:
         rank: Rank = _call(plugin, "queue_sort", entity.pod, tuple, entity)
+        if len(rank) != 5 or not all(isinstance(n, int | float) and n == n for n in rank):
+            raise PluginError(plugin.name, "queue_sort", entity.pod.key, f"returned {rank!r}")
     except GangschedError as error:
         state.deferred.append(error)
         return (_LAST, entity.queued_at, 2, entity.seq, 0)

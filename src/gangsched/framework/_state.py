@@ -13,7 +13,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import final
+from typing import Any, final
 
 from attrs import define, field
 
@@ -55,6 +55,7 @@ class Member:
         attempt: The number of its last placement, from 1.
         cycle: The scratch of its last placement, until it is over.
         reason: Why it has no node, in words; empty when nothing was said.
+        bind_failures: How many of its binds in a row failed.
     """
 
     pod: Pod
@@ -67,6 +68,7 @@ class Member:
     attempt: int = 0
     cycle: CycleState | None = None
     reason: str = ""
+    bind_failures: int = 0
 
 
 @final
@@ -83,6 +85,7 @@ class State:
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
         tried: The entities of which a member had its turn in the current attempt, by number.
+        seen: What the pods that the current call is about say of themselves.
         out: What the current call returns.
         deferred: What plugins raised where the scheduler could not stop half-way; raised when
             the call is done.
@@ -103,6 +106,7 @@ class State:
     holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
+    seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     step: int = 0

@@ -23,7 +23,7 @@ from gangsched.framework._state import State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
-__all__ = ["begin_turn", "conclude", "forget", "gain", "may_fit", "stir"]
+__all__ = ["begin_turn", "conclude", "forget", "gain", "may_fit", "stir", "undo_turn"]
 
 
 def gain(
@@ -93,12 +93,24 @@ def may_fit(
     return touched and needed <= 0
 
 
-def begin_turn(state: State, entity: QueuedEntity) -> None:
-    """Take note that a member of an entity has its turn in this step. O(1)."""
+def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:
+    """Take note that a member of an entity has its turn in this step; return what was so before.
+
+    Runtime complexity: O(1).
+    """
+    before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
         entity.round_step = state.step
     entity.tried_step = state.step
     state.tried[entity.seq] = entity
+    return before
+
+
+def undo_turn(state: State, entity: QueuedEntity, before: tuple[int, int]) -> None:
+    """Take a turn that was broken off as one that was not had. O(1)."""
+    entity.round_step, entity.tried_step = before
+    if entity.tried_step < 0:
+        state.tried.pop(entity.seq, None)
 
 
 def stir(state: State, entity: QueuedEntity) -> None:

@@ -66,6 +66,7 @@ class Nodes:
     __slots__ = (
         "_cluster",
         "_indices",
+        "_looked",
         "_total",
         "_total_at",
         "assumed",
@@ -83,6 +84,7 @@ class Nodes:
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
         self.changed: dict[NodeName, int] = {}
         self.version = 0
+        self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
         self._total_at = 0
 
@@ -96,15 +98,36 @@ class Nodes:
             self._total_at = self.version
         return self._total
 
+    def look(self, name: NodeName) -> None:
+        """Ask the cluster state about a node, so that ``refresh`` need not. O(pods on the node).
+
+        Raises:
+            ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+        """
+        if name not in self._looked:
+            self._looked[name] = self._ask(name)
+
+    def forget_looks(self) -> None:
+        """Forget what was asked and not used."""
+        self._looked.clear()
+
+    def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
+        node = self._cluster.node(name)
+        on_it = [] if node is None else list(self._cluster.pods_on(name))
+        for pod in on_it:
+            if pod.node_name != name:
+                raise ClusterStateError(pod.key, f"is shown on {name}, is on {pod.node_name}")
+        return node, on_it
+
     def refresh(self, name: NodeName) -> bool:
         """Read a node anew from the cluster state; say whether it may take more than before.
 
         Runtime complexity: O(pods on the node).
 
         Raises:
-            ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+            ClusterStateError: See ``look``.
         """
-        node = self._cluster.node(name)
+        node, on_it = self._looked.get(name) or self._ask(name)
         before = self.infos.get(name)
         if node is None:
             if before is not None:
@@ -114,9 +137,7 @@ class Nodes:
         if before is None:
             self._indices += 1
         info = NodeInfo(node, self._indices if before is None else before.index)
-        for pod in self._cluster.pods_on(name):
-            if pod.node_name != name:
-                raise ClusterStateError(pod.key, f"is shown on {name}, is on {pod.node_name}")
+        for pod in on_it:
             info.take(pod.uid, pod.requests)
         # who is assumed here held the node before, unless the node was away meanwhile
         for uid in self.assumed if before is None else before.holders:

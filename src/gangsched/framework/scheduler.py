@@ -36,7 +36,7 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.explain import Why
-from gangsched.framework import _cycle, _facts, _points, _why
+from gangsched.framework import _cycle, _facts, _points, _survey, _why
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.profile import Profile
@@ -73,7 +73,7 @@ class Scheduler:
             members that are made anew within it find its place in the order and its backoff.
 
     Raises:
-        InvalidValueError: *group_grace* is malformed.
+        InvalidValueError: An argument is malformed.
     """
 
     __slots__ = ("_listed", "_now", "_state")
@@ -87,6 +87,10 @@ class Scheduler:
         backoff: Backoff | None = None,
         group_grace: float = 60.0,
     ) -> None:
+        if not isinstance(profile, Profile):
+            raise InvalidValueError("profile", profile, "a Profile")
+        if backoff is not None and not isinstance(backoff, Backoff):
+            raise InvalidValueError("backoff", backoff, "a Backoff or None")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         self._state = State(
@@ -122,6 +126,14 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         self._begin(now)
+        try:
+            self._survey(event)
+            self._take_in(event, now)
+        finally:
+            _survey.close(self._state)
+        return self._end()
+
+    def _take_in(self, event: Event, now: float) -> None:
         state = self._state
         match event:
             case PodAdded(pod) | PodUpdated(pod):
@@ -142,7 +154,30 @@ class Scheduler:
                 _facts.bind_failed(state, event, now=now)
             case _:
                 assert_never(event)
-        return self._end()
+
+    def _survey(self, event: Event) -> None:
+        """Look at all that a fact is about before anything is changed."""
+        state = self._state
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                _survey.pod(state, pod.uid)
+            case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
+                _survey.pod(state, uid)
+            case NodeAdded(node) | NodeUpdated(node):
+                _survey.node(state, node.name)
+            case NodeDeleted(name):
+                _survey.node(state, name)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                self._survey_group(group.key)
+            case PodGroupDeleted(key):
+                self._survey_group(key)
+            case _:
+                raise InvalidValueError("event", event, "a fact, see gangsched.events.Event")
+
+    def _survey_group(self, key: GroupKey) -> None:
+        info = self._state.registry.get(key)
+        if info is not None:
+            _survey.group(self._state, info.members)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Let time pass: end permit waits and rests that are due.
@@ -249,15 +284,19 @@ class Scheduler:
 
     def _list(self, now: float) -> None:
         state = self._state
-        nodes = [node.name for node in state.cluster.nodes()]
-        for name in _union(nodes, state.nodes.infos):
-            _facts.node_changed(state, name, now=now)
-        groups = [group.key for group in state.cluster.pod_groups()]
-        for key in _union(groups, [info.key for info in state.registry]):
-            _facts.group_changed(state, key, now=now)
-        pods = [pod.uid for pod in state.cluster.pods()]
-        for uid in _union(pods, state.members):
-            _facts.pod_changed(state, uid, now=now)
+        try:
+            _survey.everything(state)
+            nodes = [node.name for node in state.cluster.nodes()]
+            for name in _union(nodes, state.nodes.infos):
+                _facts.node_changed(state, name, now=now)
+            groups = [group.key for group in state.cluster.pod_groups()]
+            for key in _union(groups, [info.key for info in state.registry]):
+                _facts.group_changed(state, key, now=now)
+            pods = [pod.uid for pod in state.cluster.pods()]
+            for uid in _union(pods, state.members):
+                _facts.pod_changed(state, uid, now=now)
+        finally:
+            _survey.close(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state

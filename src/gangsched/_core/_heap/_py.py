@@ -7,16 +7,21 @@ Invariants (checked by ``_check``):
       outnumber the items in a heap of more than 64 entries; so there are never more than that;
   I3  the first entry, if there is one, is not a tombstone;
   I4  a handle is good for the heap that gave it, while its item is in there; with any other,
-      nothing changes.
+      nothing changes;
+  I5  a call returns, or raises having changed nothing, even where a comparison of keys raises.
 
-A key must not change while it is in the heap: use ``rekey``.
+A key must not change while it is in the heap: use ``rekey``. Keys must be totally ordered. One that
+cannot be compared with a key that it meets on its way in, or that is not equal to itself, as NaN,
+is refused; so is a tuple with such a part. Where keys are not ordered otherwise, I2 and I3 may have
+to wait until they can be compared.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, NewType, TypeVar
+from typing import Any, Generic, NewType, TypeVar, cast
 
 from gangsched.errors import InternalError, InvalidValueError
 
@@ -29,6 +34,7 @@ HeapHandle = NewType("HeapHandle", list[Any])
 
 _GONE: Any = object()
 _MIN_COMPACTION = 64
+_COMPARABLE = "a key that can be compared with those that are in the heap, and with itself"
 
 
 class PriorityHeap(Generic[T]):
@@ -46,10 +52,24 @@ class PriorityHeap(Generic[T]):
         self._pushed = 0
 
     def push(self, key: Any, item: T) -> HeapHandle:
-        """Put an item in; return its handle. O(log n)."""
-        self._pushed += 1
-        entry = [key, self._pushed, item, self._mark]
-        heappush(self._entries, entry)
+        """Put an item in; return its handle. O(log n).
+
+        Raises:
+            InvalidValueError: The key cannot be compared; nothing has changed.
+        """
+        number = self._pushed + 1
+        entry = [key, number, item, self._mark]
+        try:
+            # NaN in a tuple has to be looked for: a tuple with it is equal to itself
+            parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
+            for part in parts:
+                if part != part:
+                    raise ValueError("not equal to itself")
+            heappush(self._entries, entry)
+        except Exception as error:
+            _undo_push(self._entries, entry)
+            raise InvalidValueError("key", key, _COMPARABLE) from error
+        self._pushed = number
         self._live += 1
         return HeapHandle(entry)
 
@@ -62,6 +82,9 @@ class PriorityHeap(Generic[T]):
         if not self._entries:
             raise IndexError("peek at an empty heap")
         item: T = self._entries[0][2]
+        if item is _GONE:
+            self._surface()
+            item = self._entries[0][2]
         return item
 
     def pop(self) -> T:
@@ -70,11 +93,19 @@ class PriorityHeap(Generic[T]):
         Raises:
             IndexError: The heap is empty.
         """
-        if not self._entries:
+        entries = self._entries
+        if not entries:
             raise IndexError("pop from an empty heap")
-        entry = heappop(self._entries)
-        item: T = entry[2]
-        entry[2] = _GONE
+        if entries[0][2] is _GONE:
+            self._surface()
+        first, last = entries[0], entries[-1]
+        try:
+            heappop(entries)
+        except Exception:
+            _undo_pop(entries, first, last)
+            raise
+        item: T = first[2]
+        first[2] = _GONE
         self._live -= 1
         self._settle()
         return item
@@ -85,9 +116,7 @@ class PriorityHeap(Generic[T]):
         Raises:
             InvalidValueError: The item has left the heap already, or is in another heap.
         """
-        item: T = handle[2]
-        if item is _GONE or handle[3] is not self._mark:
-            raise InvalidValueError("handle", handle[1], "a handle of an item in this heap")
+        item = self._item(handle)
         handle[2] = _GONE
         self._live -= 1
         self._settle()
@@ -99,9 +128,14 @@ class PriorityHeap(Generic[T]):
         Among equal keys it goes behind those that are there.
 
         Raises:
-            InvalidValueError: The item has left the heap already, or is in another heap.
+            InvalidValueError: The item has left the heap already, or is in another heap; or the
+                key cannot be compared. Nothing has changed.
         """
-        return self.push(key, self.remove(handle))
+        moved = self.push(key, self._item(handle))  # before it leaves: the key may be refused
+        handle[2] = _GONE
+        self._live -= 1
+        self._settle()
+        return moved
 
     def clear(self) -> None:
         """Remove every item. O(n)."""
@@ -119,14 +153,47 @@ class PriorityHeap(Generic[T]):
         # read at once: what leaves during the iteration leaves no trace in its entry
         return iter([entry[2] for entry in ordered])
 
+    def _item(self, handle: HeapHandle) -> T:
+        """Return the item of a handle, which must be good."""
+        try:
+            item: T = handle[2]
+            if item is not _GONE and handle[3] is self._mark:
+                return item
+            value: object = handle[1] if type(handle) is list else handle
+        except (TypeError, LookupError):
+            value = handle
+        raise InvalidValueError("handle", value, "a handle of an item in this heap")
+
     def _settle(self) -> None:
         """Restore I2 and I3 after an item has left."""
-        if len(self._entries) > _MIN_COMPACTION and self._live * 2 < len(self._entries):
-            self._entries = [entry for entry in self._entries if entry[2] is not _GONE]
-            heapify(self._entries)
+        entries = self._entries
+        if len(entries) > _MIN_COMPACTION and self._live * 2 < len(entries):
+            entries = self._compact()
+        if entries and entries[0][2] is _GONE:
+            # the item has left all the same; who looks at the first one is told
+            with contextlib.suppress(Exception):
+                self._surface()
+
+    def _compact(self) -> list[list[Any]]:
+        """Drop every tombstone, if the keys can be compared."""
+        entries = [entry for entry in self._entries if entry[2] is not _GONE]
+        try:
+            heapify(entries)
+        except Exception:
+            return self._entries
+        self._entries = entries
+        return entries
+
+    def _surface(self) -> None:
+        """Drop the tombstones that are first."""
         entries = self._entries
         while entries and entries[0][2] is _GONE:
-            heappop(entries)
+            first, last = entries[0], entries[-1]
+            try:
+                heappop(entries)
+            except Exception:
+                _undo_pop(entries, first, last)
+                raise
 
     def _check(self) -> None:
         live = [entry for entry in self._entries if entry[2] is not _GONE]
@@ -142,3 +209,30 @@ class PriorityHeap(Generic[T]):
         tombstones = len(self._entries) - self._live
         if tombstones > max(_MIN_COMPACTION, self._live):
             raise InternalError(f"{tombstones} tombstones beside {self._live} items")
+
+
+def _undo_pop(entries: list[list[Any]], first: list[Any], last: list[Any]) -> None:
+    """Put back the first entry.
+
+    The last one is on its way down from the top, or up again, and those above it moved up by one.
+    """
+    place = next(n for n, entry in enumerate(entries) if entry is last)
+    while place:
+        above = (place - 1) // 2
+        entries[place] = entries[above]
+        place = above
+    entries[0] = first
+    entries.append(last)
+
+
+def _undo_push(entries: list[list[Any]], entry: list[Any]) -> None:
+    """Take out an entry, if it is in, that is on its way up; those below it moved down by one."""
+    place = next((n for n, each in enumerate(entries) if each is entry), None)
+    if place is None:
+        return
+    path = [len(entries) - 1]
+    while path[-1] > place:
+        path.append((path[-1] - 1) // 2)
+    for above, below in zip(path[:0:-1], path[-2::-1], strict=True):
+        entries[above] = entries[below]
+    entries.pop()

@@ -1,0 +1,238 @@
+"""Failure modes 3.D, first part: what a decision costs (F32-F34, F37), counted and not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    GroupKey,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    Order,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodUID,
+    Profile,
+    Scheduler,
+)
+from gangsched._core._waiting import WaitingMap
+from gangsched.coscheduling import WhenBlocked
+from gangsched.plugins import (
+    DefaultBinder,
+    NodeAffinity,
+    NodeResources,
+    NodeUnschedulable,
+    TaintToleration,
+)
+from gangsched.protocols import EntityView, Rank
+from gangsched.testing import make_pod
+from support.calls import calls_for
+from support.deeds import Deed
+from support.driver import Driver
+from support.histories import Policy, histories, policies
+
+PLACEMENT = (
+    NodeUnschedulable(),
+    TaintToleration(),
+    NodeAffinity(),
+    NodeResources(),
+    DefaultBinder(),
+)
+
+
+def busy(bound: int, pending: int, nodes: int = 4) -> Driver:
+    """Return a driver with many pods that run, and many gangs that can never start."""
+    driver = Driver(Policy().make, watched=False, checked=False, logged=False)
+    for n in range(nodes):
+        offers = {"cpu": 4 + bound // nodes, "gpu": 2}
+        driver.tell(NodeAdded(Node(name=NodeName(f"n{n}"), allocatable=offers)))
+    driver.add(*(make_pod(f"r{n}", cpu=1) for n in range(bound)))
+    for n in range(pending // 2):
+        for k in range(2):
+            pod = make_pod(f"w{n}-{k}", group=f"w{n}", min_available=2, requests={"tpu": 1})
+            driver.add(pod)
+    driver.settle()
+    return driver
+
+
+def member(name: str, minimum: int) -> Pod:
+    """Return a member of the gang that is looked at."""
+    return make_pod(name, group="g", min_available=minimum, cpu=1)
+
+
+def cost_of_a_turn(driver: Driver, minimum: int) -> tuple[int, int]:
+    """Return the calls for a member that waits, and for the one that completes its gang."""
+    for n in range(minimum):
+        driver.add(member(f"g-{n}", minimum))
+    for _turn in range(minimum - 2):
+        driver.step()
+    waits, goes = calls_for(driver.step), calls_for(driver.step)
+    assert len([pod for pod in driver.cluster.pods() if pod.name[0] == "g" and pod.node_name])
+    return waits, goes
+
+
+def test_a_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
+    """F32, SP#707: the members that hold nodes are counted as they come, never looked for."""
+    few, many = cost_of_a_turn(busy(8, 8), 3), cost_of_a_turn(busy(1000, 400), 3)
+    assert many[0] <= few[0] * 1.3
+    # the end of a bind reads its node anew: that, and nothing else, grows with the pods on it
+    assert many[1] <= few[1] + 3 * 3 * 1010
+
+
+def test_a_members_turn_costs_the_same_in_a_gang_of_four_as_in_one_of_four_hundred() -> None:
+    """F32, F33: neither the siblings that wait nor those to come are walked."""
+    small, large = busy(0, 0, 200), busy(0, 0, 200)
+    waits, _goes = cost_of_a_turn(small, 4)
+    again, _goes = cost_of_a_turn(large, 400)
+    assert again <= waits * 1.3
+
+
+def test_a_member_that_comes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
+    """F33, SP#931: its siblings are found by the group."""
+    few, many = busy(8, 8), busy(1000, 400)
+    costs = [calls_for(lambda d=d: d.add(member("g-0", 3))) for d in (few, many)]  # type: ignore[misc]
+    assert costs[1] <= costs[0] * 1.3
+
+
+def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits() -> None:
+    """F37, SP#75: waiting members are found by the group; the others are not looked at."""
+
+    def fill(others: int) -> WaitingMap:
+        waiting = WaitingMap()
+        for n in range(others):
+            group = GroupKey(f"ns/o{n % 40}")
+            waiting.wait(PodUID(f"o{n}"), node=NodeName("n"), timeout=9, now=0, group=group)
+        for n in range(5):
+            group = GroupKey("ns/g")
+            waiting.wait(PodUID(f"g{n}"), node=NodeName("n"), timeout=9, now=0, group=group)
+        return waiting
+
+    few, many = fill(40), fill(4000)
+    costs = [calls_for(lambda w=w: w.reject(GroupKey("ns/g"))) for w in (few, many)]  # type: ignore[misc]
+    # a step or two more in the sorted deadlines
+    assert costs[1] <= costs[0] * 1.5
+
+
+@pytest.mark.parametrize("end", ["at its deadline", "with its node"])
+def test_a_fall_of_n_members_costs_n_not_n_squared(end: str) -> None:
+    """F37: one pass over the group; nobody's end begins another pass."""
+
+    def cost(size: int) -> int:
+        driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
+        driver.watched = driver.checked = driver.logged = False
+        node = Node(name=NodeName("n"), allocatable={"cpu": size - 1})
+        driver.tell(NodeAdded(node))
+        driver.add(*(member(f"g-{n}", size) for n in range(size)))
+        driver.drain()
+        assert len(driver.scheduler.waiting) == size - 1
+        if end == "at its deadline":
+            return calls_for(lambda: driver.advance(10.0))
+        return calls_for(lambda: driver.delete("default/g-0"))
+
+    assert cost(400) <= 14 * cost(40)
+
+
+class Guarded:
+    """A cluster that may not be read while entities are compared or ranked."""
+
+    def __init__(self, inner: InMemoryCluster) -> None:
+        self.inner = inner
+        self.closed = False
+        self.reads = 0
+
+    def _open(self) -> InMemoryCluster:
+        assert not self.closed, "the cluster state was read while the queue was put in order"
+        self.reads += 1
+        return self.inner
+
+    def nodes(self) -> Iterable[Node]:
+        """Return every node."""
+        return self._open().nodes()
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return one node."""
+        return self._open().node(name)
+
+    def pods(self) -> Iterable[Pod]:
+        """Return every pod."""
+        return self._open().pods()
+
+    def pod(self, uid: PodUID) -> Pod | None:
+        """Return one pod."""
+        return self._open().pod(uid)
+
+    def pods_on(self, node: NodeName) -> Iterable[Pod]:
+        """Return the pods on a node."""
+        return self._open().pods_on(node)
+
+    def pod_groups(self) -> Iterable[PodGroup]:
+        """Return every group."""
+        return self._open().pod_groups()
+
+    def pod_group(self, key: GroupKey) -> PodGroup | None:
+        """Return one group."""
+        return self._open().pod_group(key)
+
+
+class Sorting:
+    """The gang policy, with the cluster shut while it ranks."""
+
+    def __init__(self, policy: Coscheduling, cluster: Guarded) -> None:
+        self._policy = policy
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def queue_sort(self, entity: EntityView) -> Rank:
+        """Rank with the cluster shut."""
+        self._cluster.closed = True
+        rank = self._policy.queue_sort(entity)
+        self._cluster.closed = False
+        assert all(type(part) in (int, float) for part in rank), "a comparison runs no code of ours"
+        return rank
+
+
+@given(policies.filter(lambda p: p.gangs), histories())
+def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: list[Deed]) -> None:
+    """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
+    sorts: list[Sorting] = []
+
+    def make(cluster: ClusterState) -> Scheduler:
+        assert isinstance(cluster, InMemoryCluster)
+        guarded = Guarded(cluster)
+        sorts.append(Sorting(Coscheduling(order=policy.order), guarded))
+        return Scheduler(guarded, Profile(sorts[-1], *PLACEMENT))
+
+    world = Policy().world()
+    world.driver = Driver(make)
+    world.live(*deeds).finish()
+    assert sum(sort._cluster.reads for sort in sorts) > 0
+
+
+@given(st.sampled_from(Order), st.permutations(range(8)))
+def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: list[int]) -> None:
+    """F34, F41: whoever ranks what is queued a thousand times finds what he found at first."""
+    cluster = InMemoryCluster()
+    guarded = Guarded(cluster)
+    policy = Coscheduling(order=order)
+    scheduler = Scheduler(guarded, Profile(policy, NodeResources(), DefaultBinder()))
+    for n in seqs:
+        pod = make_pod(f"p{n}", group=f"g{n % 3}", min_available=9, cpu=1, created_at=float(n))
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=1.0)
+    entities = [*scheduler.queue.active, *scheduler.queue.unschedulable]
+    ranks = [policy.queue_sort(entity) for entity in entities]
+    reads, groups = guarded.reads, len(scheduler.registry)
+    for _turn in range(10):
+        assert [policy.queue_sort(entity) for entity in entities] == ranks
+    assert (guarded.reads, len(scheduler.registry)) == (reads, groups)

@@ -1,0 +1,247 @@
+"""Failure modes 3.D, second part: what is remembered, of whom, and from where (F36, F38-F42)."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sized
+
+import pytest
+from attrs import evolve, fields
+from hypothesis import given
+
+from gangsched import (
+    Bind,
+    Event,
+    GroupKey,
+    Node,
+    NodeAdded,
+    NodeName,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodPhase,
+    PodUID,
+    PodUpdated,
+    Scheduler,
+)
+from gangsched.framework._state import State
+from gangsched.testing import make_pod
+from support.deeds import Deed
+from support.driver import Driver, Fate
+from support.histories import Policy, histories, policies
+from support.world import World
+
+GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
+
+
+def node(cpu: int) -> NodeAdded:
+    """Return the fact that a node comes."""
+    return NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": cpu}))
+
+
+def bound(driver: Driver) -> set[PodUID]:
+    """Return who is bound."""
+    return {pod.uid for pod in driver.cluster.pods() if pod.node_name}
+
+
+def sizes(scheduler: Scheduler) -> dict[str, int]:
+    """Return the size of everything that a scheduler keeps, whatever it is called."""
+    state = scheduler._state
+    held = [(each.name, getattr(state, each.name)) for each in fields(State)]
+    held += [(f"queue.{name}", getattr(state.queue, name)) for name in state.queue.__slots__]
+    held += [(f"waiting.{name}", getattr(state.waiting, name)) for name in state.waiting.__slots__]
+    held += [("assumed", state.nodes.assumed)]
+    return {name: len(value) for name, value in held if isinstance(value, Sized)}
+
+
+def churn(driver: Driver, first: int, count: int) -> int:
+    """Let groups come and go: three at a time, every tenth in vain; return the largest map."""
+    most = 0
+    for n in range(first, first + count):
+        driver.now += 10.0
+        size = 2 if n % 10 else 3
+        group = PodGroup(name=f"g{n}", min_available=size)
+        pods = [evolve(make_pod(f"p{n}-{k}", cpu=1), pod_group=group.name) for k in range(size)]
+        driver.tell(PodGroupAdded(group))
+        driver.add(*pods)
+        driver.drain()
+        if n % 7 == 0:
+            driver.advance(driver.now + 10.0)
+        most = max(most, *sizes(driver.scheduler).values())
+        # the specification goes first, or last
+        gone: list[Event] = [PodDeleted(pod.uid) for pod in pods]
+        gone.insert(0 if n % 2 else len(gone), PodGroupDeleted(group.key))
+        driver.tell(*gone)
+        driver.reports.clear()
+    return most
+
+
+def test_groups_by_the_hundred_thousand_leave_nothing_behind() -> None:
+    """F38, SP#8: in constant memory; fewer of them in a quick run."""
+    driver = Driver(Policy().make, watched=False, checked=False, logged=False)
+    driver.tell(node(2))
+    churn(driver, 0, 500)
+    driver.advance(driver.now + 60.0)
+    gc.collect()
+    before, blocks = sizes(driver.scheduler), sys.getallocatedblocks()
+    most = churn(driver, 500, GROUPS)
+    assert most <= 3 + 6 + 1, "no map is larger than what is alive, or went in the last minute"
+    driver.advance(driver.now + 60.0)
+    gc.collect()
+    assert sizes(driver.scheduler) == before
+    assert sys.getallocatedblocks() - blocks < 500, "of every thing that Python keeps, nothing more"
+    assert driver.scheduler.next_deadline() is None
+
+
+def test_a_group_of_which_one_member_goes_is_remembered_while_another_lives() -> None:
+    """F39: with its place in the order, for as long as that takes; and for a minute after."""
+    driver = Driver(Policy().make)
+    pods = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
+    driver.add(*pods)
+    (info,) = driver.scheduler.registry
+    driver.delete(pods[0].uid)
+    driver.advance(3_600.0)
+    driver.delete(pods[1].uid)
+    driver.advance(7_200.0)
+    assert list(driver.scheduler.registry) == [info]
+    driver.delete(pods[2].uid)
+    driver.advance(7_259.0)
+    assert list(driver.scheduler.registry) == [info]
+    driver.advance(7_260.0)
+    assert list(driver.scheduler.registry) == []
+
+
+@pytest.mark.parametrize("event", [PodDeleted(PodUID("x")), PodGroupDeleted(GroupKey("ns/x"))])
+def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
+    """F40: the add and the delete were told as one, or the add never."""
+    driver = Driver(Policy().make)
+    driver.tell(event)
+    assert driver.log[-1].effects == ()
+    assert set(sizes(driver.scheduler).values()) == {0}
+
+
+@pytest.mark.parametrize("state", ["waiting", "binding", "bound", "pending"])
+def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
+    """F40, KO#2911: the last state that a watch shows is of no matter; gone is gone."""
+    driver = Driver(Policy().make)
+    driver.tell(node(3 if state != "waiting" else 1))
+    driver.fate = Fate.PENDING if state == "binding" else Fate.DONE
+    pods = [make_pod(f"g-{n}", group="g", min_available=2, cpu=1) for n in range(2)]
+    driver.add(*pods)
+    if state != "pending":
+        driver.drain()
+    # what the watch missed meanwhile: it was bound elsewhere, ran and finished
+    driver.cluster.apply(PodUpdated(evolve(pods[0], phase=PodPhase.SUCCEEDED)))
+    driver.cluster.apply(PodDeleted(pods[0].uid))
+    driver.tell_again(PodDeleted(pods[0].uid))
+    (info,) = driver.scheduler.registry
+    assert pods[0].uid not in info.members
+    driver.delete(pods[1].uid)
+    assert driver.scheduler._state.nodes.assumed == {}
+    assert len(info.members) == 0
+    driver.advance(driver.now + 60.0)
+    assert len(driver.scheduler.registry) == 0
+
+
+def test_what_an_event_carries_is_not_believed() -> None:
+    """F36: there is one source of truth; an event says where to look."""
+    driver = Driver(Policy().make)
+    driver.tell(node(1))
+    pod = make_pod("p", cpu=1)
+    driver.cluster.apply(PodAdded(pod))
+    stale: list[Event] = [
+        PodAdded(evolve(pod, scheduling_gates=("old",))),
+        PodUpdated(evolve(pod, node_name=NodeName("n"))),
+        PodUpdated(evolve(pod, requests={"cpu": 9})),
+        NodeUpdated(Node(name=NodeName("n"), allocatable={"cpu": 9})),
+        PodDeleted(pod.uid),
+        PodGroupAdded(PodGroup(name="g", min_available=9)),
+    ]
+    for event in stale:
+        driver.tell_again(event)
+        assert driver.scheduler._state.members[pod.uid].pod == pod
+    assert len(driver.scheduler.registry) == 0
+    driver.drain()
+    assert bound(driver) == {pod.uid}
+
+
+def ask_everything(scheduler: Scheduler) -> None:
+    """Ask whatever can be asked, of what is there and of what is not."""
+    queue, registry, waiting = scheduler.queue, scheduler.registry, scheduler.waiting
+    scheduler.next_deadline()
+    for key in [GroupKey("default/nobody"), *(info.key for info in registry)]:
+        registry.get(key)
+        assert (key in registry) is (registry.get(key) is not None)
+        waiting.of(key)
+        for name in ("all", "unscheduled", "waiting", "assumed", "assigned", "scheduled"):
+            info = registry.get(key)
+            assert info is None or getattr(info, name) >= 0
+    for uid in [PodUID("nobody"), *(pod.uid for pod in waiting)]:
+        assert (waiting.get(uid) is not None) is (uid in waiting)
+    everybody = [*queue.active, *queue.backoff, *queue.unschedulable]
+    assert len(everybody) == len(queue)
+    for entity in everybody:
+        queue.is_gated(entity)
+        queue.is_ranked(entity)
+    for pod in (pod for entity in everybody for pod in entity.pending):
+        assert str(scheduler.why(pod.uid))
+    for info in registry:
+        if len(info.members):
+            assert str(scheduler.why(info.key))
+    queue.head()
+    list(queue.blocked_lines())
+    list(waiting.groups())
+
+
+@given(policies, histories())
+def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
+    """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""
+    asked, left_alone = policy.world(), policy.world()
+    for deed in deeds:
+        ask_everything(asked.driver.scheduler)
+        asked.do(deed)
+        left_alone.do(deed)
+        ask_everything(asked.driver.scheduler)
+        assert sizes(asked.driver.scheduler) == sizes(left_alone.driver.scheduler)
+    assert repr(asked.driver.log) == repr(left_alone.driver.log)
+
+
+def _every(nth: int, binds: list[Bind]) -> Callable[[Bind], bool]:
+    happened = binds[nth - 1 :: nth]
+    return lambda bind: bind in happened
+
+
+def story(restart_at: int, every: int) -> tuple[set[PodUID], int]:
+    """Let two gangs and a pod come to a cluster with room for all but one; restart at a step."""
+    driver = Driver(Policy().make)
+    world = World(driver)
+    driver.tell(node(5), PodGroupAdded(PodGroup(name="b", min_available=2)))
+    driver.add(*(make_pod(f"a-{n}", group="a", min_available=3, cpu=1) for n in range(3)))
+    driver.add(*(evolve(make_pod(f"b-{n}", cpu=1), pod_group="b") for n in range(2)))
+    driver.add(make_pod("plain", cpu=1, created_at=9.0))
+    driver.fate = Fate.PENDING
+    steps = 0
+    while True:
+        if steps == restart_at:
+            driver.restart(_every(every, driver.under_way))
+        if driver.under_way and steps % 2:
+            driver.report(driver.under_way[0], Fate.DONE)
+        elif not driver.step():
+            break
+        steps += 1
+    world.finish()
+    return bound(driver), steps
+
+
+@pytest.mark.parametrize("every", [1, 2, 99])
+def test_a_restart_at_any_step_leads_to_the_same_end(every: int) -> None:
+    """F42: all binds under way happened, every other one, or none."""
+    expected, steps = story(-1, every)
+    assert len(expected) == 5
+    for at in range(steps + 1):
+        assert story(at, every)[0] == expected, f"a restart at step {at} led elsewhere"

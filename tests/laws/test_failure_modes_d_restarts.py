@@ -1,0 +1,98 @@
+"""Failure mode 3.D, F42: a restart in every state that a gang can be in."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangsched import (
+    MatchPolicy,
+    Node,
+    NodeAdded,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodGroupAdded,
+    WhenBindFails,
+    WhenBlocked,
+)
+from gangsched.testing import make_pod
+from support.driver import Driver, Fate
+from support.histories import Policy
+from support.interleavings import Move, decide, pass_early, pass_time, report, walk
+
+POLICIES = [
+    Policy(),
+    Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT),
+    Policy(match_policy=MatchPolicy.WAITING_AND_RUNNING),
+    Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP),
+]
+
+
+def members(group: str, size: int) -> list[Pod]:
+    """Return the members of a gang that needs them all."""
+    return [make_pod(f"{group}-{n}", group=group, min_available=size, cpu=1) for n in range(size)]
+
+
+def restarts() -> list[Move]:
+    """Another scheduler takes over, and all binds under way happened, or none of them."""
+    return [
+        Move("restart, all happened", lambda _d: True, lambda d: d.restart(lambda _bind: True)),
+        Move("restart, none happened", lambda _d: True, lambda d: d.restart(lambda _bind: False)),
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+def test_a_restart_in_any_state_loses_nobody_and_starts_nobody_twice(policy: Policy) -> None:
+    """F42: up to two restarts, at any two moments of a gang's life; in the end it runs whole.
+
+    The oracle takes over, too, and sees that nobody is bound who is, and no node is given twice.
+    """
+    pods = members("g", 2)
+    driver = Driver(policy.make, match=policy.match_policy, logged=False)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
+    driver.add(*pods)
+    driver.fate = Fate.PENDING
+    moves = [decide, pass_time, pass_early, *restarts()]
+    moves += [report(pod.uid, Fate.DONE, None) for pod in pods]
+
+    def whole(here: Driver) -> None:
+        assert all(pod.node_name == "n" for pod in here.cluster.pods())
+        assert here.scheduler._state.nodes.assumed == {}
+
+    assert walk(driver, moves, at_rest=whole) > 30
+
+
+def test_a_restart_with_failing_binds_in_any_state_ends_at_rest_with_nothing_held() -> None:
+    """F42, F18: half a gang may have been bound when the scheduler died; the rest follows."""
+    pods = members("g", 2)
+    driver = Driver(Policy().make, logged=False)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
+    driver.add(*pods)
+    driver.fate = Fate.PENDING
+    moves = [decide, pass_time, *restarts()]
+    moves += [report(pod.uid, Fate.DONE, None) for pod in pods]
+    moves += [report(pod.uid, Fate.FAILED) for pod in pods]
+
+    def whole(here: Driver) -> None:
+        assert all(pod.node_name == "n" for pod in here.cluster.pods())
+
+    assert walk(driver, moves, at_rest=whole) > 30
+
+
+def test_a_restart_while_two_gangs_compete_lets_one_run_and_one_wait_whole() -> None:
+    """F42: who starts may be another than without it; half of each is never the answer."""
+    driver = Driver(Policy().make, logged=False)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))
+    driver.tell(PodGroupAdded(PodGroup(name="b", min_available=2)))
+    pods = [*members("a", 2), *members("b", 2)]
+    driver.add(*pods)
+    driver.fate = Fate.PENDING
+    moves = [decide, pass_time, *restarts()]
+    moves += [report(pod.uid, Fate.DONE, None) for pod in pods]
+
+    def one_of_them(here: Driver) -> None:
+        running = {pod.name for pod in here.cluster.pods() if pod.node_name}
+        assert running in ({"a-0", "a-1"}, {"b-0", "b-1"})
+        assert len(here.scheduler.waiting) <= 1
+
+    assert walk(driver, moves, at_rest=one_of_them) > 30

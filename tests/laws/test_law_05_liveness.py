@@ -1,0 +1,54 @@
+"""Law 5: after the faults stop, every gang that fits on the empty cluster starts, in bounded time.
+
+What is promised, and why it holds, is in ``docs/explanation/liveness.md``; the bound is computed
+by ``support.liveness.Backlog`` from what there is to do in the instant in which the faults stop.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import PodUID
+from support.deeds import Decide, Deed, PutNode, PutPods
+from support.driver import Fate
+from support.histories import Policy, histories, policies
+from support.liveness import Aftermath, faults_stop
+from support.world import World
+
+_choices = st.lists(st.integers(0, 5), min_size=1, max_size=5)
+
+
+def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
+    """Return those that fit on the empty cluster and of which nobody was bound."""
+    started = after.started()
+    return [entity for entity in after.fitting if not started & set(entity)]
+
+
+@given(policies, histories(), st.booleans(), _choices)
+def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
+    policy: Policy, deeds: list[Deed], delete: bool, choices: list[int]
+) -> None:
+    world = faults_stop(policy.world().live(*deeds))
+    after = Aftermath(policy, world.driver, delete=delete).live_on(choices)
+    assert not asleep(after)
+    assert after.steps <= after.backlog.steps
+    assert after.rounds <= after.backlog.rounds
+
+
+def backlog_of_gangs(policy: Policy) -> World:
+    """Return a world with gangs of many sizes on a cluster that is full, every bind failing."""
+    world = policy.world().live(*(PutNode(n, cpu=4) for n in range(3)))
+    for group in range(4):
+        minimum = (None, 2, 3, 4)[group] or 2
+        world.live(PutPods(group, 3 * minimum, minimum, cpu=1 + group % 2), Decide(3, Fate.FAILED))
+    return world.live(PutPods(None, 6, cpu=4), Decide(fate=Fate.PENDING))
+
+
+def test_a_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
+    """The bound is of the right size: a crowded cluster uses about a tenth of it."""
+    policy = Policy()
+    after = Aftermath(policy, faults_stop(backlog_of_gangs(policy)).driver).live_on()
+    assert after.fitting
+    assert not asleep(after)
+    assert after.backlog.steps / 12 < after.steps <= after.backlog.steps

@@ -1,0 +1,64 @@
+"""Law 5: how much of the bound of ``docs/explanation/liveness.md`` is used when things are bad.
+
+The bound is no use if it is far from what can happen: here gangs and a cluster are chosen such that
+each fact wakes everybody, and everybody but the last is tried in vain.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gangsched import WhenBlocked
+from support.deeds import Decide, Pass, PutNode, PutPods
+from support.histories import Policy
+from support.liveness import Aftermath, faults_stop
+from support.world import World
+
+POLICIES = {
+    "gives way": Policy(),
+    "holds": Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT),
+    "falls at once": Policy(when_blocked=WhenBlocked.AT_ONCE),
+    "holds when few are missing": Policy(when_blocked=WhenBlocked.AT_ONCE, reject_percentage=100),
+}
+
+
+def everybody_in_vain(policy: Policy, *, gangs: int, pods: int) -> World:
+    """Return a world with gangs of which each needs all of the only node, and small pods on it.
+
+    The members of each are unlike, so their headrooms add up to more than there is: whoever leaves
+    wakes every gang. No two gangs are alike, so none is tried for another, and they fail at
+    different instants, so their rests do not end together.
+    """
+    running = [PutPods(cpu=1) for _ in range(pods)]
+    world = policy.world().live(PutNode(0, cpu=1_000), *running, Decide())
+    for gang in range(gangs):
+        large, small = PutPods(gang, 1, 2, cpu=501 + gang), PutPods(gang, 1, 2, cpu=499 - gang)
+        world.live(large, small, Decide(), Pass(0.3))
+    return world
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_where_every_fact_wakes_everybody_in_vain_a_quarter_of_the_bound_is_used(
+    policy: Policy,
+) -> None:
+    """F6, F7: every gang fits on the empty cluster, and on no other."""
+    world = faults_stop(everybody_in_vain(policy, gangs=3, pods=40))
+    world.driver.checked = False
+    after = Aftermath(policy, world.driver, delete=True).live_on()
+    assert len(after.fitting) == 3
+    assert all(after.started() & set(entity) for entity in after.fitting)
+    assert after.backlog.steps / 4 < after.steps <= after.backlog.steps
+
+
+@pytest.mark.parametrize("gangs", [1, 2, 4, 6])
+def test_gangs_that_hold_until_their_deadlines_wake_each_other_once_per_pair(gangs: int) -> None:
+    """Each fall is news to those who failed meanwhile, and to nobody else: n (n + 1) / 2 falls."""
+    policy = Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+    world = policy.world().live(PutNode(0, cpu=1_000))
+    for gang in range(gangs):
+        world.live(PutPods(gang, 1, 2, cpu=501 + gang), PutPods(gang, 1, 2, cpu=501, zone="a"))
+    after = Aftermath(policy, faults_stop(world).driver).live_on()
+    attempts = sum(info.attempts for info in world.driver.scheduler.registry)
+    assert not after.fitting
+    assert attempts == gangs * (gangs + 1) // 2
+    assert after.steps <= after.backlog.steps

@@ -1,0 +1,161 @@
+"""The fingerprint: all that an object remembers, as one value that can be compared.
+
+Rules:
+  R1  everything that is reachable is in it, whether it is public or not, down to the last counter;
+  R2  the order of lists, deques and dicts counts, that of sets does not;
+  R3  a mutable object that is met again is named by the number of its first visit, so that who is
+      shared with whom counts too, and cycles end; frozen values are told by their content alone;
+  R4  what is not of the library and not a plain value is opaque: a plugin's own state is its own;
+  R5  what cannot be told is an error, never left out in silence.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import re
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+import attrs
+from sortedcontainers import SortedDict, SortedList
+
+from gangsched.resources import FrozenMap
+
+__all__ = ["Fingerprint", "attributes", "fingerprint", "is_frozen", "is_ours", "without"]
+
+Fingerprint = tuple[str, ...]
+"""One line for each thing, with the path to it: two of them are compared as they are."""
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_SEQUENCES = (list, tuple, deque, SortedList)
+
+
+def fingerprint(*roots: object) -> Fingerprint:
+    """Return all that *roots* remember; equal if and only if their states are equal."""
+    walk = _Walk()
+    return tuple(line for n, root in enumerate(roots) for line in walk.lines(f"[{n}]", root))
+
+
+def without(whole: Fingerprint, *paths: str) -> Fingerprint:
+    """Return a fingerprint but for what lies at paths that match one of some expressions."""
+    left_out = re.compile("|".join(f"(?:{path})" for path in paths))
+    return tuple(line for line in whole if not left_out.search(line.partition(": ")[0]))
+
+
+def is_ours(thing: object) -> bool:
+    """Say whether a thing is an instance of a class of the library."""
+    module = type(thing).__module__
+    return module == "gangsched" or module.startswith("gangsched.")
+
+
+def attributes(thing: object) -> dict[str, Any]:
+    """Return what an object has in its slots and in its ``__dict__``, by name."""
+    found = {name: getattr(thing, name) for name in _slots(type(thing)) if hasattr(thing, name)}
+    return {**found, **dict(sorted(getattr(thing, "__dict__", {}).items()))}
+
+
+def is_frozen(thing: object) -> bool:
+    """Say whether a thing is a value that never changes, though what it holds may."""
+    return _has_frozen(type(thing))
+
+
+_FROZEN: dict[type, bool] = {}
+_SLOTS: dict[type, tuple[str, ...]] = {}
+
+
+def _has_frozen(kind: type) -> bool:
+    if kind not in _FROZEN:
+        is_value = issubclass(kind, FrozenMap | tuple)
+        _FROZEN[kind] = is_value or (attrs.has(kind) and attrs.inspect(kind).is_frozen)
+    return _FROZEN[kind]
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    if kind not in _SLOTS:
+        names = {
+            _mangled(base, slot)
+            for base in kind.__mro__
+            for slot in _as_tuple(base.__dict__.get("__slots__", ()))
+            if slot not in ("__dict__", "__weakref__")
+        }
+        _SLOTS[kind] = tuple(sorted(names))
+    return _SLOTS[kind]
+
+
+def _mangled(owner: type, slot: str) -> str:
+    is_private = slot.startswith("__") and not slot.endswith("__")
+    return f"_{owner.__name__.lstrip('_')}{slot}" if is_private else slot
+
+
+def _as_tuple(slots: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+@final
+class _Walk:
+    """One walk through everything."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._kept: list[object] = []  # what is alive keeps its id
+
+    def lines(self, path: str, thing: Any) -> Iterator[str]:
+        """Yield a line for *thing* and for all that it holds."""
+        kind = type(thing).__qualname__
+        if isinstance(thing, enum.Enum):
+            yield f"{path}: {kind}.{thing.name}"
+        elif isinstance(thing, _PLAIN):
+            yield f"{path}: {kind} {thing!r}"
+        elif isinstance(thing, type):
+            yield f"{path}: class {thing.__module__}.{thing.__qualname__}"
+        elif isinstance(thing, types.FunctionType | types.BuiltinFunctionType):
+            yield f"{path}: function {thing.__module__}.{thing.__qualname__}"
+        elif isinstance(thing, types.MethodType):
+            yield f"{path}: method {thing.__func__.__qualname__}"
+            yield from self.lines(f"{path}.__self__", thing.__self__)
+        elif is_frozen(thing):
+            yield f"{path}: {kind}"
+            yield from self._parts(path, thing)
+        elif id(thing) in self._numbers:
+            yield f"{path}: {kind} no. {self._numbers[id(thing)]} again"
+        else:
+            self._kept.append(thing)
+            number = self._numbers[id(thing)] = len(self._numbers)
+            yield f"{path}: {kind} no. {number}"
+            yield from self._parts(path, thing)
+
+    def _parts(self, path: str, thing: Any) -> Iterator[str]:
+        if isinstance(thing, set | frozenset):
+            yield from sorted(line for each in thing for line in _Walk().lines(path + "{}", each))
+        elif isinstance(thing, SortedDict):
+            yield from self._entries(path, [(key, thing[key]) for key in thing])
+        elif isinstance(thing, Mapping):
+            yield from self._entries(path, list(thing.items()))
+        elif isinstance(thing, _SEQUENCES):
+            yield f"{path}: {len(thing)} in all"
+            for index, each in enumerate(thing):
+                yield from self.lines(f"{path}[{index}]", each)
+        elif isinstance(thing, random.Random):
+            yield f"{path}: {thing.getstate()!r}"
+        elif isinstance(thing, BaseException):
+            yield from self.lines(f"{path}.args", thing.args)
+        elif is_ours(thing):
+            for name, value in attributes(thing).items():
+                yield from self.lines(f"{path}.{name}", value)
+        elif type(thing).__module__ in ("builtins", "collections", "sortedcontainers"):
+            if type(thing) is not object:
+                raise TypeError(f"{path}: no fingerprint of {thing!r}")
+        else:
+            yield f"{path}: opaque, of {type(thing).__module__}"
+
+    def _entries(self, path: str, entries: list[tuple[object, object]]) -> Iterator[str]:
+        yield f"{path}: {len(entries)} in all"
+        for index, (key, value) in enumerate(entries):
+            if isinstance(key, str | int):
+                yield f"{path}: entry {index} is {key!r}"
+            else:
+                yield from self.lines(f"{path}.key[{index}]", key)
+            yield from self.lines(f"{path}[{key if isinstance(key, str) else index}]", value)

@@ -1,0 +1,187 @@
+"""Every interleaving: all the histories that a few moves can make, walked one by one.
+
+Rules:
+  R1  a move is made whenever it may be, in every state that is reached: nothing is drawn, so
+      what holds after a walk holds for every order;
+  R2  two states that the scheduler and the cluster cannot tell apart are walked once;
+  R3  the walk of a system that never comes to rest does not end: it is cut short, and fails.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Iterator
+
+from attrs import frozen
+
+from gangsched import PodUID
+from gangsched._core._heap._py import _GONE
+from support.driver import Driver, Fate
+
+__all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
+
+
+@frozen
+class Move:
+    """Something that may happen.
+
+    Attributes:
+        name: What a failure calls it.
+        may: Whether it may happen now.
+        do: Lets it happen.
+        times: How often it happens at most; None for as often as it may.
+    """
+
+    name: str
+    may: Callable[[Driver], bool]
+    do: Callable[[Driver], object]
+    times: int | None = 1
+
+
+def _active(driver: Driver) -> bool:
+    return bool(driver.scheduler.queue.active)
+
+
+def _due(driver: Driver) -> bool:
+    return driver.scheduler.next_deadline() is not None
+
+
+def _idle(driver: Driver) -> bool:
+    return _due(driver) and not _active(driver)
+
+
+def _pass(driver: Driver) -> None:
+    due = driver.scheduler.next_deadline()
+    assert due is not None
+    driver.advance(due)
+
+
+decide = Move("decide", _active, Driver.step, None)
+"""The scheduler makes one decision."""
+
+pass_time = Move("pass", _idle, _pass, None)
+"""Time passes until the next deadline, when there is nobody to decide about."""
+
+pass_early = Move("pass early", _due, _pass)
+"""Time passes until the next deadline, though there is somebody to decide about.
+
+A driver that always did would let each wait time out, so it is done a bounded number of times.
+"""
+
+
+def report(uid: PodUID, fate: Fate, times: int | None = 1) -> Move:
+    """The bind of a pod that is under way is reported."""
+
+    def is_under_way(driver: Driver) -> bool:
+        return any(bind.uid == uid for bind in driver.under_way)
+
+    def tell(driver: Driver) -> None:
+        (bind,) = (bind for bind in driver.under_way if bind.uid == uid)
+        driver.report(bind, fate)
+
+    return Move(f"{fate.value} {uid.rpartition('/')[2]}", is_under_way, tell, times)
+
+
+def walk(
+    driver: Driver,
+    moves: list[Move],
+    *,
+    at_rest: Callable[[Driver], object],
+    always: Callable[[Driver], object] = lambda _driver: None,
+    most: int = 100_000,
+) -> int:
+    """Make every move in every state that can be reached.
+
+    The oracle and the scheduler's own check have a look at each step, as the driver says.
+
+    Args:
+        driver: Where it begins; left as it is.
+        moves: What may happen.
+        at_rest: Looks at each state in which no move may be made any more.
+        always: Looks at each state.
+        most: How many states there are at most.
+
+    Returns:
+        How many states there are.
+    """
+    seen: set[Hashable] = set()
+    begin = tuple(move.times for move in moves)
+    stack: list[tuple[Driver, tuple[int | None, ...], tuple[str, ...]]] = [(driver, begin, ())]
+    while stack:
+        here, left, path = stack.pop()
+        known = (left, _fingerprint(here))
+        if known in seen:
+            continue
+        seen.add(known)
+        assert len(seen) <= most, f"still walking after {most} states, in step {len(path)}"
+        try:
+            always(here)
+            ways = list(_ways(here, moves, left))
+            if not ways:
+                at_rest(here)
+            for index in ways:
+                there = _copy(here)
+                there.log.clear()
+                moves[index].do(there)
+                rest = (*left[:index], _less(left[index]), *left[index + 1 :])
+                stack.append((there, rest, (*path, moves[index].name)))
+        except Exception as error:
+            error.add_note("by way of: " + ", ".join(path[-60:]))
+            raise
+    return len(seen)
+
+
+def _ways(driver: Driver, moves: list[Move], left: tuple[int | None, ...]) -> Iterator[int]:
+    for index, (move, times) in enumerate(zip(moves, left, strict=True)):
+        if times != 0 and move.may(driver):
+            yield index
+
+
+def _copy(driver: Driver) -> Driver:
+    # values need no copy, and one object is known by its identity alone
+    return copy.deepcopy(driver, {id(value): value for value in (_GONE, *_values(driver))})
+
+
+def _values(driver: Driver) -> Iterator[object]:
+    state, account = driver.scheduler._state, driver.oracle.account
+    yield from (driver.make, state.profile, state.rest, state.membership)
+    yield from (*driver.cluster.pods(), *driver.cluster.nodes(), *driver.cluster.pod_groups())
+    yield from (member.pod for member in state.members.values())
+    yield from (record.pod for record in account.pods.values())
+    yield from (node for nodes in account.nodes.values() for node in nodes)
+    yield from state.classes
+
+
+def _less(times: int | None) -> int | None:
+    return None if times is None else times - 1
+
+
+def _fingerprint(driver: Driver) -> Hashable:
+    """Return all that the future depends on."""
+    scheduler, cluster = driver.scheduler, driver.cluster
+    state, queue = scheduler._state, scheduler.queue
+    members = tuple(
+        (uid, member.state, member.node, member.attempt, member.entity.seq)
+        for uid, member in state.members.items()
+    )
+    entities = tuple(
+        (
+            *(entity.seq, entity.place, entity.rank, entity.failures, entity.backoff_until),
+            *(tuple(pod.uid for pod in entity.pending), tuple(entity._ready)),
+            (entity.failed_step >= 0, entity.stirred_step >= 0, entity.tried_step >= 0),
+        )
+        for entity in (*queue.active, *queue.backoff, *queue.unschedulable)
+    )
+    groups = tuple(
+        (
+            *(info.key, info.uid, info.spec, info.was_scheduled, info.failures),
+            *(info.attempt_started_at, info.last_failure_at),
+        )
+        for info in scheduler.registry
+    )
+    return (
+        *(driver.now, members, entities, groups, tuple(scheduler.waiting)),
+        *(tuple(state.yielding), tuple(line.shape for line in queue.blocked_lines())),
+        *(tuple(cluster.nodes()), tuple(cluster.pods()), tuple(driver.under_way)),
+        *(tuple(driver.landing), tuple(driver.dying)),
+    )

@@ -1,0 +1,88 @@
+"""Laws 3, 4, 6 and 8 as levels: what must be true whenever a call has returned.
+
+Counted and sorted anew each time, from the cluster and from what the scheduler shows of itself.
+They hold wherever every fact that is true has been told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gangsched import MemberState, Scheduler
+from support.account import claim_of
+from support.room import may_go
+from support.world import World
+
+__all__ = [
+    "counts_are_right",
+    "everybody_is_in_place",
+    "everybody_pending_is_queued",
+    "it_wakes_in_time",
+    "ranks_are_frozen_and_in_order",
+]
+
+
+def everybody_is_in_place(world: World) -> None:
+    """Laws 3, 4, 6 and 8: order, place, deadline and counts."""
+    ranks_are_frozen_and_in_order(world.driver.scheduler)
+    everybody_pending_is_queued(world)
+    it_wakes_in_time(world.driver.scheduler)
+    if world.driver.grouped:
+        counts_are_right(world)
+
+
+def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
+    """Law 3: nobody's place is stale, no two share one, and the order is that of the places."""
+    queue = scheduler.queue
+    active = queue.active
+    ranks = [entity.rank for entity in active]
+    assert ranks == sorted(ranks, key=lambda rank: rank or ()), "law 3: out of order"
+    assert len(set(ranks)) == len(ranks), "law 3: two share a place"
+    for entity in active:
+        assert queue.is_ranked(entity), f"law 3: entity {entity.seq} stands where it should not"
+
+
+def everybody_pending_is_queued(world: World) -> None:
+    """Law 4: nobody who may be tried is outside of the queue, but for those who hold and wait."""
+    scheduler, cluster = world.driver.scheduler, world.driver.cluster
+    queue = scheduler.queue
+    queued = {
+        p.uid for e in (*queue.active, *queue.backoff, *queue.unschedulable) for p in e.pending
+    }
+    under_way, refused = set(), set()
+    for uid, member in scheduler._state.members.items():
+        if member.node is not None:
+            under_way.add(uid)
+        if member.state is MemberState.REFUSED:
+            refused.add(uid)
+    wanting = {pod.uid for pod in cluster.pods() if may_go(pod)}
+    assert wanting - queued == (under_way | refused) & wanting, "law 4: somebody is not queued"
+    assert queued <= wanting, "law 4: somebody is queued who wants nothing"
+
+
+def it_wakes_in_time(scheduler: Scheduler) -> None:
+    """Law 6: it asks to be called when a wait or a rest ends."""
+    due = scheduler.next_deadline()
+    ends = [pod.deadline for pod in scheduler.waiting]
+    ends += [entity.backoff_until for entity in scheduler.queue.backoff]
+    assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
+
+
+def counts_are_right(world: World) -> None:
+    """Law 8: each member is counted once, in the state that the cluster shows it in."""
+    scheduler, cluster = world.driver.scheduler, world.driver.cluster
+    pods = world.driver.oracle.account.pods
+    bound: Counter[str] = Counter()
+    members: Counter[str] = Counter()
+    for pod in cluster.pods():
+        claim = claim_of(pod)
+        if claim is not None:
+            members[claim[0]] += 1
+            going = pod.is_finished or pod.deleted_at is not None or pods[pod.uid].evicted
+            bound[claim[0]] += pod.node_name is not None and not going
+    known = {info.key: len(info.members) for info in scheduler.registry if info.members}
+    assert known == dict(members), "law 8: members are miscounted"
+    for info in scheduler.registry:
+        assert info.assigned == bound[info.key], f"law 8: {info.key} miscounts who runs"
+        assert info.waiting == len(scheduler.waiting.of(info.key)), f"law 8: {info.key} waits"
+        assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"

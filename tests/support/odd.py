@@ -1,0 +1,55 @@
+"""A plugin that can be made to misbehave at any extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+from gangsched import Bind, NodeName, Pod, Skip, Success
+
+__all__ = ["Odd", "bind_of_another"]
+
+_SOUND: dict[str, Callable[..., object]] = {
+    "pod_signature": lambda _pod: "alike",
+    "headroom": lambda _pod, _node: 100,
+    "score": lambda _state, _pod, _node: 0,
+    "post_filter": lambda _state, _pod, _reason, *, now: Skip(),
+    "unreserve": lambda _state, _pod, _node, *, cause, now: None,
+    "bind": lambda _pod, _node, _attempt, *, now: Skip(),
+    "post_bind": lambda _pod, _node, *, now: None,
+    "queue_sort": lambda entity: (-entity.priority, entity.queued_at, 0, entity.seq, 0),
+    "members_needed": lambda group: max(1, group.min_available or 1),
+}
+
+
+@final
+class Odd:
+    """Has the points that it is given, and does nothing at them until it is told otherwise.
+
+    Attributes:
+        answers: What it does at a point: raises an exception, returns a value, or calls a
+            function of what it is given.
+    """
+
+    name = "Odd"
+
+    def __init__(self, *points: str) -> None:
+        self.answers: dict[str, Any] = {}
+        for point in points:
+            setattr(self, point, self._at(point))
+
+    def _at(self, point: str) -> Callable[..., object]:
+        def answer(*args: Any, **kwargs: Any) -> object:
+            if point not in self.answers:
+                return _SOUND.get(point, lambda *_args, **_kwargs: Success())(*args, **kwargs)
+            found = self.answers[point]
+            if isinstance(found, Exception):
+                raise found
+            return found(*args, **kwargs) if callable(found) else found
+
+        return answer
+
+
+def bind_of_another(_pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind:
+    """Return the bind of a pod that nobody has asked about."""
+    return Bind(Pod(name="another").uid, node, attempt)

@@ -1,0 +1,32 @@
+"""Gangs of unlike members: a few that serve, and workers of another shape."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from support.deeds import PutPods
+
+__all__ = ["gangs_of_roles"]
+
+
+@st.composite
+def gangs_of_roles(draw: st.DrawFn) -> tuple[PutPods, PutPods]:
+    """Return the deeds by which a gang of two roles comes, in either order of arrival.
+
+    One role asks for processors, the other for accelerators or for a zone, so which of them is
+    placed first may take the room that the other needs.
+    """
+    group = draw(st.integers(1, 3))
+    servers, workers = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    said = draw(st.sampled_from([servers + workers, servers + workers, workers, 1 + workers]))
+    needs_gpu = draw(st.booleans())
+    serving = PutPods(group, servers, said, cpu=2, priority=group % 2)
+    working = PutPods(
+        group,
+        workers,
+        said,
+        gpu=int(needs_gpu),
+        zone=None if needs_gpu else "a",
+        priority=group % 2,
+    )
+    return (serving, working) if draw(st.booleans()) else (working, serving)

@@ -1,0 +1,260 @@
+"""A plugin that raises or answers nonsense, at every point, in the middle of everything.
+
+Where the scheduler can stop, nothing has changed, which is compared by fingerprint; where it
+cannot, everything is as if the plugin had said no, which is compared with a twin to whom it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Bound,
+    Effect,
+    InMemoryCluster,
+    NodeName,
+    PodAdded,
+    PodDeleted,
+    PodUID,
+    Profile,
+    RejectGroup,
+    Scheduler,
+    Success,
+    Unschedulable,
+    Wait,
+)
+from gangsched.errors import GangschedError, InvalidValueError, PluginError
+from gangsched.framework import POINTS
+from gangsched.plugins import DefaultBinder
+from gangsched.testing import make_pod
+from support.busy import NOW, busy_scheduler, tell
+from support.fingerprint import fingerprint, without
+from support.odd import Odd, bind_of_another
+from support.refusals import check_refusal
+
+OOPS = ZeroDivisionError("oops")
+GROUP = RejectGroup("default/w", "why")  # type: ignore[arg-type]
+SUBJECT = "default/active-1"
+
+STOPPING: dict[str, list[Any]] = {
+    "pre_filter": [OOPS, None, "no", True, Wait(1.0), GROUP],
+    "filter": [OOPS, None, "no", True, Wait(1.0), GROUP],
+    "post_filter": [OOPS, None, "no", Wait(1.0)],
+    "pre_score": [OOPS, None, "no", Wait(1.0)],
+    "score": [OOPS, None, "best", 1.5, float("nan")],
+    "reserve": [OOPS, None, "no", Wait(1.0), GROUP],
+    "permit": [OOPS, None, "no", 5.0, GROUP],
+    "pre_bind": [OOPS, None, "no", Wait(1.0), GROUP],
+    "bind": [OOPS, None, "done", Success(), bind_of_another],
+    "headroom": [OOPS, None, "much", 1.5],
+}
+"""What is asked in the cycle of one pod, and what is no answer there."""
+
+
+def host(*points: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
+    """Return a busy scheduler with an odd plugin that has *points*, and what they need."""
+    needed = {"headroom": ("filter",), "post_filter": ("filter",), "unreserve": ("reserve",)}
+    every = {*points, *(other for point in points for other in needed.get(point, ()))}
+    if "reserve" in every:
+        every.add("unreserve")
+    if every & {"filter", "score"} and not every & {"pre_score", "post_filter"}:
+        every.add("pod_signature")
+    odd = Odd(*sorted(every))
+    cluster, scheduler = busy_scheduler(odd)
+    while scheduler.queue.head() is None or len(scheduler.queue.active) > 1:
+        assert scheduler.schedule_one(now=NOW) is not None  # whoever yields has fallen by now
+    return cluster, scheduler, odd
+
+
+STOPS = pytest.mark.parametrize(
+    ("point", "answer"),
+    [
+        pytest.param(point, answer, id=f"{point}-{n}")
+        for point, answers in STOPPING.items()
+        for n, answer in enumerate(answers)
+    ],
+)
+CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|changed)")
+"""What only ascends, and means nothing by itself."""
+KEPT = (r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_order|_reasons|headroom)",)
+"""What is kept of answers about nodes, to ask less often."""
+TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+"""Whose turn it was."""
+
+
+def break_off(host: tuple[InMemoryCluster, Scheduler, Odd], point: str, answer: Any) -> PluginError:
+    """Let the plugin break off the next cycle."""
+    _cluster, scheduler, odd = host
+    if point == "post_filter":
+        odd.answers["filter"] = Unschedulable("full")
+    odd.answers[point] = answer
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    scheduler._check()
+    return caught.value
+
+
+@STOPS
+def test_where_a_cycle_can_stop_nothing_has_changed_but_whose_turn_it_was(
+    point: str, answer: Any
+) -> None:
+    cluster, scheduler, odd = every = host(point)
+    before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS)
+    for _turn in range(2):
+        error = break_off(every, point, answer)
+        assert (error.plugin, error.point, error.subject) == ("Odd", point, SUBJECT)
+        assert error.__cause__ is (answer if isinstance(answer, Exception) else None)
+        assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS) == before
+    odd.answers.clear()
+    told = scheduler.schedule_one(now=NOW)
+    assert told
+    assert getattr(told[-1], "uid", None) == SUBJECT
+
+
+@STOPS
+def test_where_a_cycle_can_stop_nobody_had_a_turn(point: str, answer: Any) -> None:
+    cluster, scheduler, _odd = every = host(point)
+    before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT)
+    break_off(every, point, answer)
+    assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT) == before
+
+
+@pytest.mark.parametrize("answer", [OOPS, [], {}, ([],)], ids=repr)
+def test_a_signature_that_is_none_is_refused_and_the_pod_is_not_known(answer: Any) -> None:
+    cluster, scheduler, odd = host("filter")
+    arrival = cluster.apply(PodAdded(make_pod("q")))
+    before = fingerprint(cluster, scheduler)
+    odd.answers["pod_signature"] = answer
+    expected: dict[str, object] = {"plugin": "Odd", "point": "pod_signature"}
+    for _turn in range(2):
+        check_refusal(lambda: scheduler.handle(arrival, now=NOW), PluginError, expected)
+        assert fingerprint(cluster, scheduler) == before
+    odd.answers.clear()
+    scheduler.handle(arrival, now=NOW)
+    assert len(scheduler.queue.active) == 2
+
+
+# Where the scheduler cannot stop --------------------------------------------------------------
+
+Happens = Callable[[InMemoryCluster, Scheduler], object]
+
+
+def a_pod_comes(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, PodAdded(make_pod("q", priority=3)), now=NOW)
+
+
+def a_holder_goes(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, PodDeleted(PodUID("default/held")), now=NOW)
+
+
+def a_bind_is_done(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, Bound(PodUID("default/binding"), NodeName("n2"), 1), now=NOW)
+
+
+def holding(cluster: InMemoryCluster, scheduler: Scheduler, odd: Odd) -> None:
+    """Let one pod wait on permit."""
+    odd.answers["permit"] = Wait(9.0)
+    tell(cluster, scheduler, PodAdded(make_pod("held", priority=9)), now=NOW)
+    assert scheduler.schedule_one(now=NOW)
+    del odd.answers["permit"]
+
+
+GOING_ON: dict[str, tuple[list[Any], Happens, Callable[[GangschedError], object]]] = {
+    "pre_enqueue": (
+        [OOPS, None, "no", Wait(1.0)],
+        a_pod_comes,
+        lambda error: Unschedulable(str(error)),
+    ),
+    "unreserve": ([OOPS, "no", Success()], a_holder_goes, lambda _error: None),
+    "post_bind": ([OOPS, "no", Success()], a_bind_is_done, lambda _error: None),
+}
+GOES_ON = [
+    pytest.param(point, answer, id=f"{point}-{n}")
+    for point, (answers, _happens, _no) in GOING_ON.items()
+    for n, answer in enumerate(answers)
+]
+
+
+@pytest.mark.parametrize(("point", "answer"), GOES_ON)
+def test_where_it_cannot_stop_it_goes_on_as_if_the_plugin_had_said_no(
+    point: str, answer: Any
+) -> None:
+    _answers, happens, no = GOING_ON[point]
+    points = {point, "permit", "reserve"} if point == "unreserve" else {point}
+    twins = [host(*points), host(*points)]
+    for cluster, scheduler, odd in twins:
+        if point == "unreserve":
+            holding(cluster, scheduler, odd)
+    cluster, scheduler, odd = twins[0]
+    odd.answers[point] = answer
+    with pytest.raises(PluginError) as caught:
+        happens(cluster, scheduler)
+    assert (caught.value.plugin, caught.value.point) == ("Odd", point)
+    told: list[tuple[Effect, ...]] = [scheduler.advance(now=NOW)]
+    scheduler._check()
+
+    cluster, scheduler, odd = twins[1]
+    odd.answers[point] = no(caught.value)
+    happens(cluster, scheduler)
+    told.append(scheduler.advance(now=NOW))
+    assert fingerprint(*twins[0][:2]) == fingerprint(*twins[1][:2])
+    assert told[1] == ()
+
+
+NO_RANKS: list[Any] = [OOPS, None, 5, "first"]
+NOT_COMPARED = [(), ("first",), (None, 0.0, 0, 0, 0), (float("nan"), 0.0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [pytest.param(x, id=repr(x)) for x in [*NO_RANKS, *NOT_COMPARED]],
+)
+def test_who_gets_no_rank_goes_last_and_that_is_told(answer: Any) -> None:
+    odd, cluster = Odd("queue_sort"), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
+    tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
+    odd.answers["queue_sort"] = answer
+    with pytest.raises(PluginError) as caught:
+        tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
+    assert (caught.value.plugin, caught.value.point) == ("Odd", "queue_sort")
+    odd.answers.clear()
+    tell(cluster, scheduler, PodAdded(make_pod("late", priority=-9)), now=NOW)
+    scheduler._check()
+    names = [entity.pod.name for entity in scheduler.queue.active]
+    assert names == ["early", "late", "odd"]
+
+
+# Whose fault it is ----------------------------------------------------------------------------
+
+
+def wait_for_less_than_nothing(*_args: Any, **_kwargs: Any) -> Wait:
+    return Wait(-1)
+
+
+def test_a_plugin_that_makes_a_bad_value_is_named_too() -> None:
+    _cluster, scheduler, odd = host("permit")
+    odd.answers["permit"] = wait_for_less_than_nothing
+    with pytest.raises(GangschedError) as caught:
+        scheduler.schedule_one(now=NOW)
+    assert isinstance(caught.value, PluginError)
+    assert isinstance(caught.value.__cause__, InvalidValueError)
+
+
+def test_every_point_is_in_a_list_above() -> None:
+    assert {*STOPPING, *GOING_ON, "queue_sort"} - {"headroom"} == set(POINTS)
+
+
+def test_a_pod_that_is_changed_and_refused_keeps_what_it_was() -> None:
+    """A signature is asked for before anything is forgotten."""
+    cluster, scheduler, odd = host("filter")
+    before = next(pod for pod in cluster.pods() if pod.uid == SUBJECT)
+    event = cluster.apply(PodAdded(evolve(before, labels={"a": "b"})))
+    was = fingerprint(scheduler, cluster)
+    odd.answers["pod_signature"] = OOPS
+    with pytest.raises(PluginError):
+        scheduler.handle(event, now=NOW)
+    assert fingerprint(scheduler, cluster) == was

@@ -1,0 +1,211 @@
+"""The fingerprint sees every change: each thing that a scheduler holds is changed, one by one."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import gc
+import itertools
+import types
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from sortedcontainers import SortedDict, SortedList
+
+from gangsched import PriorityHeap, WaitingMap
+from gangsched.model import NodeName, PodUID, Resources
+from support.busy import busy_scheduler
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+
+Undo = Callable[[], object]
+
+
+def parts(thing: Any) -> list[Any]:
+    """Return what a thing holds; of what others have made, only what was put in."""
+    if isinstance(thing, Mapping):
+        return [*thing.keys(), *thing.values()]
+    if isinstance(thing, list | tuple | set | deque | SortedList):
+        return list(thing)
+    if isinstance(thing, types.MethodType):
+        return [thing.__self__]
+    return list(attributes(thing).values()) if is_ours(thing) else []
+
+
+def reachable(root: object, held: Callable[[Any], list[Any]] = parts) -> list[Any]:
+    """Return everything that can be reached."""
+    found: dict[int, Any] = {}
+    todo: list[Any] = [root]
+    while todo:
+        thing = todo.pop()
+        if id(thing) in found or isinstance(thing, type | types.FunctionType | types.ModuleType):
+            continue
+        found[id(thing)] = thing
+        todo.extend(held(thing))
+    return list(found.values())
+
+
+def changes(thing: Any) -> Iterator[Undo]:
+    """Make each change of a thing that there is, one after the other; yield how to undo it."""
+    if isinstance(thing, SortedDict | SortedList):
+        kept = copy.copy(thing)
+        if kept:
+            thing.clear()
+            yield lambda: thing.update(kept)
+    elif isinstance(thing, list):
+        yield from changes_of_a_list(thing)
+    elif isinstance(thing, dict):
+        yield from changes_of_a_dict(thing)
+    elif is_ours(thing) and not isinstance(thing, Mapping | enum.Enum):
+        yield from changes_of_an_object(thing)
+
+
+def changes_of_a_list(items: list[Any]) -> Iterator[Undo]:
+    kept = list(items)
+
+    def restore() -> None:
+        items[:] = kept
+
+    items.append("one more")
+    yield restore
+    if kept:
+        items.pop()
+        yield restore
+    if kept != kept[::-1]:
+        items.reverse()
+        yield restore
+
+
+def changes_of_a_dict(entries: dict[Any, Any]) -> Iterator[Undo]:
+    kept = list(entries.items())
+
+    def put(order: list[tuple[Any, Any]]) -> None:
+        entries.clear()
+        dict.update(entries, order)  # as a Counter's own would count
+
+    def restore() -> None:
+        put(kept)
+
+    entries["one more"] = 1
+    yield restore
+    if kept:
+        del entries[kept[0][0]]
+        yield restore
+        entries[kept[0][0]] = "another value"
+        yield restore
+    if len(kept) > 1:
+        put(kept[::-1])
+        yield restore
+
+
+def changes_of_an_object(thing: Any) -> Iterator[Undo]:
+    for name, before in attributes(thing).items():
+        is_number = isinstance(before, int | float) and abs(before) != float("inf")
+        for value in ["another value", *([before + 1] if is_number else [])]:
+            object.__setattr__(thing, name, value)
+            yield partial(object.__setattr__, thing, name, before)
+
+
+def test_every_single_change_of_what_a_scheduler_holds_changes_its_fingerprint() -> None:
+    cluster, scheduler = busy_scheduler()
+    before = fingerprint(cluster, scheduler)
+    count = 0
+    seen: Counter[type] = Counter()
+    for thing in reachable((cluster, scheduler)):
+        seen[type(thing)] += is_ours(thing)
+        if seen[type(thing)] > 2 - is_frozen(thing):
+            continue  # one pod is like another
+        for undo in changes(thing):
+            assert fingerprint(cluster, scheduler) != before, f"a change of {thing!r} is not seen"
+            undo()
+            count += 1
+    assert fingerprint(cluster, scheduler) == before
+    assert count > 500
+
+
+def test_nothing_of_the_library_is_held_where_the_fingerprint_does_not_look() -> None:
+    """What the garbage collector finds, and the fingerprint's own walk, are the same."""
+    _cluster, scheduler = busy_scheduler()
+    collected = reachable(scheduler, lambda thing: gc.get_referents(thing))
+    walked = {id(thing) for thing in reachable(scheduler)}
+    missed = [thing for thing in collected if is_ours(thing) and id(thing) not in walked]
+    assert missed == []
+
+
+def test_two_schedulers_with_one_history_have_one_fingerprint() -> None:
+    assert fingerprint(*busy_scheduler()) == fingerprint(*busy_scheduler())
+
+
+def test_reading_leaves_the_fingerprint_as_it_is() -> None:
+    """F41: queries never change anything; that of a hash that is kept neither."""
+    cluster, scheduler = busy_scheduler()
+    before = fingerprint(cluster, scheduler)
+    queue, waiting = scheduler.queue, scheduler.waiting
+    assert (queue.head(), scheduler.next_deadline(), waiting.next_deadline()) is not None
+    assert [len(queue), len(queue.active), len(queue.backoff), len(queue.unschedulable)]
+    assert [list(waiting), list(waiting.groups()), list(scheduler.registry), list(cluster.pods())]
+    assert [hash(pod) for pod in cluster.pods()]
+    assert waiting.of(next(waiting.groups()))
+    assert fingerprint(cluster, scheduler) == before
+
+
+def test_who_is_shared_with_whom_counts() -> None:
+    one: list[int] = []
+    other: list[int] = []
+    assert fingerprint([one, one]) != fingerprint([one, other])
+    assert fingerprint([one, other]) == fingerprint([other, one])
+    assert fingerprint((1, 2), (1, 2)) == fingerprint((1, 2), (*[1], 2))
+
+
+def test_a_cycle_has_an_end() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    assert "again" in fingerprint(ring)[-1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (0, False),
+        (1, 1.0),
+        (0.0, -0.0),
+        ("1", 1),
+        ([1, 2], [2, 1]),
+        ([1], (1,)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (deque([1]), [1]),
+        (Resources({"cpu": 1}), Resources({"cpu": 2})),
+        (SortedDict({1: "a"}), {1: "a"}),
+        (SortedList([1]), SortedList([2])),
+        (len, max),
+        (int, float),
+    ],
+    ids=repr,
+)
+def test_what_differs_has_another_fingerprint(one: object, other: object) -> None:
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_the_order_of_a_set_does_not_count() -> None:
+    orders = [dict.fromkeys(order) for order in itertools.permutations(["a", "b", "c"])]
+    assert len({fingerprint(set(order)) for order in orders}) == 1
+
+
+def test_what_cannot_be_told_is_refused() -> None:
+    with pytest.raises(TypeError, match="no fingerprint"):
+        fingerprint({"a": [iter([])]})
+
+
+def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
+    """A map that has forgotten everybody is not a map that has never known anybody."""
+    waiting = WaitingMap()
+    before = fingerprint(waiting)
+    waiting.wait(PodUID("u"), node=NodeName("n"), timeout=1, now=0)
+    waiting.remove(PodUID("u"))
+    assert fingerprint(waiting) != before
+    heap: PriorityHeap[str] = PriorityHeap()
+    before = fingerprint(heap)
+    heap.remove(heap.push(1, "a"))
+    assert fingerprint(heap) != before
