@@ -34,6 +34,7 @@ def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
     assert not asleep(after)
     assert after.steps <= after.backlog.steps
     assert after.rounds <= after.backlog.rounds
+    assert after.longest <= after.backlog.round
 
 
 def backlog_of_gangs(policy: Policy) -> World:

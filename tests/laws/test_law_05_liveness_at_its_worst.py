@@ -50,15 +50,33 @@ def test_where_every_fact_wakes_everybody_in_vain_a_quarter_of_the_bound_is_used
     assert after.backlog.steps / 4 < after.steps <= after.backlog.steps
 
 
-@pytest.mark.parametrize("gangs", [1, 2, 4, 6])
-def test_gangs_that_hold_until_their_deadlines_wake_each_other_once_per_pair(gangs: int) -> None:
-    """Each fall is news to those who failed meanwhile, and to nobody else: n (n + 1) / 2 falls."""
-    policy = Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+def in_one_round(policy: Policy, gangs: int) -> Aftermath:
+    """Let gangs be tried of which each finds room for one member and never for both."""
     world = policy.world().live(PutNode(0, cpu=1_000))
     for gang in range(gangs):
         world.live(PutPods(gang, 1, 2, cpu=501 + gang), PutPods(gang, 1, 2, cpu=501, zone="a"))
     after = Aftermath(policy, faults_stop(world).driver).live_on()
-    attempts = sum(info.attempts for info in world.driver.scheduler.registry)
     assert not after.fitting
-    assert attempts == gangs * (gangs + 1) // 2
-    assert after.steps <= after.backlog.steps
+    assert after.rounds == 1
+    assert after.longest <= after.backlog.round
+    return after
+
+
+def attempts(after: Aftermath) -> int:
+    """Return how often an attempt of a gang has begun."""
+    return sum(info.attempts for info in after.driver.scheduler.registry)
+
+
+@pytest.mark.parametrize("gangs", [1, 2, 4, 12])
+def test_gangs_that_hold_until_their_deadlines_wake_each_other_once_per_pair(gangs: int) -> None:
+    """Each fall is news to those who failed meanwhile, and to nobody else: n (n + 1) / 2 falls."""
+    after = in_one_round(POLICIES["holds"], gangs)
+    assert attempts(after) == gangs * (gangs + 1) // 2
+
+
+@pytest.mark.parametrize("gangs", [1, 2, 4, 12])
+@pytest.mark.parametrize("policy", ["gives way", "falls at once"])
+def test_gangs_that_give_way_are_tried_once_per_round(policy: str, gangs: int) -> None:
+    """F5: what a gang holds keeps nobody else from a try, so its fall is news to nobody."""
+    after = in_one_round(POLICIES[policy], gangs)
+    assert attempts(after) == gangs

@@ -128,6 +128,7 @@ class Aftermath:
         backlog: What there was to do.
         fitting: The pending entities that fit on the empty cluster.
         rounds: How often all was at rest.
+        longest: How many decisions, looks and deadlines one round took at most.
     """
 
     policy: Policy
@@ -136,6 +137,7 @@ class Aftermath:
     backlog: Backlog = field(init=False)
     fitting: list[Entity] = field(init=False)
     rounds: int = 0
+    longest: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.driver.log.clear()
@@ -146,8 +148,11 @@ class Aftermath:
     def live_on(self, choices: Sequence[int] = (0,)) -> Aftermath:
         """Whenever all is at rest let one thing end that runs; which, the choices say."""
         while True:
+            before = len(self.driver.log)
             self.driver.settle()
             self.rounds += 1
+            calls = [told.call for told in self.driver.log[before:]]
+            self.longest = max(self.longest, len(calls) - calls.count("handle"))
             units = list(self._units().values())
             if not units:
                 return self

@@ -191,6 +191,7 @@ def counters() -> PodGroupCounters:
     return made
 
 
+NO_STATES: list[Any] = ["waiting", 99, -1, None, []]
 COUNTERS = [
     *[
         bad(
@@ -204,7 +205,7 @@ COUNTERS = [
     ],
     *[
         bad(f"how many are in {x!r}", lambda members, x=x: members.count(x), "state", x)
-        for x in ("waiting", 99, -1, None, [])
+        for x in NO_STATES
     ],
 ]
 

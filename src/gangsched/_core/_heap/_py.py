@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, NewType, TypeVar, cast
+from typing import Any, Generic, NewType, TypeVar
 
 from gangsched.errors import InternalError, InvalidValueError
 
@@ -61,7 +61,7 @@ class PriorityHeap(Generic[T]):
         entry = [key, number, item, self._mark]
         try:
             # NaN in a tuple has to be looked for: a tuple with it is equal to itself
-            parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
+            parts: Any = key if issubclass(type(key), tuple) else (key,)
             for part in parts:
                 if part != part:
                     raise ValueError("not equal to itself")
