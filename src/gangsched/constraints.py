@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, final
+from typing import NoReturn, final
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
+from gangsched._fields import as_tuple, check_each, check_flag, check_string, check_text
 from gangsched.errors import InvalidValueError
 
 __all__ = [
@@ -36,25 +37,21 @@ class TaintEffect(enum.Enum):
         raise InvalidValueError("effect", value, "one of " + ", ".join(e.value for e in cls))
 
 
-def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty")
-
-
-def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
-
-
 def _effect(given: TaintEffect | str | None) -> TaintEffect | None:
     return None if given is None else TaintEffect(given)
 
 
 def _values(given: Iterable[str]) -> tuple[str, ...]:
-    values = () if isinstance(given, str) else tuple(given)
-    if isinstance(given, str) or not all(isinstance(value, str) for value in values):
+    values = as_tuple(given)
+    if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
         raise InvalidValueError("values", given, "texts")
     return values
+
+
+def _requirements(
+    given: Iterable[NodeSelectorRequirement],
+) -> tuple[NodeSelectorRequirement, ...]:
+    return as_tuple(given)
 
 
 @final
@@ -62,8 +59,8 @@ def _values(given: Iterable[str]) -> tuple[str, ...]:
 class Taint:
     """A mark on a node that keeps pods away which do not tolerate it."""
 
-    key: str = field(validator=_text)
-    value: str = field(default="", validator=_string)
+    key: str = field(validator=check_text)
+    value: str = field(default="", validator=check_string)
     effect: TaintEffect = field(default=TaintEffect.NO_SCHEDULE, converter=TaintEffect)
 
 
@@ -79,9 +76,9 @@ class Toleration:
         effect: Tolerate this effect only; None for all.
     """
 
-    key: str = field(default="", validator=_string)
-    value: str = field(default="", validator=_string)
-    exists: bool = False
+    key: str = field(default="", validator=check_string)
+    value: str = field(default="", validator=check_string)
+    exists: bool = field(default=False, validator=check_flag)
     effect: TaintEffect | None = field(default=None, converter=_effect)
 
     def __attrs_post_init__(self) -> None:
@@ -104,7 +101,7 @@ class NodeSelectorRequirement:
 
     OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
-    key: str = field(validator=_text)
+    key: str = field(validator=check_text)
     operator: str
     values: tuple[str, ...] = field(default=(), converter=_values)
 
@@ -155,7 +152,8 @@ class NodeSelectorTerm:
     """Conditions that a node must meet together."""
 
     requirements: tuple[NodeSelectorRequirement, ...] = field(
-        converter=tuple[NodeSelectorRequirement, ...]
+        converter=_requirements,
+        validator=check_each(NodeSelectorRequirement, "a NodeSelectorRequirement"),
     )
 
     def matches(self, labels: Mapping[str, str]) -> bool:

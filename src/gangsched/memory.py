@@ -12,6 +12,7 @@ from typing import TypeVar, assert_never
 
 from attrs import evolve
 
+from gangsched._checks import check_event
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import (
     BindFailed,
@@ -54,9 +55,11 @@ class InMemoryCluster:
         Runtime complexity: O(1).
 
         Raises:
+            InvalidValueError: It is no fact, or carries what it cannot; nothing has changed.
             ClusterStateError: The event names a pod that is not there, or binds one that is
                 bound elsewhere; nothing has changed.
         """
+        check_event(event)
         fact: Event = event
         match fact:
             case PodAdded(pod) | PodUpdated(pod):

@@ -11,12 +11,27 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NewType, NoReturn, TypeAlias, final
+from collections.abc import Iterable
+from typing import NewType, NoReturn, final
 
-from attrs import Attribute, Factory, field, frozen
+from attrs import Factory, field, frozen
 from attrs.validators import optional
 
+from gangsched._fields import (
+    as_resources,
+    as_texts,
+    as_tuple,
+    check_amounts,
+    check_each,
+    check_flag,
+    check_instant,
+    check_namespace,
+    check_string,
+    check_text,
+    check_texts,
+    check_whole,
+    of_group,
+)
 from gangsched.constraints import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -25,7 +40,7 @@ from gangsched.constraints import (
     Toleration,
 )
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.quantity import format_quantity, is_seconds
+from gangsched.quantity import is_seconds
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = [
@@ -50,8 +65,6 @@ __all__ = [
 PodUID = NewType("PodUID", str)
 GroupKey = NewType("GroupKey", str)
 NodeName = NewType("NodeName", str)
-
-_Check: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
@@ -81,88 +94,20 @@ class QOSClass(enum.IntEnum):
     BEST_EFFORT = 2
 
 
-def _text(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty")
+def _terms(given: Iterable[NodeSelectorTerm]) -> tuple[NodeSelectorTerm, ...]:
+    return as_tuple(given)
 
 
-def _instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not is_seconds(value):
-        raise InvalidValueError(attribute.name, value, "a finite number of seconds")
+def _tolerations(given: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    return as_tuple(given)
 
 
-def _whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not int:
-        raise InvalidValueError(attribute.name, value, "a whole number")
+def _taints(given: Iterable[Taint]) -> tuple[Taint, ...]:
+    return as_tuple(given)
 
 
-def _flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not bool:
-        raise InvalidValueError(attribute.name, value, "true or false")
-
-
-def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
-
-
-def _amounts(_owner: object, attribute: Attribute[Any], value: Resources) -> None:
-    for name, amount in value.items():
-        if amount < 0:
-            raise InvalidValueError(
-                f"{attribute.name}.{name}",
-                format_quantity(amount),
-                "a quantity that is not negative",
-            )
-
-
-def _resources(given: Resources | Mapping[str, str | int]) -> Resources:
-    return given if isinstance(given, Resources) else Resources(given)
-
-
-def _strings(given: Mapping[str, str]) -> FrozenMap[str]:
-    return given if isinstance(given, FrozenMap) else FrozenMap(given)
-
-
-def _texts(_owner: object, attribute: Attribute[Any], value: FrozenMap[str]) -> None:
-    for name, text in value.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise InvalidValueError(f"{attribute.name}.{name}", text, "a text")
-
-
-def _names(field: str, given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise InvalidValueError(field, given, "names, not one text")
-    return tuple(given)
-
-
-def _gates(given: Iterable[str]) -> tuple[str, ...]:
-    return _names("scheduling_gates", given)
-
-
-def _owners(given: Iterable[str]) -> tuple[str, ...]:
-    return _names("owners", given)
-
-
-def _each(kind: type[object], expected: str) -> _Check:
-    def check(_owner: object, attribute: Attribute[Any], value: tuple[object, ...]) -> None:
-        for index, one in enumerate(value):
-            if not isinstance(one, kind):
-                raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)
-
-    return check
-
-
-def _of_group(check: _Check) -> _Check:
-    def check_and_name(owner: PodGroup, attribute: Attribute[Any], value: object) -> None:
-        try:
-            check(owner, attribute, value)
-        except InvalidValueError as error:
-            raise InvalidPodGroupError(
-                owner.key, error.field, error.value, error.expected
-            ) from None
-
-    return check_and_name
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(given)
 
 
 def _uid_from_name(pod: Pod) -> PodUID:
@@ -177,7 +122,7 @@ class Pod:
     Attributes:
         uid: Its identity. A recreated pod has the same name and another UID.
         name: Its name, not empty.
-        namespace: Its namespace.
+        namespace: Its namespace, not empty, without a slash.
         priority: Higher goes first.
         requests: What it reserves on its node.
         limits: What it may use at most; read for the QoS class only.
@@ -195,34 +140,36 @@ class Pod:
         created_at: When it was created.
     """
 
-    name: str = field(validator=_text)
-    namespace: str = field(default="default", validator=_text)
-    uid: PodUID = field(default=Factory(_uid_from_name, takes_self=True), validator=_text)
-    priority: int = field(default=0, validator=_whole)
-    requests: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
-    limits: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
-    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
-    annotations: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
-    node_selector: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
+    name: str = field(validator=check_text)
+    namespace: str = field(default="default", validator=check_namespace)
+    uid: PodUID = field(default=Factory(_uid_from_name, takes_self=True), validator=check_text)
+    priority: int = field(default=0, validator=check_whole)
+    requests: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
+    limits: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
+    labels: FrozenMap[str] = field(default=EMPTY, converter=as_texts, validator=check_texts)
+    annotations: FrozenMap[str] = field(default=EMPTY, converter=as_texts, validator=check_texts)
+    node_selector: FrozenMap[str] = field(default=EMPTY, converter=as_texts, validator=check_texts)
     affinity: tuple[NodeSelectorTerm, ...] = field(
         default=(),
-        converter=tuple[NodeSelectorTerm, ...],
-        validator=_each(NodeSelectorTerm, "a NodeSelectorTerm"),
+        converter=_terms,
+        validator=check_each(NodeSelectorTerm, "a NodeSelectorTerm"),
     )
     tolerations: tuple[Toleration, ...] = field(
         default=(),
-        converter=tuple[Toleration, ...],
-        validator=_each(Toleration, "a Toleration"),
+        converter=_tolerations,
+        validator=check_each(Toleration, "a Toleration"),
     )
-    pod_group: str | None = field(default=None, validator=optional(_string))
+    pod_group: str | None = field(default=None, validator=optional(check_string))
     scheduling_gates: tuple[str, ...] = field(
-        default=(), converter=_gates, validator=_each(str, "a text")
+        default=(), converter=_names, validator=check_each(str, "a text")
     )
-    owners: tuple[str, ...] = field(default=(), converter=_owners, validator=_each(str, "a text"))
-    node_name: NodeName | None = field(default=None, validator=optional(_text))
+    owners: tuple[str, ...] = field(
+        default=(), converter=_names, validator=check_each(str, "a text")
+    )
+    node_name: NodeName | None = field(default=None, validator=optional(check_text))
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
-    deleted_at: float | None = field(default=None, validator=optional(_instant))
-    created_at: float = field(default=0.0, validator=_instant)
+    deleted_at: float | None = field(default=None, validator=optional(check_instant))
+    created_at: float = field(default=0.0, validator=check_instant)
 
     @property
     def key(self) -> str:
@@ -254,7 +201,7 @@ class PodGroup:
 
     Attributes:
         name: Its name, not empty.
-        namespace: The namespace of the group and of its members.
+        namespace: The namespace of the group and of its members, not empty, without a slash.
         min_available: The quorum: start at least this many members together, or none.
             ``minMember`` and ``minCount`` elsewhere. At least 1.
         schedule_timeout: For how many seconds members that hold a node wait for the others, per
@@ -269,15 +216,15 @@ class PodGroup:
         InvalidValueError: In ``min_resources`` is what is no quantity; names the resource.
     """
 
-    name: str = field(validator=_of_group(_text))
-    namespace: str = field(default="default", validator=_of_group(_text))
+    name: str = field(validator=of_group(check_text))
+    namespace: str = field(default="default", validator=of_group(check_namespace))
     min_available: int
     schedule_timeout: float | None = None
     min_resources: Resources = field(
-        default=NOTHING, converter=_resources, validator=_of_group(_amounts)
+        default=NOTHING, converter=as_resources, validator=of_group(check_amounts)
     )
     priority: int | None = None
-    created_at: float = field(default=0.0, validator=_of_group(_instant))
+    created_at: float = field(default=0.0, validator=of_group(check_instant))
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
@@ -317,10 +264,10 @@ class Node:
         unschedulable: Cordoned: takes no new pod.
     """
 
-    name: NodeName = field(validator=_text)
-    allocatable: Resources = field(default=NOTHING, converter=_resources, validator=_amounts)
-    labels: FrozenMap[str] = field(default=EMPTY, converter=_strings, validator=_texts)
+    name: NodeName = field(validator=check_text)
+    allocatable: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
+    labels: FrozenMap[str] = field(default=EMPTY, converter=as_texts, validator=check_texts)
     taints: tuple[Taint, ...] = field(
-        default=(), converter=tuple[Taint, ...], validator=_each(Taint, "a Taint")
+        default=(), converter=_taints, validator=check_each(Taint, "a Taint")
     )
-    unschedulable: bool = field(default=False, validator=_flag)
+    unschedulable: bool = field(default=False, validator=check_flag)

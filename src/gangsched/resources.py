@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
+from gangsched.errors import InvalidValueError
 from gangsched.quantity import format_quantity, parse_quantity
 
 __all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources"]
@@ -19,16 +20,31 @@ V = TypeVar("V")
 _BINARY_NAMES: Final = ("memory", "ephemeral-storage", "hugepages-")
 
 
+def _entries(field: str, given: Any) -> dict[str, Any]:
+    """Take apart what a mapping is made of."""
+    try:
+        entries: dict[Any, Any] = dict(given)
+    except (TypeError, ValueError):
+        raise InvalidValueError(field, given, "a mapping, or pairs") from None
+    for name in entries:
+        if not isinstance(name, str):
+            raise InvalidValueError(field, name, "names that are texts")
+    return entries
+
+
 class FrozenMap(Mapping[str, V], Generic[V]):
     """An immutable, hashable, picklable mapping with string keys, in key order.
 
     Runtime complexity: look-up O(1); making one O(n log n); hash O(n) once.
+
+    Raises:
+        InvalidValueError: It is made of what is no mapping, or of a key that is no text.
     """
 
     __slots__ = ("_data", "_hash")
 
     def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
-        self._data: dict[str, V] = dict(sorted(dict(items).items()))
+        self._data: dict[str, V] = dict(sorted(_entries("items", items).items()))
         self._hash: int | None = None
 
     def __getitem__(self, key: str) -> V:
@@ -71,6 +87,10 @@ class Resources(FrozenMap[int]):
 
     A resource that is not named is zero; zeros are dropped, so equal amounts are equal.
     Subtraction may go below zero: an overcommitted node has less than nothing free.
+
+    Raises:
+        InvalidValueError: It is made of what is no mapping of names to quantities; what is no
+            quantity is named by its resource.
     """
 
     __slots__ = ()
@@ -83,11 +103,9 @@ class Resources(FrozenMap[int]):
     def __init__(
         self, quantities: Mapping[str, str | int] | Iterable[tuple[str, str | int]] = ()
     ) -> None:
-        super().__init__(
-            (name, amount)
-            for name, quantity in dict(quantities).items()
-            if (amount := parse_quantity(quantity, field=name))
-        )
+        given: dict[str, str | int] = _entries("quantities", quantities)
+        amounts = {name: parse_quantity(quantity, field=name) for name, quantity in given.items()}
+        super().__init__({name: amount for name, amount in amounts.items() if amount})
 
     @classmethod
     def from_milli(cls, amounts: Mapping[str, int]) -> Resources:

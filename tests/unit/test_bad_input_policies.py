@@ -32,8 +32,6 @@ from gangsched.simulation.workload import RUN_SECONDS, parse_seconds, run_second
 from gangsched.testing import make_pod
 from support.refusals import NO_SECONDS, check_refusal, row
 
-NOT_CHECKED = "is not checked when it is made, and breaks what comes later"
-
 
 def bad(name: str, call: Callable[[], object], field: str, value: object, **more: Any) -> Any:
     return row(name, call, InvalidValueError, field=field, value=value, **more)
@@ -163,6 +161,8 @@ def annotated(text: str) -> Callable[[], object]:
     return lambda: run_seconds(Pod(name="p", annotations={RUN_SECONDS: text}))
 
 
+NO_SEQUENCES: list[Any] = [None, 5, "ab"]
+NO_ARRIVALS: list[Any] = [[]]
 SIMULATIONS = [
     *[
         bad(f"a bind of {x!r:.8}", simulator(bind_seconds=x), "bind_seconds", x)
@@ -181,7 +181,10 @@ SIMULATIONS = [
         for x in ("", "0", "-1", "nan", "inf", "1e3", "1h", "٣", "9" * 400)
     ],
     bad("seconds in words", lambda: parse_seconds("soon", field="after"), "after", "soon"),
-    bad("no arrival", lambda: Workload(([],)), "arrivals", [], bug=NOT_CHECKED),  # type: ignore[arg-type]
+    *[bad(f"arrivals {x!r}", partial(Workload, x), "arrivals", x) for x in NO_SEQUENCES],
+    bad("no arrival", partial(Workload, NO_ARRIVALS), "arrivals[0]", []),
+    *[bad(f"skipped {x!r}", partial(Workload, (), x), "skipped", x) for x in NO_SEQUENCES],
+    bad("a sentence that is none", partial(Workload, (), [1]), "skipped[0]", 1),  # type: ignore[list-item]
 ]
 
 ROWS = [*POLICIES, *PROFILES, *SIMULATIONS]

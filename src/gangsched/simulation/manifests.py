@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
+from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded, PodGroupAdded
 from gangsched.model import GroupKey
 from gangsched.objects.fields import Field, Source
@@ -23,6 +24,7 @@ from gangsched.objects.manifest import Manifest, read_manifest
 from gangsched.objects.podgroups import read_core_group, read_group
 from gangsched.objects.pods import read_node
 from gangsched.objects.priorities import PriorityClasses, with_priority_class
+from gangsched.quantity import is_seconds
 from gangsched.simulation.controllers import (
     read_job,
     read_mpi_job,
@@ -81,8 +83,11 @@ def load_manifests(
 
     Raises:
         ManifestError: The text or a document in it is malformed.
+        InvalidValueError: *at* is no instant.
         ModuleNotFoundError: PyYAML is not installed.
     """
+    if not is_seconds(at):
+        raise InvalidValueError("at", at, "a finite number of seconds")
     notes: list[str] = []
     roots = list(_roots(text, file, notes))
     classes = _classes(roots, PriorityClasses() if classes is None else classes)

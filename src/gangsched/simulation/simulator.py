@@ -80,7 +80,7 @@ class Simulator:
         workload: What arrives, and when.
         make: Makes the scheduler over the simulated cluster.
         bind_seconds: How long a bind takes at most; each draws its own time below.
-        seed: What the draws come from.
+        seed: What the draws come from; a whole number.
         observers: Who watches.
 
     Attributes:
@@ -106,6 +106,9 @@ class Simulator:
             raise InvalidValueError(
                 "bind_seconds", bind_seconds, "seconds, finite and not negative"
             )
+        # by type: of None a seed would be drawn from the machine, and no run would be like another
+        if type(seed) is not int:
+            raise InvalidValueError("seed", seed, "a whole number")
         arrivals = workload.arrivals
         self.now = arrivals[0].at if arrivals else 0.0
         self.last_event_at = self.now
@@ -126,7 +129,11 @@ class Simulator:
         """Run until nothing happens any more, or until an instant; return the last instant.
 
         With *until*, what the run counts over time is counted to that instant.
+
+        Raises:
+            InvalidValueError: *until* is no instant, and not infinite; nothing has happened.
         """
+        _check_until(until)
         while self.step(until=until) is not None:
             pass
         if until < math.inf:
@@ -134,7 +141,12 @@ class Simulator:
         return self.now
 
     def step(self, *, until: float = math.inf) -> float | None:
-        """Run through the next instant at which something happens; None when there is none."""
+        """Run through the next instant at which something happens; None when there is none.
+
+        Raises:
+            InvalidValueError: *until* is no instant, and not infinite; nothing has happened.
+        """
+        _check_until(until)
         when = self._next()
         if when is None or when > until:
             return None
@@ -270,3 +282,8 @@ class Simulator:
     def _schedule(self, when: float, kind: _Kind, what: Bound | PodUID) -> None:
         self._numbers += 1
         heappush(self._agenda, (when, kind, self._numbers, what))
+
+
+def _check_until(until: object) -> None:
+    if until != math.inf and not is_seconds(until):
+        raise InvalidValueError("until", until, "seconds, or infinity")

@@ -15,14 +15,14 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, final
+from typing import Final, final
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
+from gangsched._fields import as_tuple, check_each, check_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
-from gangsched.quantity import is_seconds
 
 __all__ = ["RUN_SECONDS", "Arrival", "Workload", "parse_seconds", "run_seconds"]
 
@@ -30,11 +30,6 @@ RUN_SECONDS: Final = "simulation.gangsched.io/run-seconds"
 """The annotation that says for how many seconds a pod runs once its gang has started."""
 
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
-
-
-def _instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not is_seconds(value):
-        raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 
 @final
@@ -47,12 +42,19 @@ class Arrival:
         event: The fact.
     """
 
-    at: float = field(validator=_instant)
+    at: float = field(validator=check_instant)
     event: Event
 
 
 def _in_time_order(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:
-    return tuple(sorted(arrivals, key=attrgetter("at")))
+    given = as_tuple(arrivals)
+    if isinstance(given, tuple) and all(isinstance(arrival, Arrival) for arrival in given):
+        return tuple(sorted(given, key=attrgetter("at")))
+    return given  # for the validator to refuse
+
+
+def _sentences(skipped: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(skipped)
 
 
 @final
@@ -65,8 +67,12 @@ class Workload:
         skipped: A sentence for each thing that was read but could not be taken over.
     """
 
-    arrivals: tuple[Arrival, ...] = field(default=(), converter=_in_time_order)
-    skipped: tuple[str, ...] = ()
+    arrivals: tuple[Arrival, ...] = field(
+        default=(), converter=_in_time_order, validator=check_each(Arrival, "an Arrival")
+    )
+    skipped: tuple[str, ...] = field(
+        default=(), converter=_sentences, validator=check_each(str, "a text")
+    )
 
     def merge(self, *others: Workload) -> Workload:
         """Return all arrivals together: by time, then in the order of the workloads.

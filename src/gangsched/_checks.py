@@ -1,0 +1,63 @@
+"""Whether a fact is one: asked where facts come in, as making one asks nothing.
+
+Rules:
+  R1  a fact is of one of the closed set of classes, itself: what only looks like one is none;
+  R2  what it carries is of the type that its class says, so that nobody asks again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched.errors import InvalidValueError
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.model import Node, Pod, PodGroup
+
+__all__ = ["check_event"]
+
+_CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
+    PodAdded: (("pod", Pod, "a Pod"),),
+    PodUpdated: (("pod", Pod, "a Pod"),),
+    PodDeleted: (("uid", str, "a text"),),
+    NodeAdded: (("node", Node, "a Node"),),
+    NodeUpdated: (("node", Node, "a Node"),),
+    NodeDeleted: (("name", str, "a text"),),
+    PodGroupAdded: (("group", PodGroup, "a PodGroup"),),
+    PodGroupUpdated: (("group", PodGroup, "a PodGroup"),),
+    PodGroupDeleted: (("key", str, "a text"),),
+    Bound: (("uid", str, "a text"), ("node", str, "a text"), ("attempt", int, "a whole number")),
+    BindFailed: (
+        ("uid", str, "a text"),
+        ("attempt", int, "a whole number"),
+        ("reason", str, "a text"),
+    ),
+}
+
+
+def check_event(event: object) -> None:
+    """Refuse what is no fact.
+
+    Runtime complexity: O(1).
+
+    Raises:
+        InvalidValueError: It is of no class of facts (``event``), or carries what it cannot.
+    """
+    carried = _CARRIED.get(type(event))
+    if carried is None:
+        raise InvalidValueError("event", event, "a fact, see gangsched.events.Event")
+    for name, kind, expected in carried:
+        value = getattr(event, name)
+        if not isinstance(value, kind):
+            raise InvalidValueError(name, value, expected)

@@ -1,0 +1,185 @@
+"""What the fields of the nouns take: converters and validators.
+
+Rules:
+  R1  a converter refuses no shape: what it cannot take apart it hands on as it is, and the
+      validator refuses it, as only that knows the field's name;
+  R2  every refusal names the field, dotted where it is nested, and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from attrs import Attribute
+
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
+from gangsched.quantity import format_quantity, is_seconds
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+
+__all__ = [
+    "Check",
+    "check_amounts",
+    "as_resources",
+    "as_texts",
+    "as_tuple",
+    "check_each",
+    "check_flag",
+    "check_instant",
+    "check_namespace",
+    "of_group",
+    "check_string",
+    "check_text",
+    "check_texts",
+    "check_whole",
+]
+
+T = TypeVar("T")
+Check: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
+
+
+class _Keyed(Protocol):
+    @property
+    def key(self) -> str: ...
+
+
+# Converters -------------------------------------------------------------------------------
+
+
+def as_resources(given: Resources | Mapping[str, str | int]) -> Resources:
+    """Return amounts; for ``check_amounts`` to validate."""
+    if isinstance(given, Resources):
+        return given
+    if _is_mapping(given):
+        for name in given:
+            if not isinstance(name, str):
+                break
+        else:
+            return Resources(given)
+    return cast("Resources", given)
+
+
+def as_texts(given: Mapping[str, str]) -> FrozenMap[str]:
+    """Return an immutable mapping; for ``check_texts`` to validate."""
+    if isinstance(given, FrozenMap):
+        return given
+    if _is_mapping(given):
+        try:
+            return FrozenMap(given)
+        except InvalidValueError:
+            pass
+    return cast("FrozenMap[str]", given)
+
+
+def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
+    """Return a tuple of what is not one text; for ``check_each`` to validate.
+
+    A field names it by way of a function of its own, as a type checker reads no generic converter.
+    """
+    if not isinstance(given, tuple | str):
+        try:
+            parts = iter(given)
+        except TypeError:
+            pass
+        else:
+            return tuple(parts)
+    return cast("tuple[T, ...]", given)
+
+
+def _is_mapping(given: object) -> bool:
+    return type(given) is dict or isinstance(given, Mapping)
+
+
+# Validators -------------------------------------------------------------------------------
+
+
+def check_text(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise InvalidValueError(attribute.name, value, "a text that is not empty")
+
+
+def check_string(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a text."""
+    if not isinstance(value, str):
+        raise InvalidValueError(attribute.name, value, "a text")
+
+
+def check_namespace(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a namespace: with a slash in it, two keys ``namespace/name`` could be one."""
+    if not isinstance(value, str) or not value or "/" in value:
+        raise InvalidValueError(attribute.name, value, "a text that is not empty, without a slash")
+
+
+def check_instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for an instant."""
+    if not is_seconds(value):
+        raise InvalidValueError(attribute.name, value, "a finite number of seconds")
+
+
+def check_whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a whole number."""
+    if type(value) is not int:
+        raise InvalidValueError(attribute.name, value, "a whole number")
+
+
+def check_flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a truth value."""
+    if type(value) is not bool:
+        raise InvalidValueError(attribute.name, value, "true or false")
+
+
+def check_amounts(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for amounts that are not negative."""
+    if value is NOTHING:
+        return
+    if not isinstance(value, Resources):
+        if isinstance(value, Mapping):
+            names = cast("Mapping[object, object]", value)
+            value = next(name for name in names if not isinstance(name, str))
+        raise InvalidValueError(attribute.name, value, "a mapping of names to quantities")
+    for name, amount in value.items():
+        if amount < 0:
+            raise InvalidValueError(
+                f"{attribute.name}.{name}",
+                format_quantity(amount),
+                "a quantity that is not negative",
+            )
+
+
+def check_texts(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a mapping of texts to texts."""
+    if value is EMPTY:
+        return
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(attribute.name, value, "a mapping of texts to texts")
+    for name, one in cast("Mapping[object, object]", value).items():
+        if not isinstance(name, str) or not isinstance(one, str):
+            raise InvalidValueError(f"{attribute.name}.{name}", one, "a text")
+
+
+def check_each(kind: type[object], expected: str) -> Check:
+    """Return what asks for a tuple of *kind*."""
+
+    def check(_owner: object, attribute: Attribute[Any], value: object) -> None:
+        if not isinstance(value, tuple):
+            raise InvalidValueError(attribute.name, value, f"a sequence, each {expected}")
+        for index, one in enumerate(cast("tuple[object, ...]", value)):
+            if not isinstance(one, kind):
+                raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)
+
+    return check
+
+
+def of_group(check: Check) -> Check:
+    """Return a check that names the group too."""
+
+    def check_and_name(owner: _Keyed, attribute: Attribute[Any], value: object) -> None:
+        try:
+            check(owner, attribute, value)
+        except InvalidValueError as error:
+            raise InvalidPodGroupError(
+                owner.key, error.field, error.value, error.expected
+            ) from None
+
+    return check_and_name
