@@ -109,7 +109,6 @@ FACTS = [
         "a pod that is none",
         handle(PodAdded(None)),  # type: ignore[arg-type]
         InvalidValueError,
-        bug=NO_FACT,
         field="pod",
         value=None,
     ),

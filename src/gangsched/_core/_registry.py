@@ -236,7 +236,13 @@ class PodGroupRegistry:
         return info
 
     def leave(self, key: GroupKey, uid: PodUID, *, now: float) -> None:
-        """Let a member go; with its last member a group begins to be forgotten."""
+        """Let a member go; with its last member a group begins to be forgotten.
+
+        Raises:
+            InvalidValueError: *now* is no instant; nothing has changed.
+        """
+        if not is_seconds(now):
+            raise InvalidValueError("now", now, "a finite number of seconds")
         info = self._groups.get(key)
         if info is None:
             return

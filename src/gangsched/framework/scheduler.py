@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar, assert_never, final
 
+from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
@@ -125,6 +126,7 @@ class Scheduler:
             ClusterStateError: The cluster state does not show the fact yet.
             PluginError: A plugin raised.
         """
+        check_event(event)
         self._begin(now)
         try:
             self._survey(event)
@@ -172,7 +174,7 @@ class Scheduler:
             case PodGroupDeleted(key):
                 self._survey_group(key)
             case _:
-                raise InvalidValueError("event", event, "a fact, see gangsched.events.Event")
+                assert_never(event)
 
     def _survey_group(self, key: GroupKey) -> None:
         info = self._state.registry.get(key)
