@@ -163,6 +163,7 @@ def annotated(text: str) -> Callable[[], object]:
 
 NO_SEQUENCES: list[Any] = [None, 5, "ab"]
 NO_ARRIVALS: list[Any] = [[]]
+NO_FACTS: list[Any] = [None, 5, "PodAdded", PodAdded, make_pod("p")]
 SIMULATIONS = [
     *[
         bad(f"a bind of {x!r:.8}", simulator(bind_seconds=x), "bind_seconds", x)
@@ -172,6 +173,7 @@ SIMULATIONS = [
         bad(f"an arrival at {x!r:.8}", partial(Arrival, x, PodAdded(make_pod("p"))), "at", x)
         for x in NO_SECONDS
     ],
+    *[bad(f"the arrival of {x!r}", partial(Arrival, 0.0, x), "event", x) for x in NO_FACTS],
     *[
         bad(f"nodes {x!r}", partial(parse_nodes_shape, x), "nodes", x)
         for x in ("", "8", "0x8", "8x0", "-1x8", "8 x 8", "8x8x8", "1.5x8", "999999999x1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -130,6 +130,10 @@ def test_a_pod_that_is_not_bound_is_not_bound_to_a_name_that_is_none() -> None:
     expected: dict[str, object] = {"field": "node_name", "value": ""}
     check_refusal(lambda: made.apply(Bound(P, NodeName(""), 1)), InvalidValueError, expected)
     assert fingerprint(made) == before
+
+
+def test_what_each_fact_carries_is_in_the_list() -> None:
+    assert {kind for kind, _given in CARRIED} == set(get_args(Event))
 
 
 # The simulator --------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import final
 
+from gangsched._checks import check_event
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
 from gangsched.framework import Scheduler
 
@@ -59,7 +60,12 @@ class Driver:
         self._inbox: asyncio.Queue[Event | None] = asyncio.Queue()
 
     def tell(self, event: Event) -> None:
-        """Hand a fact in."""
+        """Hand a fact in.
+
+        Raises:
+            InvalidValueError: It is no fact; nothing was handed in.
+        """
+        check_event(event)
         self._inbox.put_nowait(event)
 
     def stop(self) -> None:

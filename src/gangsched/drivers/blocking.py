@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import final
 
+from gangsched._checks import check_event
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
 from gangsched.framework import Scheduler
 
@@ -59,7 +61,12 @@ class Driver:
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
     def tell(self, event: Event) -> None:
-        """Hand a fact in. Thread-safe."""
+        """Hand a fact in. Thread-safe.
+
+        Raises:
+            InvalidValueError: It is no fact; nothing was handed in.
+        """
+        check_event(event)
         self._inbox.put(event)
 
     def stop(self) -> None:
@@ -95,7 +102,10 @@ class Driver:
 
     def _timeout(self) -> float | None:
         when = self._scheduler.next_deadline()
-        return None if when is None else max(0.0, when - self._clock())
+        if when is None:
+            return None
+        # a lock waits for no longer than that at once; who wakes then, sleeps again
+        return min(max(0.0, when - self._clock()), threading.TIMEOUT_MAX)
 
     def _take_in(self, event: Event) -> None:
         self._apply(event)

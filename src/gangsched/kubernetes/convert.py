@@ -58,6 +58,8 @@ def fact(change: Mapping[str, Any]) -> Event | None:
         ManifestError: It is malformed, or an error that the API server reports, such as that a
             watch has to begin anew.
     """
+    if not isinstance(change, Mapping):
+        raise Field(Source(_WATCH, 1), "", cast("Any", change)).refuse("a mapping")
     kind, value = change.get("type"), change.get("object")
     root = Field(Source(_WATCH, 1), "", cast("Any", value))
     if kind == "BOOKMARK":

@@ -19,6 +19,7 @@ from typing import Final, final
 
 from attrs import field, frozen
 
+from gangsched._checks import check_event
 from gangsched._fields import as_tuple, check_each, check_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
@@ -32,6 +33,10 @@ RUN_SECONDS: Final = "simulation.gangsched.io/run-seconds"
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
+def _fact(_owner: object, _attribute: object, value: Event) -> None:
+    check_event(value)
+
+
 @final
 @frozen
 class Arrival:
@@ -43,7 +48,7 @@ class Arrival:
     """
 
     at: float = field(validator=check_instant)
-    event: Event
+    event: Event = field(validator=_fact)
 
 
 def _in_time_order(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:

@@ -57,12 +57,12 @@ class PriorityHeap(Generic[T]):
         Raises:
             InvalidValueError: The key cannot be compared; nothing has changed.
         """
+        given: object = key
         number = self._pushed + 1
         entry = [key, number, item, self._mark]
         try:
             # NaN in a tuple has to be looked for: a tuple with it is equal to itself
-            parts: Any = key if issubclass(type(key), tuple) else (key,)
-            for part in parts:
+            for part in key if isinstance(given, tuple) else (key,):
                 if part != part:
                     raise ValueError("not equal to itself")
             heappush(self._entries, entry)
@@ -96,9 +96,11 @@ class PriorityHeap(Generic[T]):
         entries = self._entries
         if not entries:
             raise IndexError("pop from an empty heap")
-        if entries[0][2] is _GONE:
+        first = entries[0]
+        if first[2] is _GONE:
             self._surface()
-        first, last = entries[0], entries[-1]
+            first = entries[0]
+        last = entries[-1]
         try:
             heappop(entries)
         except Exception:
@@ -107,7 +109,9 @@ class PriorityHeap(Generic[T]):
         item: T = first[2]
         first[2] = _GONE
         self._live -= 1
-        self._settle()
+        # asked here too, as most often there is nothing to settle
+        if entries and (entries[0][2] is _GONE or self._live * 2 < len(entries)):
+            self._settle()
         return item
 
     def remove(self, handle: HeapHandle) -> T:
