@@ -9,6 +9,7 @@ import pytest
 
 from gangsched import (
     Bind,
+    Evict,
     InMemoryCluster,
     ManifestError,
     NodeAdded,
@@ -25,7 +26,7 @@ from gangsched import (
     PodUpdated,
     presets,
 )
-from gangsched.kubernetes import binding, fact, unschedulable_condition
+from gangsched.kubernetes import binding, deletion, fact, unschedulable_condition
 
 CREATED = "2026-01-31T12:00:00Z"
 SECONDS = 1_769_860_800.0
@@ -151,3 +152,9 @@ def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
     assert condition["type"] == "PodScheduled"
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
     assert condition["message"] == "0/1 nodes are available"
+
+
+def test_a_member_that_is_recreated_is_not_deleted_in_place_of_the_evicted_one() -> None:
+    body = deletion(Evict(PodUID("uid-a"), NodeName("n0"), "the bind of pod b failed"))
+    assert body["kind"] == "DeleteOptions"
+    assert body["preconditions"] == {"uid": "uid-a"}

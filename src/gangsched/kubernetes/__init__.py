@@ -6,6 +6,6 @@ requests. It needs no client and no cluster.
 
 from __future__ import annotations
 
-from gangsched.kubernetes.convert import binding, fact, unschedulable_condition
+from gangsched.kubernetes.convert import binding, deletion, fact, unschedulable_condition
 
-__all__ = ["binding", "fact", "unschedulable_condition"]
+__all__ = ["binding", "deletion", "fact", "unschedulable_condition"]

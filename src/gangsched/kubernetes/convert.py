@@ -18,6 +18,7 @@ from gangsched.errors import ManifestError
 from gangsched.events import (
     Bind,
     Event,
+    Evict,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
@@ -42,7 +43,7 @@ from gangsched.objects import (
     read_pod,
 )
 
-__all__ = ["binding", "fact", "unschedulable_condition"]
+__all__ = ["binding", "deletion", "fact", "unschedulable_condition"]
 
 _WATCH: Final = "watch"
 _CLASSES: Final = PriorityClasses()
@@ -101,6 +102,19 @@ def binding(effect: Bind, pod: Pod) -> dict[str, Any]:
         "kind": "Binding",
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
+    }
+
+
+def deletion(effect: Evict) -> dict[str, Any]:
+    """Return the body of the request that deletes a pod.
+
+    It asks for the UID, so that a pod that was recreated meanwhile is not deleted in its place.
+    A deletion, not an eviction: disruption budgets have no say in a gang that has failed.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": effect.uid},
     }
 
 
