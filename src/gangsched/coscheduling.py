@@ -15,7 +15,7 @@ Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what diff
 from __future__ import annotations
 
 import enum
-from typing import NoReturn, final
+from typing import NoReturn, assert_never, final
 
 from attrs import field, frozen
 
@@ -157,6 +157,8 @@ class Coscheduling:
                 return HoldGroup(group.key, why)
             case WhenBlocked.UNTIL_TIMEOUT:
                 return Unschedulable(why)
+            case _:
+                assert_never(self.when_blocked)
 
     def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
         """Take nothing: the scheduler counts the member as assumed."""

@@ -146,6 +146,13 @@ def test_a_group_that_was_scheduled_once_lets_its_late_members_go() -> None:
     assert permit(FakeGroup(waiting=1, was_scheduled=True)) == SUCCESS
 
 
+def test_late_members_go_though_nobody_describes_their_group_any_more() -> None:
+    late = FakeGroup(min_available=None, assigned=2, waiting=1, was_scheduled=True)
+    assert permit(late) == SUCCESS
+    outcome = permit(late, match_policy="waiting_and_running")
+    assert outcome == Unschedulable("pod group ns/g does not exist", resolvable=False)
+
+
 def test_a_member_of_a_group_that_nobody_described_is_turned_down() -> None:
     outcome = permit(FakeGroup(min_available=None, waiting=1))
     assert outcome == Unschedulable("pod group ns/g does not exist", resolvable=False)

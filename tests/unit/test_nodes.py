@@ -91,6 +91,17 @@ def test_a_pod_may_be_forgotten_after_its_node_is_gone() -> None:
     nodes._check()
 
 
+def test_who_is_forgotten_holds_its_node_all_the_same_when_it_is_assigned_there() -> None:
+    """Law 8: told or not, it is there."""
+    cluster, nodes = fleet(N1)
+    nodes.assume(POD, N1)
+    cluster.apply(Bound(POD.uid, N1, 1))
+    assert nodes.forget(POD.uid) == N1
+    assert (nodes.infos[N1].free, nodes.infos[N1].pod_count) == ({"cpu": 5000}, 1)
+    nodes._check()
+    assert not nodes.refresh(N1)
+
+
 def test_forgetting_gives_back_what_assuming_took() -> None:
     _cluster, nodes = fleet(N1)
     before = dict(nodes.infos[N1].free)

@@ -19,7 +19,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, final
+from typing import Any, assert_never, final
 
 from sortedcontainers import SortedDict
 
@@ -209,6 +209,8 @@ class SchedulingQueue:
                 line.standing.remove(entity._handle)
             case Place.NOWHERE:
                 pass
+            case _:
+                assert_never(entity.place)
         entity.place = Place.NOWHERE
         entity.rank = entity._handle = entity.shape = None
         if line is not None:

@@ -235,8 +235,6 @@ def _fail(
     too_few = entity.ready_count < _shapes.needed(state, entity)
     if isinstance(answer, EvictGroup):
         _falls.carry_out(state, answer, now=now)
-        if answer.group == own:
-            return
     elif isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
         _falls.reject_group(state, answer.group, answer.reason, now=now)
     elif isinstance(answer, RejectGroup):

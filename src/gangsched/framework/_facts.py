@@ -23,7 +23,7 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
 )
-from gangsched.framework import _cycle, _falls, _points, _survey, _wakeups
+from gangsched.framework import _cycle, _falls, _points, _shapes, _survey, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.framework._survey import Seen
 from gangsched.framework.pod_class import PodClass
@@ -149,6 +149,7 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
     """
     falling: dict[GroupKey, RejectGroup | EvictGroup] = {}
     freed: dict[GroupKey, list[NodeName]] = {}
+    alone: dict[int, tuple[QueuedEntity, list[NodeName]]] = {}
     for waiting in state.waiting.expire(now=now, begun_before=begun_before):
         member = state.members[waiting.uid]
         verdict = _falls.release_node(
@@ -156,15 +157,30 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         )
         reason = f"timed out after waiting {now - waiting.since:g}s on permit"
         _falls.set_down(state, member, waiting.node, reason)
+        verdict = verdict or _implied(state, member.group, reason)
         if verdict is not None:
             falling.setdefault(verdict.group, verdict)
             freed.setdefault(verdict.group, []).append(waiting.node)
         else:
             _falls.settle_hold(state, member.group)
-            _falls.fail_entity(state, member.entity, now=now)
-            _wakeups.gain(state, (waiting.node,), now=now)
+            entity = member.entity
+            alone.setdefault(entity.seq, (entity, []))[1].append(waiting.node)
+    for entity, nodes in alone.values():
+        if entity.group is not None and entity.group.key in falling:
+            freed[entity.group.key] += nodes
+            continue
+        _falls.fail_entity(state, entity, now=now)
+        _wakeups.gain(state, nodes, now=now)
     for key, verdict in falling.items():
         _falls.carry_out(state, verdict, now=now, freed=freed[key])
+
+
+def _implied(state: State, info: PodGroupInfo | None, reason: str) -> RejectGroup | None:
+    """Let a gang fall that lost its quorum, though no plugin says so: its attempt is over."""
+    if info is None or _shapes.goes_alone(state, info):
+        return None
+    needed = _points.members_needed(state, info)
+    return None if needed is None or needed <= 0 else RejectGroup(info.key, reason)
 
 
 # What a pod is and wants ----------------------------------------------------------------------

@@ -7,7 +7,8 @@ Rules:
   R3  the points that run where the scheduler cannot stop half-way (``queue_sort``,
       ``pre_enqueue``, ``unreserve``, ``post_bind``, and what is optional at ``permit``) do not
       raise: they answer as if the plugin had said no, and the error is raised when the call is
-      done.
+      done. So do ``permit`` and what follows it where a fact, not a cycle, asks: who waits then
+      waits on, until the next fact about the group or the deadline.
 """
 
 from __future__ import annotations

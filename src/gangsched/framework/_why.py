@@ -7,6 +7,8 @@ Rules:
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
@@ -87,6 +89,8 @@ def _why_pod(state: State, member: Member) -> Why:
             return Terminating(member.reason)
         case MemberState.SUCCEEDED | MemberState.FAILED:
             return Finished(member.pod.phase)
+        case _:
+            assert_never(member.state)
 
 
 def _why_group(state: State, info: PodGroupInfo) -> Why:

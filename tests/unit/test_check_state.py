@@ -1,0 +1,179 @@
+"""What a scheduler's ``_check`` is for: whatever disagrees in its memory is seen, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gangsched import GroupKey, NodeName, Pod, PodUID
+from gangsched._core._counters import MemberState
+from gangsched.errors import InternalError
+from gangsched.framework._state import Member, State
+from gangsched.framework.pod_class import PodClass
+from support.busy import busy_scheduler
+from support.entities import a_pod
+
+GHOST = Pod(name="ghost")
+NOWHERE = NodeName("nowhere")
+W, INCOMPLETE, EMPTY = (GroupKey(f"default/{name}") for name in ("w", "incomplete", "empty"))
+
+
+def the(state: State, name: str) -> Member:
+    return state.members[PodUID(f"default/{name}")]
+
+
+def waiting(state: State) -> Member:
+    return next(member for member in state.members.values() if member.state is MemberState.WAITING)
+
+
+# What somebody does to it by mistake ----------------------------------------------------------
+
+
+def tell_only_its_group(state: State) -> None:
+    the(state, "i-0").group.members.set(the(state, "i-0").pod.uid, MemberState.GATED)  # type: ignore[union-attr]
+
+
+def let_one_wait_no_more(state: State) -> None:
+    state.waiting.remove(waiting(state).pod.uid)
+
+
+def let_a_bound_one_wait(state: State) -> None:
+    state.waiting.wait(the(state, "bound").pod.uid, node=NodeName("n1"), timeout=1.0, now=0.0)
+
+
+def forget_what_one_holds(state: State) -> None:
+    del state.nodes.assumed[waiting(state).pod.uid]
+
+
+def assume_who_is_assigned(state: State) -> None:
+    pod = the(state, "done").pod
+    state.nodes.assumed[pod.uid] = (NOWHERE, pod)
+
+
+def take_the_node_of_one_that_is_being_bound(state: State) -> None:
+    the(state, "binding").node = None
+
+
+def take_one_out_of_its_entity(state: State) -> None:
+    the(state, "active-0").entity.discard(the(state, "active-0").pod.uid)
+
+
+def leave_one_in_its_entity(state: State) -> None:
+    the(state, "active-0").state = MemberState.GATED
+
+
+def assume_a_stranger(state: State) -> None:
+    state.nodes.assumed[GHOST.uid] = (NOWHERE, GHOST)
+
+
+def evict_a_stranger(state: State) -> None:
+    state.evicted.add(GHOST.uid)
+
+
+def let_a_stranger_wait(state: State) -> None:
+    state.waiting.wait(GHOST.uid, node=NOWHERE, timeout=1.0, now=0.0)
+
+
+def take_one_out_of_the_queue(state: State) -> None:
+    state.queue.remove(the(state, "active-0").entity, now=3.0)
+
+
+def queue_a_stranger(state: State) -> None:
+    state.queue.activate(a_pod(99), now=3.0)
+
+
+def forget_that_a_group_holds_nodes(state: State) -> None:
+    del state.holding[W]
+
+
+def take_a_group_as_holding(state: State) -> None:
+    state.holding[INCOMPLETE] = 1
+
+
+def let_a_group_yield_that_holds_nothing(state: State) -> None:
+    state.yielding[INCOMPLETE] = "why"
+
+
+def take_one_as_tried_under_another_number(state: State) -> None:
+    state.tried[99] = the(state, "w-0").entity
+
+
+def forget_when_one_was_tried(state: State) -> None:
+    the(state, "w-0").entity.tried_step = -1
+
+
+def try_a_stranger(state: State) -> None:
+    state.tried[99] = stranger = a_pod(99)
+    stranger.tried_step = 1
+
+
+def swap_the_entities_of_two_groups(state: State) -> None:
+    entities = state.entities
+    entities[W], entities[INCOMPLETE] = entities[INCOMPLETE], entities[W]
+
+
+def keep_the_entity_of_a_group_that_nobody_knows(state: State) -> None:
+    state.entities[GroupKey("default/gone")] = a_pod(99)
+
+
+def keep_the_entity_of_a_group_without_members(state: State) -> None:
+    info = state.registry.get(EMPTY)
+    state.entities[EMPTY] = stranger = a_pod(99)
+    stranger.group = info
+
+
+def miscount_a_class(state: State) -> None:
+    the(state, "large").pod_class.users += 1
+
+
+def keep_a_class_that_nobody_is_of(state: State) -> None:
+    state.classes["nobody"] = PodClass("nobody", GHOST)
+
+
+def forget_a_class(state: State) -> None:
+    del state.classes[the(state, "large").pod_class.signature]
+
+
+SABOTAGE: list[tuple[Callable[[State], None], str]] = [
+    (tell_only_its_group, "default/i-0 is UNSCHEDULED, its group has it otherwise"),
+    (let_one_wait_no_more, "default/w-0 is WAITING, the waiting map disagrees"),
+    (let_a_bound_one_wait, "default/bound is ASSIGNED, the waiting map disagrees"),
+    (forget_what_one_holds, "default/w-0 is WAITING, the assumed pods disagree"),
+    (assume_who_is_assigned, "default/done is SUCCEEDED, the assumed pods disagree"),
+    (take_the_node_of_one_that_is_being_bound, "default/binding is BINDING, and holds None"),
+    (take_one_out_of_its_entity, "default/active-0 is UNSCHEDULED, its entity disagrees"),
+    (leave_one_in_its_entity, "default/active-0 is GATED, its entity disagrees"),
+    (assume_a_stranger, "['default/ghost'] are remembered and not known"),
+    (evict_a_stranger, "['default/ghost'] are remembered and not known"),
+    (let_a_stranger_wait, "['default/ghost'] are remembered and not known"),
+    (take_one_out_of_the_queue, "who is pending and who is queued differ"),
+    (queue_a_stranger, "who is pending and who is queued differ"),
+    (forget_that_a_group_holds_nodes, "default/w: 2 wait, holding disagrees"),
+    (take_a_group_as_holding, "default/incomplete: 0 wait, holding disagrees"),
+    (let_a_group_yield_that_holds_nothing, "default/incomplete yields, and holds nothing"),
+    (take_one_as_tried_under_another_number, "entity 99 was not tried, or is gone"),
+    (forget_when_one_was_tried, "was not tried, or is gone"),
+    (try_a_stranger, "entity 99 was not tried, or is gone"),
+    (swap_the_entities_of_two_groups, "entity default/incomplete is not that of its group"),
+    (keep_the_entity_of_a_group_that_nobody_knows, "entity default/gone is not that of its group"),
+    (keep_the_entity_of_a_group_without_members, "entity default/empty is not that of its group"),
+    (miscount_a_class, "miscounts its users"),
+    (keep_a_class_that_nobody_is_of, "class nobody miscounts its users"),
+    (forget_a_class, "are not known"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [pytest.param(sabotage, says, id=sabotage.__name__) for sabotage, says in SABOTAGE],
+)
+def test_a_scheduler_sees_what_is_wrong_and_says_what(
+    sabotage: Callable[[State], None], says: str
+) -> None:
+    _cluster, scheduler = busy_scheduler()
+    scheduler._check()
+    sabotage(scheduler._state)
+    with pytest.raises(InternalError) as caught:
+        scheduler._check()
+    assert says in str(caught.value)

@@ -1,0 +1,73 @@
+"""A heap whose keys cannot be compared for a while: what waited for that is done later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched._core._heap import HeapHandle, PriorityHeap
+
+
+class Light:
+    """Whether keys can be compared."""
+
+    is_on = True
+
+
+class Shy:
+    """A number that can be compared with another while there is light."""
+
+    def __init__(self, number: int, light: Light) -> None:
+        self.number = number
+        self.light = light
+
+    def __lt__(self, other: Shy) -> bool:
+        if not self.light.is_on:
+            raise ZeroDivisionError("too dark")
+        return self.number < other.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or not (self < other or other < self)  # type: ignore[operator]
+
+    __hash__: Any = None
+
+
+def shy_heap(size: int) -> tuple[PriorityHeap[int], list[HeapHandle], Light]:
+    heap: PriorityHeap[int] = PriorityHeap()
+    light = Light()
+    return heap, [heap.push(Shy(number, light), number) for number in range(size)], light
+
+
+def test_who_is_first_is_found_when_it_is_asked_for_and_keys_compare_again() -> None:
+    heap, handles, light = shy_heap(9)
+    light.is_on = False
+    assert [heap.remove(handle) for handle in handles[:2]] == [0, 1]
+    light.is_on = True
+    assert heap.pop() == 2
+    heap._check()
+    assert [heap.pop() for _left in range(len(heap))] == [3, 4, 5, 6, 7, 8]
+
+
+def test_tombstones_are_kept_until_the_heap_can_be_built_without_them() -> None:
+    heap, handles, light = shy_heap(100)
+    light.is_on = False
+    for handle in handles[10:]:
+        heap.remove(handle)
+    assert len(heap) == 10
+    assert len(heap._entries) == 100, "nothing has been dropped"
+    light.is_on = True
+    assert heap.remove(handles[5]) == 5
+    assert len(heap._entries) == 9
+    heap._check()
+    assert list(heap) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_what_is_first_cannot_be_told_in_the_dark_and_nothing_is_lost() -> None:
+    heap, handles, light = shy_heap(3)
+    light.is_on = False
+    heap.remove(handles[0])
+    with pytest.raises(ZeroDivisionError):
+        heap.pop()
+    light.is_on = True
+    assert (len(heap), list(heap)) == (2, [1, 2])
