@@ -13,6 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from gangsched import (
     Bind,
+    Coscheduling,
     Evict,
     NodeAdded,
     Pod,
@@ -26,7 +27,7 @@ from gangsched import (
 )
 from support.account import claim_of
 from support.brute import entities
-from support.driver import Driver, Fate
+from support.driver import Driver, Fate, Told
 from support.histories import Policy
 from support.room import may_go
 from support.world import World
@@ -34,6 +35,8 @@ from support.world import World
 __all__ = ["Aftermath", "Backlog", "faults_stop", "gives_way"]
 
 Entity = tuple[PodUID, ...]
+
+_ROUNDING = 1e-6  # seconds are added up
 
 
 def faults_stop(world: World) -> World:
@@ -80,6 +83,8 @@ class Backlog:
         members: How many pending members these have (P, together with those of no group).
         largest: How many of them one group has at most (M).
         yielding: Whether gangs give way.
+        hold: For how many seconds a member waits for the others at most (T).
+        rest: For how many seconds who failed rests at most (B).
     """
 
     running: int
@@ -89,6 +94,8 @@ class Backlog:
     members: int
     largest: int
     yielding: bool
+    hold: float
+    rest: float
 
     @property
     def pending(self) -> int:
@@ -101,10 +108,27 @@ class Backlog:
         return 2 * self.groups if self.yielding else self.groups * (self.groups + 3) // 2
 
     @property
+    def tries(self) -> int:
+        """How often a regular pod is tried in one round at most."""
+        return 1 if self.yielding else 1 + self.groups
+
+    @property
     def round(self) -> int:
         """How many decisions, looks and deadlines one round has at most."""
-        tries = 1 if self.yielding else 1 + self.groups
-        return 1 + 3 * tries * self.alone + self.turns * (self.largest + 4)
+        return 1 + 3 * self.tries * self.alone + self.turns * (self.largest + 4)
+
+    @property
+    def seconds(self) -> float:
+        """How long one round takes at most: its deadlines, one after the other."""
+        return (self.tries * self.alone + 2 * self.turns) * max(self.hold, self.rest)
+
+    @property
+    def delay(self) -> float:
+        """How long after the fact that began a round somebody is let go at the latest.
+
+        Where gangs give way nobody waits for the deadline of another: only for its own rests.
+        """
+        return 2 * self.rest if self.yielding else self.seconds
 
     @property
     def rounds(self) -> int:
@@ -127,8 +151,10 @@ class Aftermath:
         delete: Whether who ends is deleted; else it has succeeded.
         backlog: What there was to do.
         fitting: The pending entities that fit on the empty cluster.
-        rounds: How often all was at rest.
-        longest: How many decisions, looks and deadlines one round took at most.
+        rounds: How many facts there were, and one: each round but the last ends with one.
+        longest: How many decisions, looks and deadlines a round took at most.
+        slowest: How many seconds a round took at most.
+        latest: After how many seconds of a round somebody was let go at the latest.
     """
 
     policy: Policy
@@ -138,6 +164,8 @@ class Aftermath:
     fitting: list[Entity] = field(init=False)
     rounds: int = 0
     longest: int = 0
+    slowest: float = 0.0
+    latest: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         self.driver.log.clear()
@@ -145,19 +173,46 @@ class Aftermath:
         waiting = entities(self.driver.cluster, grouped=self.policy.gangs)
         self.fitting = [entity for entity in waiting if self._fits(entity)]
 
-    def live_on(self, choices: Sequence[int] = (0,)) -> Aftermath:
-        """Whenever all is at rest let one thing end that runs; which, the choices say."""
+    def live_on(self, choices: Sequence[int] = (0,), hasty: Sequence[bool] = (False,)) -> Aftermath:
+        """Let one thing end after the other that runs; which, the choices say.
+
+        Each ends when all is at rest; in a hasty round as soon as nothing is to be decided, while
+        gangs still hold nodes and rest. What is left over of it is done in the rounds after it,
+        so only rounds that begin at rest are measured, and the first.
+        """
+        measured = True
         while True:
-            before = len(self.driver.log)
-            self.driver.settle()
+            before, since = len(self.driver.log), self.driver.now
+            in_haste = hasty[self.rounds % len(hasty)] and bool(self._units())
+            if in_haste:
+                self.driver.drain()
+            else:
+                self.driver.settle()
             self.rounds += 1
-            calls = [told.call for told in self.driver.log[before:]]
-            self.longest = max(self.longest, len(calls) - calls.count("handle"))
+            if measured:
+                self._measure(self.driver.log[before:], since)
+            measured = not in_haste
             units = list(self._units().values())
             if not units:
                 return self
             for pod in units[choices[self.rounds % len(choices)] % len(units)]:
                 self._end(pod)
+
+    def overdue(self) -> list[str]:
+        """Say what took longer than it may."""
+        may = self.backlog
+        found: dict[str, tuple[float, float]] = {
+            "steps": (self.steps, may.steps),
+            "rounds": (self.rounds, may.rounds),
+            "steps of a round": (self.longest, may.round),
+            "seconds of a round": (self.slowest, may.seconds),
+            "seconds until somebody is let go": (self.latest, may.delay),
+        }
+        return [
+            f"{what}: {took:g} instead of {most:g}"
+            for what, (took, most) in found.items()
+            if took > most + _ROUNDING
+        ]
 
     @property
     def steps(self) -> int:
@@ -171,6 +226,14 @@ class Aftermath:
 
     # Inside ---------------------------------------------------------------------------------
 
+    def _measure(self, calls: Sequence[Told], since: float) -> None:
+        self.longest = max(self.longest, sum(told.call != "handle" for told in calls))
+        self.slowest = max(self.slowest, self.driver.now - since)
+        if self.rounds > 1:  # in the first, attempts from before may hold nodes
+            for told in calls:
+                if any(isinstance(effect, Bind) for effect in told.effects):
+                    self.latest = max(self.latest, told.now - since)
+
     def _backlog(self) -> Backlog:
         pods = list(self.driver.cluster.pods())
         groups = Counter(self._group(pod) for pod in pods if may_go(pod))
@@ -183,7 +246,17 @@ class Aftermath:
             members=groups.total(),
             largest=max(groups.values(), default=0),
             yielding=gives_way(self.policy),
+            hold=max(self._holds()),
+            rest=self.policy.backoff.maximum,
         )
+
+    def _holds(self) -> Iterator[float]:
+        """Yield how long members wait: by default, by a specification, and those that do."""
+        yield Coscheduling().permit_timeout
+        for group in self.driver.cluster.pod_groups():
+            yield group.schedule_timeout or 0.0
+        for waiting in self.driver.scheduler.waiting:
+            yield waiting.deadline - self.driver.now
 
     def _group(self, pod: Pod) -> str:
         claim = claim_of(pod) if self.policy.gangs else None
