@@ -59,6 +59,7 @@ _CORE: Final = Room(
         ("_core", "_core._heap._py", "_core._heap._c"),
         (
             "_core._capacity",
+            "_core._packing_values",
             "_core._quorum",
             "_core._counters",
             "_core._backoff",
@@ -66,20 +67,30 @@ _CORE: Final = Room(
             "_core._heap",
             "_core._ordering",
         ),
-        ("_core._registry",),
-        ("_core._entity",),
-        ("_core._queue",),
+        ("_core._registry", "_core._packing_problem"),
+        (
+            "_core._entity",
+            "_core._packing_bounds",
+            "_core._packing_passes",
+            "_core._packing_search",
+        ),
+        ("_core._queue", "_core._packing"),
     )
 )
 _FRAMEWORK: Final = Room(
     (
-        ("framework.cycle_state", "framework.nodes", "framework.profile"),
+        ("framework.cycle_state", "framework.node_class", "framework.profile", "framework.unit"),
+        ("framework.nodes",),
         ("framework.pod_class",),
         ("framework._state",),
         ("framework._points",),
         ("framework._shapes",),
         ("framework._wakeups",),
         ("framework._falls",),
+        ("framework._plan", "framework._holding"),
+        ("framework._topology",),
+        ("framework._placing",),
+        ("framework._gang",),
         ("framework._cycle",),
         ("framework._survey",),
         ("framework._facts", "framework._why"),
