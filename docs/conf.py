@@ -29,7 +29,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import gangsched
 from gangsched import cli
-from gangsched.membership import SPELLINGS
+from gangsched.membership import ROLE_SPELLINGS, SPELLINGS
 
 project = "gangsched"
 release = version = gangsched.__version__
@@ -129,6 +129,18 @@ class GroupSpellings(SphinxDirective):
             minimum = f"label `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             where = spelling.source.value
             rows.append(f"| {number} | {where} | `{spelling.name}` | {minimum} |")
+        return self.parse_text_to_nodes("\n".join(rows))
+
+
+class RoleSpellings(SphinxDirective):
+    """Every spelling of a pod's role in its group, in the order of precedence."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        self.env.note_dependency(inspect.getfile(gangsched.membership))
+        rows = ["| | written in | the role |", "|---|---|---|"]
+        for number, spelling in enumerate(ROLE_SPELLINGS, 1):
+            rows.append(f"| {number} | {spelling.source.value} | `{spelling.name}` |")
         return self.parse_text_to_nodes("\n".join(rows))
 
 
@@ -240,6 +252,7 @@ def setup(app: Sphinx) -> None:
     app.add_directive("command-help", CommandHelp)
     app.add_directive("group-spellings", GroupSpellings)
     app.add_directive("public-names", PublicNames)
+    app.add_directive("role-spellings", RoleSpellings)
     app.add_directive("rules-of", RulesOf)
     for field in PyObject.doc_field_types:
         if field.name == "variable":

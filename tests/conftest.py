@@ -1,12 +1,16 @@
-"""Profiles of hypothesis, and where the real traces are."""
+"""Profiles of hypothesis, the unit that tests run in, and where the real traces are."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from gangsched import Unit
+from support.units import deciding_by, runs_in_both
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("fast", max_examples=50, deadline=None, suppress_health_check=_SLOW)
@@ -22,6 +26,21 @@ settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
+
+
+@pytest.fixture(autouse=True)
+def unit_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let schedulers decide by the unit that the test runs in; see ``support.units``."""
+    with deciding_by(getattr(request, "param", Unit.POD)):
+        yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each unit, unless it says why not."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if runs_in_both(metafunc.function, metafunc.definition.path, marks):
+        ids = [unit.value for unit in Unit]
+        metafunc.parametrize("unit_by_default", list(Unit), ids=ids, indirect=True)
 
 
 @pytest.fixture(scope="session")

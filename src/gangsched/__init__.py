@@ -55,7 +55,7 @@ from gangsched.events import (
     Release,
 )
 from gangsched.explain import Why
-from gangsched.framework import CycleState, Profile, Scheduler
+from gangsched.framework import CycleState, Layout, Profile, Scheduler, Unit
 from gangsched.membership import Membership, membership, ungrouped
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
@@ -73,6 +73,7 @@ from gangsched.model import (
     Taint,
     TaintEffect,
     Toleration,
+    Topology,
     group_key,
 )
 from gangsched.outcomes import (
@@ -113,6 +114,7 @@ __all__ = [
     "InternalError",
     "InvalidPodGroupError",
     "InvalidValueError",
+    "Layout",
     "ManifestError",
     "MatchPolicy",
     "MemberState",
@@ -166,7 +168,9 @@ __all__ = [
     "Taint",
     "TaintEffect",
     "Toleration",
+    "Topology",
     "TraceError",
+    "Unit",
     "UnknownPodError",
     "Unschedulable",
     "Verdict",

@@ -20,9 +20,11 @@ from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 __all__ = [
     "Check",
     "check_amounts",
+    "as_counts",
     "as_resources",
     "as_texts",
     "as_tuple",
+    "check_counts",
     "check_each",
     "check_flag",
     "check_instant",
@@ -69,6 +71,11 @@ def as_texts(given: Mapping[str, str]) -> FrozenMap[str]:
         except InvalidValueError:
             pass
     return cast("FrozenMap[str]", given)
+
+
+def as_counts(given: Mapping[str, int]) -> FrozenMap[int]:
+    """Return an immutable mapping; for ``check_counts`` to validate."""
+    return cast("FrozenMap[int]", as_texts(cast("Mapping[str, str]", given)))
 
 
 def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
@@ -156,6 +163,20 @@ def check_texts(_owner: object, attribute: Attribute[Any], value: object) -> Non
     for name, one in cast("Mapping[object, object]", value).items():
         if not isinstance(name, str) or not isinstance(one, str):
             raise InvalidValueError(f"{attribute.name}.{name}", one, "a text")
+
+
+def check_counts(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a mapping of names to whole numbers of at least 1."""
+    if value is EMPTY:
+        return
+    if not isinstance(value, Mapping) or isinstance(value, Resources):
+        raise InvalidValueError(attribute.name, value, "a mapping of names to whole numbers")
+    for name, count in cast("Mapping[object, object]", value).items():
+        if not isinstance(name, str) or not name:
+            raise InvalidValueError(attribute.name, name, "names that are texts, not empty")
+        if type(count) is not int or count < 1:
+            expected = "a whole number of at least 1"
+            raise InvalidValueError(f"{attribute.name}.{name}", count, expected)
 
 
 def check_each(kind: type[object], expected: str) -> Check:

@@ -23,7 +23,7 @@ from gangsched._version import __version__
 from gangsched.coscheduling import WhenBlocked
 from gangsched.errors import GangschedError
 from gangsched.events import NodeAdded, PodAdded
-from gangsched.framework import Scheduler
+from gangsched.framework import Layout, Scheduler
 from gangsched.protocols import ClusterState
 from gangsched.simulation import (
     Arrival,
@@ -45,6 +45,13 @@ BAD_INPUT: Final = 2
 _DETAILED_PODS: Final = 100
 """Up to so many pods a run keeps tables and events, unless it is told otherwise."""
 
+
+_UNUSED: Final = {
+    "coscheduling": ("layout",),
+    "gang": ("when_blocked", "permit_timeout"),
+    "none": ("order", "when_blocked", "permit_timeout", "layout"),
+}
+"""Which settings mean nothing for which policy."""
 
 _LINGER: Final = 60.0
 """For how many seconds a run goes on over what holds nodes to the end."""
@@ -109,7 +116,13 @@ def _parser() -> argparse.ArgumentParser:
         "--nodes", metavar="COUNTxGPUS", help="nodes that are there from the start, such as 40x8"
     )
     policy = simulate.add_argument_group("how it is scheduled")
-    policy.add_argument("--policy", choices=("coscheduling", "none"), default="coscheduling")
+    policy.add_argument(
+        "--policy",
+        choices=("coscheduling", "gang", "none"),
+        default="coscheduling",
+        help="gangs pod by pod, members that hold a node waiting for the others; a gang in one"
+        " decision; or no gangs",
+    )
     policy.add_argument(
         "--order", choices=[order.value for order in Order], default=Order.LAST_FAILURE.value
     )
@@ -118,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=[when.value for when in WhenBlocked],
         default=WhenBlocked.UNTIL_OTHERS_TURN.value,
         help="what members that hold a node do when their group cannot be completed",
+    )
+    policy.add_argument(
+        "--layout",
+        choices=[layout.value for layout in Layout],
+        default=Layout.AUTO.value,
+        help="where the members of a gang go, with --policy gang",
     )
     policy.add_argument("--permit-timeout", type=_seconds, default=10.0, metavar="SECONDS")
     run = simulate.add_argument_group("how it runs")
@@ -158,13 +177,13 @@ def _simulate(options: argparse.Namespace) -> int:
         "order": options.order,
         "when_blocked": options.when_blocked,
         "permit_timeout": options.permit_timeout,
+        "layout": options.layout,
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "until": options.until,
     }
-    if options.policy == "none":
-        for name in ("order", "when_blocked", "permit_timeout"):
-            settings[name] = None
+    for name in _UNUSED[options.policy]:
+        settings[name] = None
     _print(_run(workload, settings, detail=options.detail), options.output)
     return 0
 
@@ -251,6 +270,10 @@ def _read(name: str) -> str:
 def _make(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
     if settings["policy"] == "none":
         return presets.pod_by_pod
+    if settings["policy"] == "gang":
+        return lambda cluster: presets.gang(
+            cluster, layout=Layout(settings["layout"]), order=Order(settings["order"])
+        )
     return lambda cluster: presets.coscheduling(
         cluster,
         permit_timeout=settings["permit_timeout"],

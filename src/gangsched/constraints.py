@@ -22,6 +22,7 @@ __all__ = [
     "Taint",
     "TaintEffect",
     "Toleration",
+    "Topology",
 ]
 
 
@@ -159,3 +160,20 @@ class NodeSelectorTerm:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Say whether *labels* meet every condition; a term without any matches no node."""
         return bool(self.requirements) and all(r.matches(labels) for r in self.requirements)
+
+
+@final
+@frozen
+class Topology:
+    """A label of nodes such that a gang belongs on nodes with one value of it.
+
+    Source: the topology constraints of KEP-5732.
+
+    Attributes:
+        key: The label: of a rack, a zone, a fast network.
+        required: Whether the gang waits until it fits within one value. If not, it is spread over
+            several where it fits into none.
+    """
+
+    key: str = field(validator=check_text)
+    required: bool = field(default=True, validator=check_flag)

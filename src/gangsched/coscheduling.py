@@ -15,6 +15,7 @@ Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what diff
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Mapping
 from typing import NoReturn, assert_never, final
 
 from attrs import field, frozen
@@ -110,6 +111,11 @@ class Coscheduling:
         """``Coscheduling``."""
         return "Coscheduling"
 
+    @property
+    def group_wide(self) -> Collection[str]:
+        """All that it says of one member holds for the others."""
+        return ("pre_filter", "reserve", "permit")
+
     def queue_sort(self, entity: EntityView) -> Rank:
         """Return the entity's place in the published order."""
         return sort_key(entity, order=self.order)
@@ -126,6 +132,10 @@ class Coscheduling:
         """Return how many more members must hold a node for *group* to be let go. O(1)."""
         return _quorum.members_needed(group, self.match_policy)
 
+    def roles_needed(self, group: GroupView) -> Mapping[str, int]:
+        """Return how many more members of each role must hold a node. O(roles)."""
+        return _quorum.roles_needed(group, self.match_policy)
+
     def group_requests(self, group: GroupView) -> Resources:
         """Return what the group says that it needs in all."""
         return group.min_resources
@@ -137,19 +147,21 @@ class Coscheduling:
         group = state.group
         if group is None:
             return SKIP
-        minimum = group.min_available
-        if minimum is None or self.members_needed(group) is None:
+        minimum, missing = group.min_available, self.members_needed(group)
+        if minimum is None or missing is None:
             return Unschedulable(reason)
-        scheduled = _quorum.counted(group, self.match_policy)
+        shares = _quorum.shares(group, self.match_policy)
         verdict = _quorum.decide(
-            min_available=minimum, scheduled=scheduled, remaining=group.untried
+            min_available=minimum,
+            scheduled=_quorum.counted(group, self.match_policy),
+            remaining=group.untried,
+            roles=[(each.role, each.least, each.scheduled, each.untried) for each in shares],
         )
         if not isinstance(verdict, Unschedulable):
             return Unschedulable(reason)
         why = f"pod {pod.name} cannot be placed: {reason}"
         match self.when_blocked:
             case WhenBlocked.AT_ONCE:
-                missing = minimum - scheduled
                 if missing * 100 <= self.reject_percentage * minimum:
                     return Unschedulable(why)
                 return RejectGroup(group.key, why)
@@ -175,13 +187,14 @@ class Coscheduling:
         if cause == "bind_failed":
             if self.when_bind_fails is WhenBindFails.RETRY_MEMBER:
                 return None
-            if group.scheduled >= group.min_available:
+            needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+            if needed is None or needed <= 0:
                 return None
             return EvictGroup(group.key, f"the bind of pod {pod.name} failed")
         needed = self.members_needed(group)
         if needed is None or needed <= 0:
             return None
-        held = f"{group.min_available - needed + 1} of {group.min_available} members held a node"
+        held = self._held(group, group.min_available)
         match cause:
             case "timeout":
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
@@ -204,8 +217,10 @@ class Coscheduling:
             if group.was_scheduled and self.match_policy is MatchPolicy.ONCE_SATISFIED:
                 return SUCCESS
             return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
-        if self.members_needed(group) is None:
+        needed = self.members_needed(group)
+        if needed is None or needed <= 0:
             return SUCCESS
+        shares = _quorum.shares(group, self.match_policy)
         own = group.schedule_timeout
         timeout = self.permit_timeout if own is None else own
         if group.attempt_started_at is not None:
@@ -214,8 +229,20 @@ class Coscheduling:
             min_available=minimum,
             scheduled=_quorum.counted(group, self.match_policy),
             remaining=group.unscheduled,
+            roles=[(each.role, each.least, each.scheduled, each.unscheduled) for each in shares],
             timeout=timeout,
         )
+
+    def _held(self, group: GroupView, minimum: int) -> str:
+        """Say how many members held a node, the one that has just given its own back included."""
+        held = _quorum.counted(group, self.match_policy) + 1
+        lacking = [
+            f"{each.least - each.scheduled} {each.role}"
+            for each in _quorum.shares(group, self.match_policy)
+            if each.scheduled < each.least
+        ]
+        missing = f"; missing: {', '.join(lacking)}" if lacking else ""
+        return f"{held} of {minimum} members held a node{missing}"
 
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:
@@ -228,4 +255,6 @@ class Coscheduling:
                 resolvable=False,
             )
         present = group.unscheduled + _quorum.counted(group, self.match_policy)
-        return _quorum.complete(min_available=group.min_available, present=present)
+        shares = _quorum.shares(group, self.match_policy)
+        roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
+        return _quorum.complete(min_available=group.min_available, present=present, roles=roles)

@@ -247,11 +247,19 @@ class PodHeld:
 @final
 @frozen
 class GroupIncomplete:
-    """A group has fewer members than it needs; none of them is tried."""
+    """A group has fewer members than it needs; none of them is tried.
+
+    Attributes:
+        group: The group.
+        present: How many members count.
+        min_available: How many it needs; None while nobody has said it.
+        roles: Of which roles it has too few: the role, how many it needs, how many count.
+    """
 
     group: GroupKey
     present: int
     min_available: int | None
+    roles: tuple[tuple[str, int, int], ...] = ()
 
 
 @final

@@ -28,7 +28,9 @@ __all__ = [
     "Queued",
     "Refused",
     "Running",
+    "Shortage",
     "Terminating",
+    "Undecided",
     "Why",
 ]
 
@@ -56,6 +58,65 @@ class Diagnosis:
 
 @final
 @frozen
+class Shortage:
+    """A proof that not enough members of a gang fit at once, wherever they are put.
+
+    Attributes:
+        needed: How many had to fit.
+        fits: How many do at most.
+        exact: Whether so many do fit; else it is only known that not more do.
+        role: The role whose minimum cannot be met; empty for the gang as a whole.
+        resource: The resource for want of which: if it alone were boundless, they would fit. None
+            where there is no such resource, or none was found within the budget.
+        in_pieces: Whether there is enough of it in all, in pieces too small.
+        within: Of a gang that belongs within one value of a label, the label and the value within
+            which the most fit: ``rack=r1``; empty for a gang that may go anywhere.
+    """
+
+    needed: int
+    fits: int
+    exact: bool
+    role: str = ""
+    resource: str | None = None
+    in_pieces: bool = False
+    within: str = ""
+
+    def __str__(self) -> str:
+        """``at most 5 of 8 members fit: nvidia.com/gpu is short``"""
+        whose = f" of role {self.role}" if self.role else ""
+        where = f" within {self.within}" if self.within else ""
+        what = f"at most {self.fits} of {self.needed} members{whose} fit{where}"
+        if self.resource is None:
+            return f"{what} at once"
+        return (
+            f"{what}: {self.resource} is {'free in pieces too small' * self.in_pieces or 'short'}"
+        )
+
+
+@final
+@frozen
+class Undecided:
+    """The search for a placement ended with its budget: there may be one.
+
+    Attributes:
+        needed: How many members have to fit.
+        placed: The most that were placed.
+        steps: How many steps the search took.
+    """
+
+    needed: int
+    placed: int
+    steps: int
+
+    def __str__(self) -> str:
+        return (
+            f"not decided within {self.steps} steps: {self.placed} of {self.needed} members fit,"
+            " and more may"
+        )
+
+
+@final
+@frozen
 class Misfit:
     """A member that was tried and found no node.
 
@@ -64,12 +125,14 @@ class Misfit:
         pod: Its ``namespace/name``, for people.
         reason: Why, in words.
         diagnosis: Which nodes refused it for what; None when it was not for the nodes.
+        proof: Of a gang that was tried as a whole, what is known of its members together.
     """
 
     uid: PodUID
     pod: str
     reason: str
     diagnosis: Diagnosis | None
+    proof: Shortage | Undecided | None = None
 
     def __str__(self) -> str:
         return f"pod {self.pod} does not fit: {self.reason}"
@@ -85,26 +148,35 @@ class NotEnoughMembers:
         present: How many members count.
         min_available: How many it needs; None while nobody has said it.
         apart: Members that do not count, by what they are: ``gated``, ``terminating`` …
+        roles: Of which roles it has too few: the role, how many it needs, how many count.
     """
 
     group: GroupKey
     present: int
     min_available: int | None
     apart: tuple[tuple[str, int], ...] = ()
+    roles: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def missing(self) -> int | None:
         """How many more members it needs; None while nobody has said it."""
-        return None if self.min_available is None else self.min_available - self.present
+        if self.min_available is None:
+            return None
+        in_roles = sum(least - some for _role, least, some in self.roles)
+        missing = self.min_available - self.present
+        return max(missing, in_roles) if self.roles else missing
 
     def __str__(self) -> str:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.min_available is None:
             return f"waiting for pod group {self.group}: nobody gives its minimum"
-        return (
-            f"waiting for {self.missing} more members:"
-            f" {self.present} of {self.min_available} exist{apart}"
-        )
+        parts = [("members", self.min_available, self.present), *self.roles]
+        short = [
+            f"{least - some} more {who}: {some} of {least} exist"
+            for who, least, some in parts
+            if some < least or not self.roles
+        ]
+        return f"waiting for {'; '.join(short)}{apart}"
 
 
 @final

@@ -1,23 +1,32 @@
-"""Which group a pod belongs to: every spelling, one table.
+"""Which group a pod belongs to, and in which role: every spelling, in two tables.
 
 Rules:
-  R1  the table below is the whole truth; its order is the order of precedence;
-  R2  spellings that name different groups, or different minima, are an error, not a choice;
+  R1  the tables below are the whole truth; their order is the order of precedence;
+  R2  spellings that name different groups, minima or roles are an error, not a choice;
   R3  a minimum that is not a positive integer, a minimum without a name and an empty name are
-      errors that the pod's user sees, never "then it is a regular pod".
+      errors that the pod's user sees, never "then it is a regular pod";
+  R4  a role is read of who claims a group; by itself it says nothing.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Final, final
+from typing import Final, assert_never, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gangsched.errors import InvalidPodGroupError
 from gangsched.model import GroupKey, Pod, group_key
 
-__all__ = ["SPELLINGS", "Membership", "Source", "Spelling", "membership", "ungrouped"]
+__all__ = [
+    "ROLE_SPELLINGS",
+    "SPELLINGS",
+    "Membership",
+    "Source",
+    "Spelling",
+    "membership",
+    "ungrouped",
+]
 
 
 class Source(enum.Enum):
@@ -31,11 +40,11 @@ class Source(enum.Enum):
 @final
 @frozen
 class Spelling:
-    """One way to say which group a pod is in.
+    """One way to say which group a pod is in, or which role it has there.
 
     Attributes:
         source: Where it is written.
-        name: The key whose value is the group's name.
+        name: The key whose value is the group's name, or the role's.
         minimum: The key whose value is the group's minimum; None where it is only in the
             group's own specification.
     """
@@ -59,6 +68,14 @@ SPELLINGS: Final = (
     Spelling(Source.ANNOTATION, "scheduling.volcano.sh/group-name"),
 )
 
+ROLE_SPELLINGS: Final = (
+    Spelling(Source.LABEL, "pod-group.scheduling.sigs.k8s.io/role"),
+    Spelling(Source.LABEL, "pod-group/role"),
+    Spelling(Source.LABEL, "training.kubeflow.org/replica-type"),
+    Spelling(Source.ANNOTATION, "volcano.sh/task-spec"),
+    Spelling(Source.LABEL, "jobset.sigs.k8s.io/replicatedjob-name"),
+)
+
 
 @final
 @frozen
@@ -69,17 +86,19 @@ class Membership:
         group: The group's key; always in the pod's own namespace.
         min_available: The minimum that the pod gives; None where it gives none.
         spelling: Which spelling said so.
+        role: What it is in its group, such as ``worker``; None where it does not say.
     """
 
     group: GroupKey
     min_available: int | None
     spelling: Spelling
+    role: str | None = None
 
 
 def membership(pod: Pod) -> Membership | None:
     """Return the group that *pod* claims to be in; None for a regular pod.
 
-    Runtime complexity: O(1), one look-up per row of the table.
+    Runtime complexity: O(1), one look-up per row of the tables.
 
     Raises:
         InvalidPodGroupError: The claim is malformed or contradicts itself.
@@ -109,21 +128,45 @@ def membership(pod: Pod) -> Membership | None:
                 found.min_available,
                 f"{claim.min_available}, as {claim.spelling.minimum} says",
             )
-    return claim
+    role = None if claim is None else _read_role(pod)
+    return claim if claim is None or role is None else evolve(claim, role=role)
 
 
 def ungrouped(_pod: Pod) -> None:
     """Say of every pod that it is in no group: scheduling without gangs."""
 
 
-def _read(pod: Pod, spelling: Spelling) -> Membership | None:
+def _written(pod: Pod, spelling: Spelling) -> str | None:
     match spelling.source:
         case Source.FIELD:
-            name = pod.pod_group
+            return pod.pod_group
         case Source.LABEL:
-            name = pod.labels.get(spelling.name)
+            return pod.labels.get(spelling.name)
         case Source.ANNOTATION:
-            name = pod.annotations.get(spelling.name)
+            return pod.annotations.get(spelling.name)
+        case _:
+            assert_never(spelling.source)
+
+
+def _read_role(pod: Pod) -> str | None:
+    said: Spelling | None = None
+    role: str | None = None
+    for spelling in ROLE_SPELLINGS:
+        found = _written(pod, spelling)
+        if found is None or found == role:
+            continue
+        if not found:
+            expected = "a role's name, not empty"
+            raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
+        if said is not None:
+            expected = f"{role}, as {said.name} says"
+            raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
+        said, role = spelling, found
+    return role
+
+
+def _read(pod: Pod, spelling: Spelling) -> Membership | None:
+    name = _written(pod, spelling)
     minimum = None if spelling.minimum is None else pod.labels.get(spelling.minimum)
     subject = f"pod {pod.key}"
     if name is None:

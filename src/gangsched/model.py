@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import NewType, NoReturn, final
+from typing import Any, NewType, NoReturn, final
 
 from attrs import Factory, field, frozen
 from attrs.validators import optional
 
 from gangsched._fields import (
+    as_counts,
     as_resources,
     as_texts,
     as_tuple,
     check_amounts,
+    check_counts,
     check_each,
     check_flag,
     check_instant,
@@ -38,6 +40,7 @@ from gangsched.constraints import (
     Taint,
     TaintEffect,
     Toleration,
+    Topology,
 )
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.quantity import is_seconds
@@ -59,12 +62,18 @@ __all__ = [
     "Taint",
     "TaintEffect",
     "Toleration",
+    "Topology",
     "group_key",
 ]
 
 PodUID = NewType("PodUID", str)
 GroupKey = NewType("GroupKey", str)
 NodeName = NewType("NodeName", str)
+
+
+def _check_topology(_owner: object, _attribute: object, value: object) -> None:
+    if value is not None and not isinstance(value, Topology):
+        raise InvalidValueError("topology", value, "a Topology or None")
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
@@ -194,6 +203,12 @@ class Pod:
         return QOSClass.BURSTABLE
 
 
+def _in_roles(group: PodGroup) -> Any:
+    """Return the minimum of a group that gives none; None, which is refused, without roles."""
+    counts = group.roles.values() if isinstance(group.roles, FrozenMap) else ()
+    return sum(count for count in counts if type(count) is int) or None
+
+
 @final
 @frozen(kw_only=True)
 class PodGroup:
@@ -202,14 +217,19 @@ class PodGroup:
     Attributes:
         name: Its name, not empty.
         namespace: The namespace of the group and of its members, not empty, without a slash.
+        roles: How many members of which role the quorum must have, each at least 1:
+            ``{"ps": 1, "worker": 4}``. Together no more than *min_available*; empty where any
+            members will do. ``minTaskMember`` in Volcano.
         min_available: The quorum: start at least this many members together, or none.
-            ``minMember`` and ``minCount`` elsewhere. At least 1.
+            ``minMember`` and ``minCount`` elsewhere. At least 1; where it is not given, as many
+            as *roles* ask for together.
         schedule_timeout: For how many seconds members that hold a node wait for the others, per
             attempt; None for the policy's default, 0 for not at all. Not negative, finite.
         min_resources: What the group needs in all: while the nodes have less than that free
             together, no attempt is made.
         priority: The priority of its members; None to take theirs.
         created_at: When it was created.
+        topology: Within one value of which label of nodes its members belong; None for anywhere.
 
     Raises:
         InvalidPodGroupError: A value is malformed; names the group, the field and the value.
@@ -218,19 +238,27 @@ class PodGroup:
 
     name: str = field(validator=of_group(check_text))
     namespace: str = field(default="default", validator=of_group(check_namespace))
-    min_available: int
+    # before the minimum, which is made of it
+    roles: FrozenMap[int] = field(
+        default=EMPTY, converter=as_counts, validator=of_group(check_counts)
+    )
+    min_available: int = field(default=Factory(_in_roles, takes_self=True))
     schedule_timeout: float | None = None
     min_resources: Resources = field(
         default=NOTHING, converter=as_resources, validator=of_group(check_amounts)
     )
     priority: int | None = None
     created_at: float = field(default=0.0, validator=of_group(check_instant))
+    topology: Topology | None = field(default=None, validator=of_group(_check_topology))
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
             raise InvalidPodGroupError(
                 self.key, "min_available", self.min_available, "a whole number of at least 1"
             )
+        if sum(self.roles.values()) > self.min_available:
+            expected = f"together at most min_available, which is {self.min_available}"
+            raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
         timeout = self.schedule_timeout
         if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
             raise InvalidPodGroupError(

@@ -6,7 +6,7 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.framework import Profile, Scheduler
+from gangsched.framework import Layout, Profile, Scheduler, Unit
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     DefaultBinder,
@@ -19,7 +19,7 @@ from gangsched.plugins import (
 )
 from gangsched.protocols import ClusterState
 
-__all__ = ["coscheduling", "coscheduling_profile", "default_profile", "pod_by_pod"]
+__all__ = ["coscheduling", "coscheduling_profile", "default_profile", "gang", "pod_by_pod"]
 
 
 def default_profile(*, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> Profile:
@@ -48,6 +48,7 @@ def coscheduling(
     reject_percentage: int = 0,
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
+    unit: Unit = Unit.POD,
     backoff: Backoff | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
@@ -60,6 +61,7 @@ def coscheduling(
         reject_percentage: See ``Coscheduling``.
         match_policy: Which members count for the quorum.
         when_bind_fails: What becomes of a group whose bind fails after it was let go.
+        unit: Whether one decision is about a pod, or about a gang as a whole.
         backoff: How long what failed rests.
     """
     policy = Coscheduling(
@@ -70,7 +72,42 @@ def coscheduling(
         match_policy=match_policy,
         when_bind_fails=when_bind_fails,
     )
-    return Scheduler(cluster, coscheduling_profile(policy), backoff=backoff)
+    return Scheduler(cluster, coscheduling_profile(policy), unit=unit, backoff=backoff)
+
+
+def gang(
+    cluster: ClusterState,
+    *,
+    layout: Layout = Layout.AUTO,
+    order: Order = Order.LAST_FAILURE,
+    match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
+    when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
+    search_budget: int = 10_000,
+    backoff: Backoff | None = None,
+) -> Scheduler:
+    """Return a scheduler that starts gangs together or not at all, a gang in one decision.
+
+    No member ever waits on a node for the others.
+
+    Args:
+        cluster: The cluster state.
+        layout: Where the members of a gang go.
+        order: Which of the two published queue orders.
+        match_policy: Which members count for the quorum.
+        when_bind_fails: What becomes of a group whose bind fails after it was let go.
+        search_budget: How many steps the search for a placement may take where placing one member
+            after the other leaves too few.
+        backoff: How long what failed rests.
+    """
+    policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
+    return Scheduler(
+        cluster,
+        coscheduling_profile(policy),
+        unit=Unit.GROUP,
+        layout=layout,
+        search_budget=search_budget,
+        backoff=backoff,
+    )
 
 
 def _placement(strategy: Strategy) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -26,9 +26,13 @@ __all__ = [
     "CycleView",
     "EntityView",
     "FilterPlugin",
+    "Fitting",
     "GroupRequests",
     "GroupView",
+    "GroupWide",
     "Headroom",
+    "NodeLabelsRead",
+    "NodeSignature",
     "NodeView",
     "PermitPlugin",
     "Plugin",
@@ -43,6 +47,8 @@ __all__ = [
     "QuorumRule",
     "Rank",
     "ReservePlugin",
+    "RoleRule",
+    "RoleView",
     "ScorePlugin",
     "StateKey",
 ]
@@ -92,6 +98,30 @@ class ClusterState(Protocol):
 # What a plugin is shown ---------------------------------------------------------------------
 
 
+class RoleView(Protocol):
+    """The members of a group that have one role, counted in the words of ``GroupView``."""
+
+    @property
+    def unscheduled(self) -> int:
+        """Members of this role that hold no node."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Members of this role that hold a node and wait on permit."""
+        ...
+
+    @property
+    def scheduled(self) -> int:
+        """Members of this role that hold a node: waiting, being bound, or bound."""
+        ...
+
+    @property
+    def untried(self) -> int:
+        """Unscheduled members of this role whose turn in the attempt is still to come."""
+        ...
+
+
 class GroupView(Protocol):
     """What the scheduler knows of a pod group, for reading.
 
@@ -111,6 +141,18 @@ class GroupView(Protocol):
     @property
     def min_available(self) -> int | None:
         """The quorum; None while nobody has said it."""
+        ...
+
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """How many members of which role the quorum must have; empty when any will do."""
+        ...
+
+    def role(self, name: str) -> RoleView:
+        """Return the counts of the members that have a role; zeros for one that nobody has. O(1).
+
+        A member without a role, or with one that has no minimum, counts for the whole only.
+        """
         ...
 
     @property
@@ -298,6 +340,45 @@ class PodSignature(Protocol):
         ...
 
 
+class NodeSignature(Protocol):
+    """Optional for plugins with ``filter`` or ``score``: on which part of a node they depend.
+
+    Two nodes with equal signatures, and equal labels where the plugin reads labels, get equal
+    answers for equal pods, so the answer is computed once for all of them. With a plugin that
+    does not have this method, each node is evaluated by itself whenever it changes.
+
+    Labels that differ from node to node, such as a host's name, do not belong here: a plugin
+    that reads labels names them with ``labels_read``.
+    """
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Return the part of *node* that this plugin reads, but for its labels."""
+        ...
+
+
+class NodeLabelsRead(Protocol):
+    """Optional for plugins with ``node_signature``: which labels of nodes they read."""
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the keys of the labels that this plugin reads of nodes for pods like *pod*."""
+        ...
+
+
+class Fitting(Protocol):
+    """Optional for plugins with ``filter``: which resources a pod must find free on its node.
+
+    Lets the scheduler prove from sums of what is free that a gang cannot fit, and name the
+    resource. Without a plugin that has it, only a search of every way can tell.
+    """
+
+    def fitted(self, pod: Pod) -> Iterable[str]:
+        """Return the resources of which this plugin refuses a node that has less than *pod* asks.
+
+        Of each, the pod takes from its node exactly what it asks for.
+        """
+        ...
+
+
 class Headroom(Protocol):
     """Optional for plugins with ``filter``: a bound on how many pods a node could take.
 
@@ -325,6 +406,22 @@ class QuorumRule(Protocol):
         ...
 
 
+class RoleRule(Protocol):
+    """Optional for plugins with ``members_needed``: which members a group needs, by role.
+
+    Without it the plugin's rule knows no roles, and ``GroupView.roles`` is not looked at.
+    """
+
+    def roles_needed(self, group: GroupView) -> Mapping[str, int]:
+        """Return how many more members of each role must hold a node for *group* to be let go.
+
+        Under ``""`` stands how many of any role; 0 or less where there are enough already. Empty
+        where its members go one by one. What is needed at once, ``members_needed``, is the number
+        under ``""`` or the sum of what the roles lack, whichever is more.
+        """
+        ...
+
+
 class GroupRequests(Protocol):
     """Optional for plugins with ``permit``: what a group needs of the cluster in all.
 
@@ -334,6 +431,19 @@ class GroupRequests(Protocol):
 
     def group_requests(self, group: GroupView) -> Resources:
         """Return what the nodes must have free for *group*, with what its members hold."""
+        ...
+
+
+class GroupWide(Protocol):
+    """Optional for plugins that speak of groups: which answers hold for a whole group.
+
+    Where one decision is about a gang, a point named here is asked of one of its members, and the
+    answer counts for all. A plugin that looks at the pod or the node must not name the point.
+    """
+
+    @property
+    def group_wide(self) -> Collection[str]:
+        """Names out of ``pre_filter``, ``reserve`` and ``permit``."""
         ...
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, NoReturn, TypeAlias, final
 
 from attrs import Attribute, field, frozen
 
@@ -85,7 +85,8 @@ def pod_group_status(
 ) -> PodGroupStatus:
     """Return the status of a group whose members are among *pods*.
 
-    The first that holds decides the phase:
+    A quorum has as many members as the group's minimum, and of each role as many as its own. The
+    first that holds decides the phase:
 
     - a group that was finished stays so, with the counts that it had: its pods may be removed;
     - with fewer members than the minimum it is pending, or stays failed;
@@ -107,44 +108,56 @@ def pod_group_status(
         before = PodGroupStatus()
     if before.phase is PodGroupPhase.FINISHED:
         return before
-    members = [pod for pod in pods if _is_member(pod, group, membership)]
+    found = [(pod, _claim(pod, group, membership)) for pod in pods]
+    members = [(pod, claim.role) for pod, claim in found if claim is not None]
     running, succeeded, failed = (
-        sum(pod.phase is phase for pod in members)
+        [role for pod, role in members if pod.phase is phase]
         for phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)
     )
-    phase = _phase(
-        group.min_available, len(members), running=running, succeeded=succeeded, failed=failed
-    )
+    phase = _phase(group, [role for _pod, role in members], running, succeeded, failed)
     if before.phase is PodGroupPhase.FAILED and phase in _NOT_HEALED:
         phase = PodGroupPhase.FAILED
     return PodGroupStatus(
         phase=phase,
-        occupied_by=_owners(members[0]) if members else before.occupied_by,
-        running=running,
-        succeeded=succeeded,
-        failed=failed,
+        occupied_by=_owners(members[0][0]) if members else before.occupied_by,
+        running=len(running),
+        succeeded=len(succeeded),
+        failed=len(failed),
     )
 
 
+_Roles: TypeAlias = list[str | None]
+
+
 def _phase(
-    minimum: int, members: int, *, running: int, succeeded: int, failed: int
+    group: PodGroup, members: _Roles, running: _Roles, succeeded: _Roles, failed: _Roles
 ) -> PodGroupPhase:
     well = running + succeeded
-    if members < minimum:
+    if not _is_quorum(group, members):
         return PodGroupPhase.PENDING
-    if well < minimum <= well + failed:
+    if not _is_quorum(group, well) and _is_quorum(group, well + failed):
         return PodGroupPhase.FAILED
-    if succeeded >= minimum:
+    if _is_quorum(group, succeeded):
         return PodGroupPhase.FINISHED
-    return PodGroupPhase.RUNNING if well >= minimum else PodGroupPhase.SCHEDULING
+    return PodGroupPhase.RUNNING if _is_quorum(group, well) else PodGroupPhase.SCHEDULING
 
 
-def _is_member(pod: Pod, group: PodGroup, membership: Callable[[Pod], Membership | None]) -> bool:
+def _is_quorum(group: PodGroup, roles: _Roles) -> bool:
+    """Say whether members with these roles are enough, in all and of each role."""
+    return len(roles) >= group.min_available and all(
+        roles.count(role) >= least for role, least in group.roles.items()
+    )
+
+
+def _claim(
+    pod: Pod, group: PodGroup, membership: Callable[[Pod], Membership | None]
+) -> Membership | None:
+    """Return a pod's claim to be in *group*; None when it makes no such claim."""
     try:
         claim = membership(pod)
     except InvalidPodGroupError:
-        return False
-    return claim is not None and claim.group == group.key
+        return None
+    return claim if claim is not None and claim.group == group.key else None
 
 
 def _owners(pod: Pod) -> str:

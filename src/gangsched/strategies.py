@@ -7,6 +7,8 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gangsched.model import (
     Node,
     NodeName,
@@ -88,15 +90,18 @@ def pod_groups(
     names: st.SearchStrategy[str] = _NAMES,
     min_available: st.SearchStrategy[int] | None = None,
     schedule_timeout: st.SearchStrategy[float | None] | None = None,
+    roles: st.SearchStrategy[Mapping[str, int]] | None = None,
 ) -> st.SearchStrategy[PodGroup]:
-    """Draw specifications of groups."""
+    """Draw specifications of groups; the minimum is at least what their roles add up to."""
 
-    def make(name: str, minimum: int, timeout: float | None) -> PodGroup:
-        return PodGroup(name=name, min_available=minimum, schedule_timeout=timeout)
+    def make(name: str, minimum: int, timeout: float | None, minima: Mapping[str, int]) -> PodGroup:
+        least = max(minimum, sum(minima.values()))
+        return PodGroup(name=name, roles=minima, min_available=least, schedule_timeout=timeout)
 
     return st.builds(
         make,
         names,
         st.integers(1, 5) if min_available is None else min_available,
         st.none() if schedule_timeout is None else schedule_timeout,
+        st.just({}) if roles is None else roles,
     )

@@ -56,6 +56,7 @@ def make_pod(
     *,
     group: str | None = None,
     min_available: int | None = None,
+    role: str | None = None,
     cpu: str | int = 0,
     gpu: int = 0,
     requests: Mapping[str, str | int] | None = None,
@@ -69,6 +70,8 @@ def make_pod(
         labels["pod-group.scheduling.sigs.k8s.io/name"] = group
     if min_available is not None:
         labels["pod-group.scheduling.sigs.k8s.io/min-available"] = str(min_available)
+    if role is not None:
+        labels["pod-group.scheduling.sigs.k8s.io/role"] = role
     asked = {"cpu": cpu, "nvidia.com/gpu": gpu, **(requests or {})}
     pod = Pod(
         name=name,

@@ -135,6 +135,7 @@ def test_who_can_never_start_is_tried_once_a_round_and_not_before_everybody_else
     assert not [p for p in driver.cluster.pods() if not p.name.startswith("never")]
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("when_blocked", list(When))
 @pytest.mark.parametrize("held", range(1, 10))
 def test_k_of_ten_that_hold_nodes_keep_another_waiting_for_one_timeout_at_most(
@@ -153,6 +154,7 @@ def test_k_of_ten_that_hold_nodes_keep_another_waiting_for_one_timeout_at_most(
     assert started(driver) == {"other"}
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("held", range(1, 10))
 def test_who_is_almost_complete_may_keep_what_it_holds_for_one_timeout_and_no_longer(
     held: int,

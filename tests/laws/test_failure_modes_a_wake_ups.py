@@ -137,6 +137,7 @@ def test_a_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
     assert large <= 8 * 200
 
 
+@pytest.mark.pod_by_pod("one turn a member")
 def test_a_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
     """F7: an attempt leaves the queue as it is until it ends."""
     driver = driven(Policy(), 100)
@@ -187,6 +188,7 @@ def test_freed_room_goes_to_the_first_in_order_that_could_start(
         assert urgency[binds[0]] == max(urgency[entity[0]] for entity in fitting)
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("when_blocked", list(When))
 def test_what_a_gang_gives_back_at_its_timeout_goes_to_the_more_urgent_that_waits_for_it(
     when_blocked: When,

@@ -32,7 +32,6 @@ from gangsched import (
     Profile,
     Scheduler,
     Success,
-    presets,
 )
 from gangsched.drivers import blocking
 from gangsched.plugins import DefaultBinder, NodeResources
@@ -41,6 +40,7 @@ from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver
 from support.histories import Policy, histories, policies
+from support.units import coscheduling, current
 from support.world import World
 
 
@@ -88,7 +88,8 @@ def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
     def make(cluster: ClusterState) -> Scheduler:
         ledgers.append(Ledger())
         gang = Coscheduling(order=policy.order, when_blocked=policy.when_blocked)
-        return Scheduler(cluster, Profile(gang, NodeResources(), DefaultBinder(), ledgers[-1]))
+        profile = Profile(gang, NodeResources(), DefaultBinder(), ledgers[-1])
+        return Scheduler(cluster, profile, unit=policy.unit or current())
 
     driver = Driver(make, watched=False)
     world = World(driver)
@@ -101,6 +102,7 @@ def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
     assert ledgers[-1].taken == {}
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_after_a_rejection_a_single_member_does_not_meet_the_quorum() -> None:
     """F20: neither when the specification was gone in between, nor when it comes again."""
     driver = Driver(Policy().make)
@@ -207,7 +209,7 @@ def test_a_priority_of_the_specification_binds_all_members_whoever_comes_first()
 def test_facts_from_many_threads_are_taken_in_one_by_one() -> None:
     """F19, SP#957: the loop for threads serialises; quorum and release stay one step."""
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     binds: list[Bind] = []
     driver: Any = blocking.Driver(
         scheduler, apply=cluster.apply, bind=binds.append, observe=lambda _e: scheduler._check()

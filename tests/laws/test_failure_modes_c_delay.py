@@ -23,11 +23,11 @@ from gangsched import (
     PodWaiting,
     Scheduler,
     WhenBlocked,
-    presets,
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.histories import Policy, policies
+from support.units import coscheduling
 
 gangs = policies.filter(lambda policy: policy.gangs)
 DAY = 86_400.0
@@ -109,6 +109,7 @@ def test_members_before_their_group_consume_no_cycle(early: int, late: int) -> N
     assert driver.now == DAY
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_two_halves_do_not_swap_between_permit_and_a_parking_place() -> None:
     """F24: six members come by twos, with a minute between; there is one attempt, and it starts."""
     driver = Driver(Policy().make)
@@ -143,6 +144,7 @@ def test_being_one_short_again_and_again_costs_no_rest(size: int, gap: int) -> N
     assert (bound(driver), driver.now, falls(driver)) == (size + 1, began, [])
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("seconds", [901.0, 1500.5, 3600.0, 30 * DAY])
 @pytest.mark.parametrize("whose", ["policy", "group"])
 def test_a_long_timeout_is_kept_to_the_second(seconds: float, whose: str) -> None:
@@ -150,7 +152,7 @@ def test_a_long_timeout_is_kept_to_the_second(seconds: float, whose: str) -> Non
     policy_timeout = seconds if whose == "policy" else 10.0
 
     def make(cluster: ClusterState) -> Scheduler:
-        return presets.coscheduling(
+        return coscheduling(
             cluster, permit_timeout=policy_timeout, when_blocked=Policy().when_blocked
         )
 
@@ -166,6 +168,7 @@ def test_a_long_timeout_is_kept_to_the_second(seconds: float, whose: str) -> Non
     assert len(driver.scheduler.waiting) == 0
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize(("own", "expected"), [(None, 10.0), (0, 0.0), (0.0, 0.0), (3, 3.0)])
 def test_no_time_is_not_the_same_as_no_timeout(own: float | None, expected: float) -> None:
     """F28: 0 is a wait of no time, and only None takes the policy's."""
@@ -224,6 +227,7 @@ def test_every_block_has_a_fact_that_lifts_it(last: str) -> None:
     assert (bound(driver), driver.now) == (3, 500.0)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize(("own", "released"), [(None, 0), (2, 2), (3, 0)])
 def test_members_whose_group_is_deleted_go_by_what_they_say_themselves(
     own: int | None, released: int

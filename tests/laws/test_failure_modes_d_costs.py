@@ -40,6 +40,7 @@ from support.calls import calls_for
 from support.deeds import Deed
 from support.driver import Driver
 from support.histories import Policy, histories, policies
+from support.units import current
 
 PLACEMENT = (
     NodeUnschedulable(),
@@ -123,6 +124,7 @@ def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits()
     assert costs[1] <= costs[0] * 1.5
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("end", ["at its deadline", "with its node"])
 def test_a_fall_of_n_members_costs_n_not_n_squared(end: str) -> None:
     """F37: one pass over the group; nobody's end begins another pass."""
@@ -212,7 +214,8 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
         assert isinstance(cluster, InMemoryCluster)
         guarded = Guarded(cluster)
         sorts.append(Sorting(Coscheduling(order=policy.order), guarded))
-        return Scheduler(guarded, Profile(sorts[-1], *PLACEMENT))
+        profile = Profile(sorts[-1], *PLACEMENT)
+        return Scheduler(guarded, profile, unit=policy.unit or current())
 
     world = Policy().world()
     world.driver = Driver(make)
@@ -220,6 +223,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
     assert sum(sort._cluster.reads for sort in sorts) > 0
 
 
+@pytest.mark.once("makes no scheduler")
 @given(st.sampled_from(Order), st.permutations(range(8)))
 def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: list[int]) -> None:
     """F34, F41: whoever ranks what is queued a thousand times finds what he found at first."""

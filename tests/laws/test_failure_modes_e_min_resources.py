@@ -58,6 +58,7 @@ def reasons(driver: Driver) -> list[str]:
     return [effect.reason for effect in effects if isinstance(effect, GroupRejected)]
 
 
+@pytest.mark.once("makes no scheduler")
 @given(amounts, st.lists(amounts, max_size=5))
 def test_what_is_asked_about_is_the_same_after_the_question(
     wanted: dict[str, int], free: list[dict[str, int]]

@@ -34,6 +34,7 @@ from gangsched import (
     Scheduler,
     Skip,
     Success,
+    Unit,
     Unschedulable,
     WhenBlocked,
 )
@@ -42,6 +43,7 @@ from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.histories import Policy, policies
+from support.units import current
 from support.views import FakeGroup, cycle
 
 gangs = policies.filter(lambda policy: policy.gangs)
@@ -122,6 +124,7 @@ def make_group() -> PodGroup:
 counts = st.integers(0, 4)
 
 
+@pytest.mark.once("makes no scheduler")
 @given(
     st.sampled_from(WhenBlocked),
     st.integers(0, 100),
@@ -163,6 +166,7 @@ class Shy:
         return Unschedulable("not today") if pod.name == "g-2" else Success()
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
 def test_a_member_that_fails_before_any_node_is_asked_leaves_nobody_waiting(
     when_blocked: WhenBlocked,
@@ -193,6 +197,7 @@ def test_a_member_that_fails_before_any_node_is_asked_leaves_nobody_waiting(
 timeouts = st.floats(0.25, 5000.0).map(lambda seconds: round(seconds, 2))
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @given(timeouts, st.booleans(), st.integers(2, 9))
 def test_a_message_about_a_time_is_made_of_the_time_that_was_used(
     seconds: float, own: bool, size: int
@@ -239,6 +244,8 @@ def test_a_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
     (start,) = (effect for effect in effects(driver) if isinstance(effect, GroupScheduled))
     assert (start.scheduled, start.waited) == (3, driver.now)
     failures = [effect for effect in effects(driver) if isinstance(effect, PodUnschedulable)]
-    assert {effect.reason for effect in failures} == {
-        "0/1 nodes are available: 1 Insufficient cpu."
+    in_words = {
+        Unit.POD: "0/1 nodes are available: 1 Insufficient cpu.",
+        Unit.GROUP: "at most 2 of 3 members fit: cpu is short",
     }
+    assert {effect.reason for effect in failures} == {in_words[current()]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -125,6 +126,7 @@ class HistoryMachine(RuleBasedStateMachine):
         everything_is_forgotten(self.world.clear().driver.scheduler)
 
 
+@pytest.mark.once("draws the policy, and the unit with it")
 def test_no_life_of_the_machine_breaks_a_law_at_any_step() -> None:
     """As many lives as it takes: in the profile ``deep`` a million steps."""
     wanted = STEPS[settings.get_current_profile_name()]

@@ -51,6 +51,7 @@ def fell(driver: Driver) -> list[GroupRejected]:
     return [e for t in driver.log for e in t.effects if isinstance(e, GroupRejected)]
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_at_the_deadline_every_member_gives_its_node_back_in_one_step() -> None:
     driver, _pods = holding(5, 4)
     driver.advance(9.999)
@@ -61,6 +62,7 @@ def test_at_the_deadline_every_member_gives_its_node_back_in_one_step() -> None:
     nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_members_that_join_later_do_not_prolong_the_attempt() -> None:
     """F26: the timer belongs to the attempt, and starts with its first member that holds."""
     driver = Driver(Policy().make)
@@ -75,6 +77,7 @@ def test_members_that_join_later_do_not_prolong_the_attempt() -> None:
     nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_the_groups_own_timeout_counts() -> None:
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
@@ -84,6 +87,7 @@ def test_the_groups_own_timeout_counts() -> None:
     assert driver.scheduler.next_deadline() == 3.0
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_another_entitys_turn_ends_the_hold() -> None:
     driver, _pods = holding(3, 2)
     driver.add(make_pod("other", cpu=2))
@@ -104,6 +108,7 @@ def test_with_at_once_nothing_is_held_after_the_member_that_failed() -> None:
     nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("spare", [0, 1])
 def test_a_member_that_goes_takes_its_group_along_only_if_too_few_are_left(spare: int) -> None:
     """F57."""
@@ -117,6 +122,7 @@ def test_a_member_that_goes_takes_its_group_along_only_if_too_few_are_left(spare
         nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_a_node_that_goes_takes_the_attempt_along() -> None:
     driver, _pods = holding(3, 2)
     driver.tell(NodeDeleted(NodeName("n")))
@@ -124,6 +130,7 @@ def test_a_node_that_goes_takes_the_attempt_along() -> None:
     nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_a_specification_that_goes_takes_the_attempt_along() -> None:
     """F58."""
     driver = Driver(Policy().make)
@@ -137,6 +144,7 @@ def test_a_specification_that_goes_takes_the_attempt_along() -> None:
     nothing_is_held(driver)
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_a_minimum_that_is_lowered_lets_the_waiting_go_and_one_that_is_raised_nobody_down() -> None:
     """F22."""
     driver = Driver(Policy().make)

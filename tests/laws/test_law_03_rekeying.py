@@ -23,6 +23,9 @@ from support.documents import ROOT
 from support.entities import a_group, a_pod
 from support.views import FakeGroup
 
+pytestmark = pytest.mark.once("makes no scheduler")
+
+
 PAGE = ROOT / "docs" / "explanation" / "differences-from-the-proposal.md"
 ORDERS = pytest.mark.parametrize("order", Order)
 TIMES = st.sampled_from([0.0, 1.0, 2.0])

@@ -22,6 +22,9 @@ from support.documents import ROOT
 from support.text_of_2020 import TextGroup, TextPod, final_text, first_text, qos_example
 from support.views import FakeEntity, FakeGroup
 
+pytestmark = pytest.mark.once("makes no scheduler")
+
+
 PAGE = ROOT / "docs" / "explanation" / "differences-from-the-proposal.md"
 LATEST = 3
 """The last of the instants that are tried: 0, 1, 2, 3."""

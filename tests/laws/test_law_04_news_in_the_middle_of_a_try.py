@@ -90,6 +90,7 @@ def test_of_two_groups_that_fall_in_one_instant_each_learns_of_the_others_fall()
     assert running(world) == 3
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
     """Not for the member that found no node, which needs more; but for a sibling in its way."""
     small = PutNode(1, cpu=3)
@@ -100,6 +101,7 @@ def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
     assert running(world.finish()) == 2
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it() -> None:
     """The first stands in the way of the second, on the only node there was; now there are two."""
     world = waits.world().live(PutNode(0, cpu=2, gpu=1), PutPods(1, 1, 2))
@@ -108,6 +110,7 @@ def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it
     assert running(world.finish()) == 2
 
 
+@pytest.mark.pod_by_pod("one turn a member")
 def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> None:
     """The first found no node; room comes; the last has none either: the first has it now."""
     world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))
@@ -116,6 +119,7 @@ def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> No
     assert running(world) == 3
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered() -> None:
     """Neither the news nor the other's fall alone is enough for it; both together are."""
     world = waits.world().live(PutNode(0, cpu=1, zone="b"), PutNode(1, cpu=3))
@@ -126,6 +130,7 @@ def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered()
     assert running(world) == 2
 
 
+@pytest.mark.pod_by_pod("one turn a member")
 def test_a_group_that_falls_before_everybody_had_a_turn_is_not_known_to_fail() -> None:
     """A node goes; those whose turn was to come fit elsewhere."""
     world = Policy().world().live(PutNode(0, cpu=1), PutNode(1, cpu=2, tainted=True))
@@ -144,6 +149,7 @@ def test_when_the_last_whose_turn_was_to_come_goes_the_others_have_another(
     assert running(world) == 2
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_a_new_member_makes_a_group_that_could_not_be_completed_worth_a_try() -> None:
     """Two hold nodes, the third fits nowhere; the fourth does."""
     world = waits.world().live(PutNode(0, cpu=3), PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1))
@@ -165,6 +171,7 @@ def test_groups_that_ask_for_the_same_in_another_order_do_not_stand_for_each_oth
     assert running(world) == 2
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_the_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node() -> None:
     """An attempt that was broken off for lack of members does not count against the next."""
     world = Policy().world().live(PutNode(0, cpu=2))

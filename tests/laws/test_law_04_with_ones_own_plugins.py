@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve, frozen
 
 from gangsched import (
@@ -24,6 +25,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import ClusterState, CycleView, NodeView
 from support.driver import Driver
+from support.units import current
 
 
 @frozen
@@ -53,13 +55,15 @@ def driven(when_blocked: WhenBlocked, plugin: object, *, cpu: int) -> Driver:
 
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
-        return Scheduler(cluster, Profile(policy, NodeResources(), DefaultBinder(), plugin))
+        profile = Profile(policy, NodeResources(), DefaultBinder(), plugin)
+        return Scheduler(cluster, profile, unit=current())
 
     driver = Driver(make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": cpu})))
     return driver
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_what_a_member_turned_down_at_the_last_gate_gives_back_is_news() -> None:
     """Three of four wait; two are enough all at once, and the third is refused.
 
@@ -81,6 +85,7 @@ def test_what_a_member_turned_down_at_the_last_gate_gives_back_is_news() -> None
     assert bound == {"m1", "m2", "plain"}
 
 
+@pytest.mark.pod_by_pod("one turn a member")
 def test_a_member_that_changes_after_its_turn_is_tried_again() -> None:
     """Only the plugin knows that the change matters; the others have their turns meanwhile."""
     driver = driven(WhenBlocked.AT_ONCE, Approved(), cpu=2)

@@ -25,6 +25,9 @@ from gangsched.testing import make_pod
 from support.busy import tell
 from support.odd import Odd
 
+pytestmark = pytest.mark.once("regular pods alone")
+
+
 ENOUGH = 20
 
 

@@ -6,6 +6,7 @@ by ``support.liveness.Backlog`` from what there is to do in the instant in which
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +59,7 @@ def backlog_of_gangs(policy: Policy) -> World:
     return world.live(PutPods(None, 6, cpu=4), Decide(fate=Fate.PENDING))
 
 
+@pytest.mark.pod_by_pod("one turn a member: the size of the bound")
 def test_a_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
     """The bound is of the right size: a crowded cluster uses about a tenth of it."""
     policy = Policy()

@@ -53,12 +53,14 @@ def test_who_is_behind_a_gang_that_gives_way_starts_in_the_instant_of_the_fact(
     assert after.backlog.delay < after.backlog.hold
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 def test_who_is_behind_a_gang_that_holds_starts_at_its_deadline() -> None:
     """So the test above is one: by this policy the same gang waits for the timeout."""
     after = start_behind_a_holder(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT))
     assert after.latest == after.backlog.hold
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize(
     "when_blocked",
     [WhenBlocked.UNTIL_OTHERS_TURN, WhenBlocked.UNTIL_TIMEOUT],

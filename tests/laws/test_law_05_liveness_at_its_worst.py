@@ -37,6 +37,7 @@ def everybody_in_vain(policy: Policy, *, gangs: int, pods: int) -> World:
     return world
 
 
+@pytest.mark.pod_by_pod("one turn a member: the size of the bound")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_where_every_fact_wakes_everybody_in_vain_a_quarter_of_the_bound_is_used(
     policy: Policy,
@@ -68,6 +69,7 @@ def attempts(after: Aftermath) -> int:
     return sum(info.attempts for info in after.driver.scheduler.registry)
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("gangs", [1, 2, 4, 12])
 def test_gangs_that_hold_until_their_deadlines_wake_each_other_once_per_pair(gangs: int) -> None:
     """Each fall is news to those who failed meanwhile, and to nobody else: n (n + 1) / 2 falls."""

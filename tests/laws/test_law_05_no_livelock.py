@@ -21,11 +21,11 @@ from gangsched import (
     Pod,
     PodDeleted,
     Scheduler,
-    presets,
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.histories import Policy, policies
+from support.units import coscheduling
 
 
 def node(cpu: int, name: str = "n") -> Node:
@@ -67,6 +67,7 @@ def test_one_impossible_group_never_blocks_the_others(
             driver.delete(*(pod.uid for pod in waiting.pop(name)))
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_nine_of_ten_that_wait_starve_nobody() -> None:
     """F5: nine hold nodes, the tenth does not fit; a plain pod goes all the same."""
     driver = Driver(Policy().make)
@@ -83,7 +84,7 @@ def test_nine_of_ten_that_wait_starve_nobody() -> None:
 
 def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -> None:
     """F1, SP#114: two gangs, members arriving alternately, room for one."""
-    driver = Driver(lambda cluster: presets.coscheduling(cluster, when_blocked="until_timeout"))  # type: ignore[arg-type]
+    driver = Driver(lambda cluster: coscheduling(cluster, when_blocked="until_timeout"))
     driver.tell(NodeAdded(node(4)))
     pairs = zip(gang("a", 4), gang("b", 4), strict=True)
     driver.add(*(pod for pair in pairs for pod in pair))
@@ -143,7 +144,7 @@ def test_a_group_that_fell_rests_longer_each_time_and_no_longer_than_the_maximum
 
 def test_a_scheduler_with_nothing_to_do_has_no_deadline() -> None:
     def make(cluster: ClusterState) -> Scheduler:
-        return presets.coscheduling(cluster)
+        return coscheduling(cluster)
 
     driver = Driver(make)
     assert driver.scheduler.next_deadline() is None

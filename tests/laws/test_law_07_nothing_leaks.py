@@ -15,7 +15,10 @@ from support.deeds import Deed
 from support.driver import Driver
 from support.histories import Policy, histories, policies
 
-COUNTERS = {"cluster", "profile", "membership", "rest", "nodes", "step", "numbers"}
+COUNTERS = {
+    *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
+    *("nodes", "step", "numbers", "undecided"),
+}
 
 
 def everything_is_forgotten(scheduler: Scheduler) -> None:

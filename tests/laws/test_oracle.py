@@ -30,6 +30,9 @@ from gangsched import (
 )
 from support.oracle import LawOracle
 
+pytestmark = pytest.mark.once("makes no scheduler")
+
+
 G = GroupKey("default/g")
 N = NodeName("n")
 A, B, C = PodUID("a"), PodUID("b"), PodUID("c")

@@ -22,9 +22,9 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     Scheduler,
-    presets,
 )
 from gangsched.testing import make_pod
+from support.units import coscheduling
 
 
 def node(name: str, gpu: int) -> NodeAdded:
@@ -56,7 +56,7 @@ def gang(*names: str) -> list[Pod]:
 def test_a_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
     """Law 1: a rival takes half of the room meanwhile, so nobody of it may start."""
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     tell(
         cluster,
         scheduler,
@@ -81,7 +81,7 @@ def test_a_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
 def test_members_that_replace_all_of_a_gang_are_a_gang_again() -> None:
     """Law 1: a rolling restart, in the middle of which a rival takes half of the room."""
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     old, new = gang("u0", "u1"), gang("v0", "v1")
     tell(cluster, scheduler, 0.0, node("n0", 1), node("n1", 1), *(PodAdded(pod) for pod in old))
     assert len(decide(cluster, scheduler, 0.0)) == 2
@@ -96,7 +96,7 @@ def test_members_that_replace_all_of_a_gang_are_a_gang_again() -> None:
 
 def test_a_gang_that_fits_starts_in_one_instant_though_its_members_wait_for_no_time() -> None:
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     group = PodGroup(name="g", min_available=2, schedule_timeout=0)
     pods = [evolve(make_pod(name, gpu=1), pod_group="g") for name in ("a", "b")]
     tell(
@@ -110,9 +110,10 @@ def test_a_gang_that_fits_starts_in_one_instant_though_its_members_wait_for_no_t
     assert len(decide(cluster, scheduler, 5.0)) == 2
 
 
+@pytest.mark.pod_by_pod("the permit timeout")
 def test_a_gang_that_does_not_fit_holds_nothing_for_no_time_and_is_not_tried_for_ever() -> None:
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster, permit_timeout=0.0)
+    scheduler = coscheduling(cluster, permit_timeout=0.0)
     tell(cluster, scheduler, 5.0, node("n", 1), *(PodAdded(pod) for pod in gang("a", "b")))
     assert decide(cluster, scheduler, 5.0) == []
     assert scheduler.next_deadline() == 5.0
@@ -126,6 +127,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_for_no_time_and_is_not_tried_for
     assert scheduler.next_deadline() is None
 
 
+@pytest.mark.once("makes no scheduler")
 def test_a_rest_of_no_time_is_refused_for_it_would_never_end() -> None:
     with pytest.raises(InvalidValueError, match="initial"):
         Backoff(0, 0)
@@ -134,7 +136,7 @@ def test_a_rest_of_no_time_is_refused_for_it_would_never_end() -> None:
 def test_what_a_member_said_that_has_gone_does_not_bind_those_that_are_left() -> None:
     """Law 10: a scheduler that starts now would start this gang, so this one does."""
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     typo = make_pod("typo", group="g", min_available=5, gpu=1)
     silent = evolve(make_pod("m0", gpu=1), labels={"scheduling.x-k8s.io/pod-group": "g"})
     right = make_pod("m1", group="g", min_available=2, gpu=1)
@@ -147,7 +149,7 @@ def test_what_a_member_said_that_has_gone_does_not_bind_those_that_are_left() ->
 def test_a_pod_that_is_shown_as_bound_before_that_is_told_counts_once() -> None:
     """Law 8, F15: two binds are done, and something else makes the scheduler look at the node."""
     cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
+    scheduler = coscheduling(cluster)
     tell(cluster, scheduler, 0.0, node("n", 3), *(PodAdded(pod) for pod in gang("a", "b")))
     binds: list[Bind] = []
     while (effects := scheduler.schedule_one(now=0.0)) is not None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gangsched import NodeAdded, Order, Scheduler, presets
+from gangsched import Backoff, NodeAdded, Order, Scheduler, Unit, presets
 from gangsched.cli import main
 from gangsched.protocols import ClusterState
 from gangsched.simulation import (
@@ -52,12 +53,19 @@ def run(
     return simulator, report(simulator)
 
 
-@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize(
+    ("unit", "order"),
+    [
+        (Unit.POD, Order.LAST_FAILURE),
+        (Unit.POD, Order.CREATION),
+        (Unit.GROUP, Order.LAST_FAILURE),
+    ],
+)
 def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
-    philly: Workload, order: Order
+    philly: Workload, unit: Unit, order: Order
 ) -> None:
     simulator, result = run(
-        philly, lambda cluster: presets.coscheduling(cluster, order=order), Watcher()
+        philly, lambda cluster: presets.coscheduling(cluster, order=order, unit=unit), Watcher()
     )
 
     assert (len(simulator.jobs), len(list(simulator.cluster.pods()))) == (15_264, 42_192)
@@ -67,6 +75,24 @@ def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
     # nothing polls: there are fewer decisions than three for each pod that has to be placed
     assert simulator.decisions < 3 * 42_192
     assert simulator.scheduler.next_deadline() is None
+    if unit is Unit.GROUP:
+        assert not result.summary.wasted.get("nvidia.com/gpu"), "nobody waits on a node"
+
+
+def test_a_gang_of_any_size_waits_no_longer_where_it_is_one_decision(philly: Workload) -> None:
+    """Where no rest keeps anybody from a place that is free, each job starts when it did."""
+    started: list[dict[str, float | None]] = []
+    for unit in Unit:
+        make = partial(
+            presets.coscheduling, order=Order.CREATION, unit=unit, backoff=Backoff(0.001, 0.001)
+        )
+        simulator = Simulator(philly, make)
+        simulator.run(until=40 * DAY)
+        started.append({job.key: job.started_at for job in simulator.jobs})
+    by_pod, by_group = started
+    later = {key: (when, by_group[key]) for key, when in by_pod.items() if by_group[key] != when}
+    assert len(by_pod) > 4000
+    assert not later
 
 
 def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:

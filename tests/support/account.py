@@ -22,7 +22,18 @@ _LABELS = (
     ("pod-group.scheduling.sigs.k8s.io", ""),
 )
 
+_ROLES = (
+    "pod-group.scheduling.sigs.k8s.io/role",
+    "pod-group/role",
+    "training.kubeflow.org/replica-type",
+)
+
 Claim = tuple[GroupKey, int | None]
+
+
+def role_of(pod: Pod) -> str | None:
+    """Return the role that a well-formed member says it has."""
+    return next((pod.labels[label] for label in _ROLES if label in pod.labels), None)
 
 
 def claim_of(pod: Pod) -> Claim | None:
@@ -70,10 +81,18 @@ class Group:
         """The quorum; where members contradict each other, the smallest that one may claim."""
         return self.spec.min_available if self.spec else min(self.claims, default=None)
 
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """How many of which role the quorum must have."""
+        return self.spec.roles if self.spec else {}
+
     def settle(self) -> None:
         """Take note of a quorum of members that run: whoever let them go, it has started."""
         need = self.need
-        self.started = self.started or (need is not None and self.ran >= need)
+        if self.started or need is None or self.ran < need:
+            return
+        ran = [role_of(member.pod) for member in self.members.values() if member.ran]
+        self.started = all(ran.count(role) >= least for role, least in self.roles.items())
 
 
 @define(eq=False)

@@ -46,6 +46,7 @@ class PutPods:
     tolerant: bool = False
     priority: int = 0
     gated: bool = False
+    role: str | None = None
 
 
 @frozen
@@ -57,6 +58,7 @@ class PutGroup:
     timeout: float | None = None
     priority: int | None = None
     cpu: int = 0
+    roles: tuple[tuple[str, int], ...] = ()
 
 
 @frozen
@@ -70,8 +72,8 @@ class DropGroup:
 class ChangePod:
     """Something happens to one pod.
 
-    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, resize, seize
-    (somebody else binds it).
+    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, recast (its role
+    changes), resize, seize (somebody else binds it).
     """
 
     index: int

@@ -31,11 +31,11 @@ from gangsched import (
     PodUID,
     PodUpdated,
     Scheduler,
-    presets,
     ungrouped,
 )
 from support.account import claim_of
 from support.oracle import LawOracle
+from support.units import coscheduling
 
 __all__ = ["Driver", "Fate", "Told"]
 
@@ -87,7 +87,7 @@ class Driver:
         log: What every call returned.
     """
 
-    make: Maker = presets.coscheduling
+    make: Maker = coscheduling
     permit_timeout: float = 10.0
     match: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     checked: bool = True

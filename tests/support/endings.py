@@ -21,7 +21,10 @@ __all__ = [
     "told_again_it_does_the_same",
 ]
 
-COUNTERS = {"cluster", "profile", "membership", "rest", "nodes", "step", "numbers"}
+COUNTERS = {
+    *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
+    *("nodes", "step", "numbers", "undecided"),
+}
 
 
 def told_again_it_does_the_same(world: World, policy: Policy, deeds: Sequence[Deed]) -> World:

@@ -29,6 +29,7 @@ __all__ = ["Fingerprint", "attributes", "fingerprint", "is_frozen", "is_ours", "
 Fingerprint = tuple[str, ...]
 """One line for each thing, with the path to it: two of them are compared as they are."""
 
+_NUMBER = re.compile(r" no\. (\d+)( again|)$")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _SEQUENCES = (list, tuple, deque, SortedList)
 
@@ -40,9 +41,18 @@ def fingerprint(*roots: object) -> Fingerprint:
 
 
 def without(whole: Fingerprint, *paths: str) -> Fingerprint:
-    """Return a fingerprint but for what lies at paths that match one of some expressions."""
+    """Return a fingerprint but for what lies at paths that match one of some expressions.
+
+    Objects are numbered anew, so that how many were left out makes no difference.
+    """
     left_out = re.compile("|".join(f"(?:{path})" for path in paths))
-    return tuple(line for line in whole if not left_out.search(line.partition(": ")[0]))
+    numbers: dict[str, int] = {}
+
+    def anew(found: re.Match[str]) -> str:
+        return f" no. {numbers.setdefault(found[1], len(numbers))}{found[2]}"
+
+    lines = (line for line in whole if not left_out.search(line.partition(": ")[0]))
+    return tuple(_NUMBER.sub(anew, line) for line in lines)
 
 
 def is_ours(thing: object) -> bool:
@@ -68,7 +78,7 @@ _SLOTS: dict[type, tuple[str, ...]] = {}
 
 def _has_frozen(kind: type) -> bool:
     if kind not in _FROZEN:
-        is_value = issubclass(kind, FrozenMap | tuple)
+        is_value = issubclass(kind, FrozenMap | tuple | frozenset)
         _FROZEN[kind] = is_value or (attrs.has(kind) and attrs.inspect(kind).is_frozen)
     return _FROZEN[kind]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -9,6 +11,8 @@ from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
 from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodPhase, PodUID
+from gangsched.plugins import NodeResources
+from gangsched.protocols import NodeView
 
 __all__ = ["NAMES", "UIDS", "FleetMachine"]
 
@@ -22,10 +26,12 @@ amounts = st.fixed_dictionaries({"cpu": st.integers(0, 4), "gpu": st.integers(0,
 class FleetMachine(RuleBasedStateMachine):
     """Nodes come and go; pods are assigned, assumed, confirmed and forgotten."""
 
+    signed = True
+
     def __init__(self) -> None:
         super().__init__()
         self.cluster = InMemoryCluster()
-        self.nodes = Nodes(self.cluster)
+        self.nodes = Nodes(self.cluster, signature if self.signed else None)
 
     def look_at(self, *changed: NodeName | None) -> None:
         """Read nodes anew, and check what is said about the change."""
@@ -75,8 +81,9 @@ class FleetMachine(RuleBasedStateMachine):
         if pod is None or pod.node_name is not None or pod.is_finished:
             return
         if uid not in self.nodes.assumed and name in self.nodes.infos:
+            before = self.nodes.version
             self.nodes.assume(pod, name)
-            assert list(self.nodes.changed)[-1] == name
+            assert self.nodes.version == before + 1
 
     @rule(uid=uids, look_first=st.booleans())
     def confirm(self, uid: PodUID, look_first: bool) -> None:
@@ -97,7 +104,11 @@ class FleetMachine(RuleBasedStateMachine):
         if uid in self.nodes.assumed:
             name, _pod = self.nodes.assumed[uid]
             assert self.nodes.forget(uid) == name
-            assert name not in self.nodes.infos or list(self.nodes.changed)[-1] == name
+
+
+def signature(view: NodeView) -> tuple[Hashable, ...]:
+    """Return what the plugins of these tests read of a node."""
+    return (view.node.unschedulable, NodeResources().node_signature(view))
 
 
 def gained(before: NodeInfo | None, after: NodeInfo | None) -> bool:

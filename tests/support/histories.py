@@ -11,6 +11,7 @@ from gangsched import (
     MatchPolicy,
     Order,
     Scheduler,
+    Unit,
     WhenBindFails,
     WhenBlocked,
     presets,
@@ -32,6 +33,7 @@ from support.deeds import (
     Restart,
 )
 from support.driver import Driver, Fate
+from support.units import coscheduling
 from support.world import World
 
 __all__ = [
@@ -54,7 +56,7 @@ __all__ = [
 
 @frozen
 class Policy:
-    """How a scheduler is made."""
+    """How a scheduler is made; without a unit, by the one that the test runs in."""
 
     order: Order = Order.LAST_FAILURE
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN
@@ -62,19 +64,21 @@ class Policy:
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER
     gangs: bool = True
+    unit: Unit | None = None
     backoff: Backoff = field(factory=Backoff)
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Make a scheduler."""
         if not self.gangs:
             return presets.pod_by_pod(cluster, backoff=self.backoff)
-        return presets.coscheduling(
+        return coscheduling(
             cluster,
             order=self.order,
             when_blocked=self.when_blocked,
             reject_percentage=self.reject_percentage,
             match_policy=self.match_policy,
             when_bind_fails=self.when_bind_fails,
+            unit=self.unit,
             backoff=self.backoff,
         )
 
@@ -91,6 +95,7 @@ policies = st.builds(
     match_policy=st.sampled_from([*[MatchPolicy.ONCE_SATISFIED] * 3, *MatchPolicy]),
     when_bind_fails=st.sampled_from(WhenBindFails),
     gangs=st.sampled_from([True] * 7 + [False]),
+    unit=st.sampled_from(Unit),
 )
 
 steady_policies = policies.map(
@@ -115,6 +120,16 @@ _node = st.builds(
     cordoned=st.sampled_from([False, False, False, True]),
 )
 _often_zero = st.sampled_from([0, 0, 0, 1])
+_role = st.sampled_from([None, None, None, "ps", "worker", "worker"])
+_minima = st.sampled_from(
+    [
+        *[()] * 4,
+        (("ps", 1),),
+        (("ps", 1), ("worker", 1)),
+        (("ps", 1), ("worker", 2)),
+        (("worker", 3),),
+    ]
+)
 
 
 @st.composite
@@ -132,6 +147,7 @@ def _members(draw: st.DrawFn) -> PutPods:
         tolerant=draw(st.booleans()),
         priority=draw(st.sampled_from([group % 2] * 6 + [0, 1])),
         gated=draw(st.sampled_from([False, False, False, True])),
+        role=draw(_role),
     )
 
 
@@ -156,6 +172,7 @@ group_deeds = st.one_of(
         timeout=st.sampled_from([None, None, 0, 1, 30]),
         priority=st.sampled_from([None, None, None, 0, 1]),
         cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
+        roles=_minima,
     ),
     st.builds(DropGroup, _groups),
 )
@@ -163,7 +180,7 @@ _hows = ["delete", "delete", "terminate", "succeed", "succeed", "fail", "ungate"
 pod_changes = st.builds(
     ChangePod,
     index=_indices,
-    how=st.sampled_from([*_hows, "recreate", "relabel", "resize", "seize"]),
+    how=st.sampled_from([*_hows, "recreate", "relabel", "recast", "resize", "seize"]),
     to=st.integers(0, 3),
 )
 decisions = st.builds(Decide, steps=st.sampled_from([None, None, 1, 1, 2, 3]), fate=_fates)

@@ -76,7 +76,11 @@ def counts_are_right(world: World) -> None:
     members: Counter[str] = Counter()
     for pod in cluster.pods():
         claim = claim_of(pod)
-        if claim is not None:
+        member = scheduler._state.members.get(pod.uid)
+        if member is not None and member.state is MemberState.BINDING and not pod.node_name:
+            # whatever else it says by now, it is what was let go until its bind is reported
+            members.update([] if member.group is None else [member.group.key])
+        elif claim is not None:
             members[claim[0]] += 1
             going = pod.is_finished or pod.deleted_at is not None or pods[pod.uid].evicted
             bound[claim[0]] += pod.node_name is not None and not going
@@ -86,3 +90,9 @@ def counts_are_right(world: World) -> None:
         assert info.assigned == bound[info.key], f"law 8: {info.key} miscounts who runs"
         assert info.waiting == len(scheduler.waiting.of(info.key)), f"law 8: {info.key} waits"
         assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"
+        of_group = [m for m in scheduler._state.members.values() if m.group is info]
+        for role in {m.role for m in of_group if m.role is not None}:
+            states = [m.state for m in of_group if m.role == role]
+            counts = info.role(role)
+            assert counts.waiting == states.count(MemberState.WAITING), f"law 8: {info.key} {role}"
+            assert counts.unscheduled == states.count(MemberState.UNSCHEDULED), f"law 8: {role}"

@@ -52,7 +52,7 @@ from gangsched import (
     PodWaiting,
     Release,
 )
-from support.account import Account, Claim, Group, Hold, Record, claim_of
+from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
 from support.room import lacks, may_go
 
 _SLACK = 1e-6
@@ -63,7 +63,8 @@ class LawOracle:
     """Holds a scheduler to the laws of gang scheduling, step by step.
 
     Law 1: a member of a group that never started is bound only when at least ``min_available``
-    distinct members hold a node in that instant, and everybody who is released is bound in the
+    distinct members hold a node in that instant, and of each role as many as its minimum, and
+    everybody who is released is bound in the
     same tuple. Law 2: a group that is rejected holds nothing that it waited with. Law 6: nobody
     waits longer than one timeout from the first waiter of its attempt. Law 8: one state per
     member, no second bind while the first is under way, and no placement on a node without room.
@@ -94,6 +95,7 @@ class LawOracle:
         self._waits: list[tuple[float, PodUID, float]] = []
         self._released: dict[PodUID, Group] = {}
         self._together = 0
+        self._gone_together: frozenset[PodUID] = frozenset()
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -224,22 +226,49 @@ class LawOracle:
             need, holding = self._latest(group)
         if need is None or holding < need:
             self._broken(1, f"{group.key} is let go with {holding} members of {need}")
+        self._has_roles(group)
         group.started = True
+
+    def _has_roles(self, group: Group) -> None:
+        """Check that enough members of each role hold a node."""
+        minima = [group.roles]
+        late = None if self._cluster is None else self._cluster.pod_group(group.key)
+        if self._cluster is not None:
+            minima.append({} if late is None else late.roles)
+        held = [
+            self._roles_of(uid, member)
+            for uid, member in group.members.items()
+            if self._holds(uid, member)
+        ]
+        for each in minima:
+            if all(sum(role in roles for roles in held) >= n for role, n in each.items()):
+                return
+        self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
+
+    def _roles_of(self, uid: PodUID, member: Record) -> set[str | None]:
+        """Return the role that a member was told to have, and the one that it has by now."""
+        late = None if self._cluster is None else self._cluster.pod(uid)
+        return {role_of(member.pod), role_of(member.pod if late is None else late)}
+
+    def _holds(self, uid: PodUID, member: Record) -> bool:
+        """Say whether a member counts for its group's quorum, late facts counted as told."""
+        if self._match is MatchPolicy.ONLY_WAITING:
+            waits = member.hold is not None and member.hold.deadline is not None
+            return waits or uid in self._gone_together
+        return bool(member.counts) or self._shown(uid)
+
+    def _shown(self, uid: PodUID) -> bool:
+        """Say whether a fact that may be on its way shows a pod on a node."""
+        pod = None if self._cluster is None else self._cluster.pod(uid)
+        bound = pod is not None and pod.node_name is not None and not pod.is_finished
+        return bound and pod is not None and pod.deleted_at is None
 
     def _latest(self, group: Group) -> tuple[int | None, int]:
         """Return the quorum and the holders where a fact on its way counts as told."""
         assert self._cluster is not None
         late = self._cluster.pod_group(group.key)
         needs = [group.need, None if late is None else late.min_available]
-        holding = 0
-        for uid, member in group.members.items():
-            pod = self._cluster.pod(uid)
-            holding += member.counts or (
-                pod is not None
-                and pod.node_name is not None
-                and not pod.is_finished
-                and pod.deleted_at is None
-            )
+        holding = sum(m.counts or self._shown(uid) for uid, m in group.members.items())
         return min((need for need in needs if need is not None), default=None), holding
 
     def _on_release(self, effect: Release) -> None:
@@ -250,6 +279,7 @@ class LawOracle:
             self._broken(1, f"{effect.group} is released amid a release, or a member twice")
         self._released = dict.fromkeys(effect.members, group)
         self._together = len(effect.members)
+        self._gone_together = frozenset(effect.members)
 
     def _on_evict(self, effect: Evict) -> None:
         record = self.account.pods.get(effect.uid)

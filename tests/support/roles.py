@@ -20,7 +20,7 @@ def gangs_of_roles(draw: st.DrawFn) -> tuple[PutPods, PutPods]:
     servers, workers = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     said = draw(st.sampled_from([servers + workers, servers + workers, workers, 1 + workers]))
     needs_gpu = draw(st.booleans())
-    serving = PutPods(group, servers, said, cpu=2, priority=group % 2)
+    serving = PutPods(group, servers, said, cpu=2, priority=group % 2, role="ps")
     working = PutPods(
         group,
         workers,
@@ -28,5 +28,6 @@ def gangs_of_roles(draw: st.DrawFn) -> tuple[PutPods, PutPods]:
         gpu=int(needs_gpu),
         zone=None if needs_gpu else "a",
         priority=group % 2,
+        role="worker",
     )
     return (serving, working) if draw(st.booleans()) else (working, serving)

@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import define, field
 
+from gangsched._core._counters import RoleCounts
 from gangsched.framework.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING
@@ -18,7 +19,7 @@ KEY: Final = GroupKey("ns/g")
 
 @define(kw_only=True)
 class FakeGroup:
-    """A group of which each count is what the test says."""
+    """A group of which each count is what the test says; of a role, too."""
 
     key: GroupKey = KEY
     uid: int = 1
@@ -36,6 +37,12 @@ class FakeGroup:
     binding: int = 0
     assigned: int = 0
     untried: int = 0
+    roles: Mapping[str, int] = field(factory=dict[str, int])
+    of_role: Mapping[str, RoleCounts] = field(factory=dict[str, RoleCounts])
+
+    def role(self, name: str) -> RoleCounts:
+        """Those of one role."""
+        return self.of_role.get(name, RoleCounts())
 
     @property
     def assumed(self) -> int:

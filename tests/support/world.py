@@ -49,6 +49,8 @@ from support.room import may_go
 NAME = "pod-group.scheduling.sigs.k8s.io/name"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 LABEL = "scheduling.x-k8s.io/pod-group"
+ROLE = "pod-group.scheduling.sigs.k8s.io/role"
+ROLES = (None, "ps", "worker", "evaluator")
 
 
 @define(eq=False)
@@ -181,6 +183,8 @@ class World:
             labels = {NAME: f"g{deed.group}", MINIMUM: str(deed.minimum)}
         elif deed.group is not None:
             labels = {LABEL: f"g{deed.group}"}
+        if deed.role is not None:
+            labels[ROLE] = deed.role
         return Pod(
             name=f"p{self._pods}",
             uid=PodUID(f"u{self._pods}"),
@@ -198,7 +202,8 @@ class World:
         before = self.driver.cluster.pod_group(key)
         group = PodGroup(
             name=f"g{deed.group}",
-            min_available=deed.minimum,
+            min_available=max(deed.minimum, sum(count for _role, count in deed.roles)),
+            roles=dict(deed.roles),
             schedule_timeout=deed.timeout,
             min_resources={"cpu": deed.cpu},
             priority=deed.priority,
@@ -253,6 +258,12 @@ def _relabel(pod: Pod, to: int, _driver: Driver) -> Pod:
     return evolve(pod, labels=labels)
 
 
+def _recast(pod: Pod, to: int, _driver: Driver) -> Pod:
+    labels = {name: value for name, value in pod.labels.items() if name != ROLE}
+    role = ROLES[to % len(ROLES)]
+    return evolve(pod, labels=labels if role is None else {**labels, ROLE: role})
+
+
 def _resize(pod: Pod, to: int, _driver: Driver) -> Pod:
     return evolve(pod, requests={"cpu": 1 + to % 2}) if pod.node_name is None else pod
 
@@ -269,6 +280,7 @@ _CHANGES: dict[str, Callable[[Pod, int, Driver], Pod]] = {
     "fail": _end(PodPhase.FAILED),
     "ungate": lambda pod, _to, _driver: evolve(pod, scheduling_gates=()),
     "relabel": _relabel,
+    "recast": _recast,
     "resize": _resize,
     "seize": _seize,
 }

@@ -166,8 +166,11 @@ def a_name_is_no_identity(waiting: WaitingMap) -> None:
     waiting.remove("worker-0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def a_group_has_a_minimum() -> PodGroup:
-    return PodGroup(name="job")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+def a_group_has_a_minimum_in_all_or_per_role() -> PodGroup:
+    group = PodGroup(name="job", roles={"ps": 1, "worker": 4})
+    assert_type(group.min_available, int)
+    assert_type(group.roles["ps"], int)
+    return PodGroup(name="job", min_available=4, roles={"ps": "1"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 
 
 # The four calls -------------------------------------------------------------------------------

@@ -78,9 +78,12 @@ STOPS = pytest.mark.parametrize(
         for n, answer in enumerate(answers)
     ],
 )
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|changed)")
+CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
 """What only ascends, and means nothing by itself."""
-KEPT = (r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_order|_reasons|headroom)",)
+KEPT = (
+    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_room)",
+    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+)
 """What is kept of answers about nodes, to ask less often."""
 TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
 """Whose turn it was."""

@@ -34,6 +34,10 @@ def tell_only_its_group(state: State) -> None:
     the(state, "i-0").group.members.set(the(state, "i-0").pod.uid, MemberState.GATED)  # type: ignore[union-attr]
 
 
+def give_one_a_role_that_its_group_does_not_know(state: State) -> None:
+    the(state, "i-0").role = "ps"
+
+
 def let_one_wait_no_more(state: State) -> None:
     state.waiting.remove(waiting(state).pod.uid)
 
@@ -137,6 +141,7 @@ def forget_a_class(state: State) -> None:
 
 SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (tell_only_its_group, "default/i-0 is UNSCHEDULED, its group has it otherwise"),
+    (give_one_a_role_that_its_group_does_not_know, "default/i-0 is a ps, its group has it"),
     (let_one_wait_no_more, "default/w-0 is WAITING, the waiting map disagrees"),
     (let_a_bound_one_wait, "default/bound is ASSIGNED, the waiting map disagrees"),
     (forget_what_one_holds, "default/w-0 is WAITING, the assumed pods disagree"),

@@ -193,11 +193,13 @@ def test_an_mpi_job_creates_its_workers_first_and_its_launcher_last(version: str
     assert dict(pods[1].labels) == {
         "training.kubeflow.org/job-name": "j",
         "training.kubeflow.org/job-role": "worker",
+        "training.kubeflow.org/replica-type": "worker",
         "training.kubeflow.org/replica-index": "1",
     }
     assert dict(pods[2].labels) == {
         "training.kubeflow.org/job-name": "j",
         "training.kubeflow.org/job-role": "launcher",
+        "training.kubeflow.org/replica-type": "launcher",
     }
 
 

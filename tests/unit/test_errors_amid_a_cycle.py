@@ -35,8 +35,8 @@ OOPS = ZeroDivisionError("oops")
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
     r"\]\._state\.step$",
-    r"\]\._state\.nodes\.(version|changed|_total)",
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_order|_reasons|headroom)",
+    r"\]\._state\.nodes\.(version|classes|_total)",
+    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
     r"\._pending(:|\[|\.|$)",
 )
 """What only ascends, what is kept of answers, and what stands in no order that matters."""

@@ -28,6 +28,7 @@ from gangsched.model import (
     Taint,
     TaintEffect,
     Toleration,
+    Topology,
 )
 from gangsched.simulation.manifests import PriorityClasses, load_manifests, load_priority_classes
 from gangsched.simulation.workload import RUN_SECONDS, Workload, run_seconds
@@ -474,29 +475,24 @@ def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("version", "spec", "path"),
-    [
-        ("scheduling.volcano.sh/v1beta1", {"minMember": 1, "minTaskMember": {}}, "minTaskMember"),
-        (
-            "scheduling.k8s.io/v1beta1",
-            {
-                "schedulingPolicy": {"gang": {"minCount": 1}},
-                "schedulingConstraints": {"topology": [{"key": "rack"}]},
-            },
-            "schedulingConstraints",
-        ),
-    ],
-    ids=["minTaskMember", "schedulingConstraints"],
-)
-def test_what_a_group_asks_for_and_is_not_modelled_is_told_of(
-    version: str, spec: dict[str, Any], path: str
-) -> None:
-    workload = _load_documents(_document("PodGroup", version, spec=spec))
-
-    assert workload.skipped == (
-        f"{HEAD}PodGroup default/x: spec.{path} is not modelled and was ignored",
+def test_a_label_that_a_group_belongs_within_is_read() -> None:
+    group = _group(
+        "scheduling.k8s.io/v1beta1",
+        schedulingPolicy={"gang": {"minCount": 1}},
+        schedulingConstraints={"topology": [{"key": "rack"}]},
     )
+    assert group.topology == Topology("rack", required=True)
+
+
+def test_a_group_belongs_within_one_label_at_most() -> None:
+    spec = {
+        "schedulingPolicy": {"gang": {"minCount": 1}},
+        "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]},
+    }
+    with pytest.raises(ManifestError) as caught:
+        _load_documents(_document("PodGroup", "scheduling.k8s.io/v1beta1", spec=spec))
+    assert caught.value.field == "spec.schedulingConstraints.topology"
+    assert "rack, zone" in str(caught.value)
 
 
 # Files ------------------------------------------------------------------------------------

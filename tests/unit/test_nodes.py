@@ -42,10 +42,16 @@ class NodesMachine(FleetMachine):
         assert {info.index: name for name, info in infos.items()} == {
             index: info.node.name for index, info in self.nodes.by_index.items()
         }
-        assert set(self.nodes.changed) == set(infos)
+
+
+class LonelyNodesMachine(NodesMachine):
+    """The same where nobody says what it reads of a node."""
+
+    signed = False
 
 
 TestNodesMachine = NodesMachine.TestCase
+TestLonelyNodesMachine = LonelyNodesMachine.TestCase
 
 
 def fleet(*names: NodeName) -> tuple[InMemoryCluster, Nodes]:
@@ -110,12 +116,12 @@ def test_forgetting_gives_back_what_assuming_took() -> None:
     assert (nodes.infos[N1].free, nodes.infos[N1].pod_count) == (before, 0)
 
 
-def test_changes_are_listed_in_the_order_of_the_last_of_each() -> None:
+def test_nodes_of_which_nobody_says_what_it_reads_stand_alone() -> None:
     _cluster, nodes = fleet(N1, N2)
-    assert list(nodes.changed) == [N1, N2]
+    assert nodes.class_of(N1) is not nodes.class_of(N2)
+    before = nodes.class_of(N1)
     nodes.assume(POD, N1)
-    assert list(nodes.changed) == [N2, N1]
-    assert nodes.changed[N1] == nodes.version
+    assert nodes.class_of(N1) is not before
 
 
 def test_looking_twice_changes_nothing() -> None:
@@ -167,7 +173,7 @@ def test_the_check_sees_what_drifted() -> None:
     with pytest.raises(InternalError):
         nodes._check()
     _cluster, nodes = fleet(N1, N2)
-    nodes.changed[N1] = nodes.version + 1
+    nodes.classes.remove(nodes.infos[N1].index)
     with pytest.raises(InternalError):
         nodes._check()
     _cluster, nodes = fleet(N1)

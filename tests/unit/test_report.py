@@ -14,6 +14,8 @@ from gangsched import (
     Pod,
     PodAdded,
     PodDeleted,
+    PodGroup,
+    PodGroupAdded,
     PodUpdated,
     Resources,
     presets,
@@ -48,6 +50,18 @@ def test_who_asks_for_more_than_there_is_never_fits() -> None:
     huge: list[Pod] = [make_pod(f"h-{n}", group="h", min_available=3, gpu=4) for n in range(3)]
     _simulator, result = run(node("a"), node("b"), *(PodAdded(pod) for pod in huge))
     assert result.summary.never_fit == ("default/h",)
+
+
+def test_gangs_that_differ_in_their_members_roles_alone_are_told_apart() -> None:
+    """Of one the small pod is the server, of the other the one that fills a node."""
+    arrivals: list[Event] = [node("a"), PodAdded(make_pod("runs", gpu=4, priority=1))]
+    for name, server in (("a", 0), ("b", 2)):
+        arrivals.append(PodGroupAdded(PodGroup(name=name, roles={"ps": 1, "worker": 1})))
+        for n, gpu in enumerate((1, 1, 4)):
+            role = "ps" if n == server else "worker"
+            arrivals.append(PodAdded(make_pod(f"{name}-{n}", group=name, role=role, gpu=gpu)))
+    _simulator, result = run(*arrivals)
+    assert result.summary.never_fit == ("default/b",)
 
 
 def test_a_gang_of_which_a_member_is_refused_is_incomplete_not_too_large() -> None:

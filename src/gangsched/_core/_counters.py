@@ -3,18 +3,23 @@
 Invariants (checked by ``_check``):
   I1  a member is in exactly one state;
   I2  each count is the number of members in that state;
-  I3  members are told apart by UID, never by name.
+  I3  members are told apart by UID, never by name;
+  I4  the counts of a role are those of the members that have it, and a role is known exactly
+      while somebody has it.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from typing import Final, final
+
+from attrs import frozen
 
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import PodUID
 
-__all__ = ["MemberState", "PodGroupCounters"]
+__all__ = ["MemberState", "PodGroupCounters", "RoleCounts"]
 
 
 class MemberState(enum.IntEnum):
@@ -40,8 +45,26 @@ class MemberState(enum.IntEnum):
     """Contradicts its group or itself; counts for no quorum."""
 
 
+# an enum's member is looked up at some cost, and these are read for every member of every gang
+_UNSCHEDULED: Final = int(MemberState.UNSCHEDULED)
+_WAITING: Final = int(MemberState.WAITING)
+_BINDING: Final = int(MemberState.BINDING)
+_ASSIGNED: Final = int(MemberState.ASSIGNED)
+
+
+@final
+@frozen
+class RoleCounts:
+    """How many members of one role are in which state; see ``GroupView`` for the words."""
+
+    unscheduled: int = 0
+    waiting: int = 0
+    scheduled: int = 0
+    untried: int = 0
+
+
 class PodGroupCounters:
-    """How many members of a group are in which state.
+    """How many members of a group are in which state, in all and by role.
 
     Runtime complexity: every method and property O(1), whatever the group's size, except
     iteration and ``_check``, O(members).
@@ -49,11 +72,13 @@ class PodGroupCounters:
     Not thread-safe.
     """
 
-    __slots__ = ("_counts", "_states")
+    __slots__ = ("_by_role", "_counts", "_roles", "_states")
 
     def __init__(self) -> None:
         self._states: dict[PodUID, MemberState] = {}
         self._counts = [0] * len(MemberState)
+        self._roles: dict[PodUID, str] = {}
+        self._by_role: dict[str, list[int]] = {}
 
     def set(self, uid: PodUID, state: MemberState) -> MemberState | None:
         """Put a member in a state; return the one it was in, None for a new member.
@@ -70,13 +95,39 @@ class PodGroupCounters:
                 self._counts[before] -= 1
             self._counts[state] += 1
             self._states[uid] = state
+            role = self._roles.get(uid)
+            if role is not None and before is not None:
+                self._by_role[role][before] -= 1
+                self._by_role[role][state] += 1
         return before
+
+    def give_role(self, uid: PodUID, role: str | None) -> None:
+        """Count a member for a role, and for none that it had before; None for no role.
+
+        Raises:
+            InvalidValueError: There is no such member.
+        """
+        state = self._states.get(uid)
+        if state is None:
+            raise InvalidValueError("uid", uid, "a member")
+        before = self._roles.get(uid)
+        if before == role:
+            return
+        if before is not None:
+            self._uncount(before, state)
+            del self._roles[uid]
+        if role is not None:
+            self._roles[uid] = role
+            self._by_role.setdefault(role, [0] * len(MemberState))[state] += 1
 
     def discard(self, uid: PodUID) -> MemberState | None:
         """Forget a member; return the state it was in, None when it was not known."""
         before = self._states.pop(uid, None)
         if before is not None:
             self._counts[before] -= 1
+            role = self._roles.pop(uid, None)
+            if role is not None:
+                self._uncount(role, before)
         return before
 
     def state(self, uid: PodUID) -> MemberState | None:
@@ -92,6 +143,24 @@ class PodGroupCounters:
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
+
+    def role_of(self, uid: PodUID) -> str | None:
+        """Return a member's role; None when it has none, or is not known."""
+        return self._roles.get(uid)
+
+    def role(self, role: str, *, untried: int = 0) -> RoleCounts:
+        """Return the counts of the members that have a role.
+
+        Args:
+            role: The role.
+            untried: How many of them are untried, which is not counted here.
+        """
+        counts = self._by_role.get(role)
+        if counts is None:
+            return RoleCounts(untried=untried)
+        waiting = counts[_WAITING]
+        scheduled = waiting + counts[_BINDING] + counts[_ASSIGNED]
+        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried)
 
     def __len__(self) -> int:
         """Return how many members there are, whether they count or not."""
@@ -112,7 +181,7 @@ class PodGroupCounters:
     @property
     def unscheduled(self) -> int:
         """Members that hold no node."""
-        return self._counts[MemberState.UNSCHEDULED]
+        return self._counts[_UNSCHEDULED]
 
     @property
     def waiting(self) -> int:
@@ -132,7 +201,8 @@ class PodGroupCounters:
     @property
     def scheduled(self) -> int:
         """Members that hold a node: assumed and assigned."""
-        return self.assumed + self.assigned
+        counts = self._counts
+        return counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
 
     @property
     def started(self) -> int:
@@ -140,9 +210,23 @@ class PodGroupCounters:
         finished = self._counts[MemberState.SUCCEEDED] + self._counts[MemberState.FAILED]
         return self.assigned + finished
 
+    def _uncount(self, role: str, state: MemberState) -> None:
+        counts = self._by_role[role]
+        counts[state] -= 1
+        if not any(counts):
+            del self._by_role[role]
+
     def _check(self) -> None:
         counts = [0] * len(MemberState)
-        for state in self._states.values():
+        by_role: dict[str, list[int]] = {}
+        for uid, state in self._states.items():
             counts[state] += 1
+            role = self._roles.get(uid)
+            if role is not None:
+                by_role.setdefault(role, [0] * len(MemberState))[state] += 1
         if counts != self._counts:
             raise InternalError(f"member counts {self._counts} are not {counts}")
+        if by_role != self._by_role:
+            raise InternalError(f"counts by role {self._by_role} are not {by_role}")
+        if not self._roles.keys() <= self._states.keys():
+            raise InternalError("somebody who is no member has a role")

@@ -218,6 +218,12 @@ class SchedulingQueue:
                 line.leader = None
             self._promote(line, now=now)
 
+    def prove(self, shape: Hashable, *, step: int) -> None:
+        """Take entities of a shape as known to fail since a step, unless news came later. O(1)."""
+        line = self._lines.get(shape)
+        if line is not None:
+            self._prove(line, step)
+
     # Inside -------------------------------------------------------------------------------
 
     def _prove(self, line: Line, step: int) -> None:

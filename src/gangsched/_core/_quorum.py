@@ -4,7 +4,9 @@ Rules:
   R1  counts in, an outcome out; nothing else is known here;
   R2  the branches are exhaustive and exclusive for every count of at least 0 and every minimum
       of at least 1: there is a quorum, or there can still be one, or there cannot;
-  R3  which members count for a quorum is the match policy's to say, here and nowhere else.
+  R3  which members count for a quorum is the match policy's to say, here and nowhere else;
+  R4  a quorum has enough members in all, and of each role that has a minimum: who is needed for
+      a role counts for the whole too, and who is of no such role for the whole only.
 
 Source: the three branches of in-tree Kubernetes' PlacementFeasible (KEP-4671); the match policies
 are Koordinator's.
@@ -13,13 +15,26 @@ are Koordinator's.
 from __future__ import annotations
 
 import enum
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import NoReturn, final
+
+from attrs import frozen
 
 from gangsched.errors import InvalidValueError
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
-from gangsched.protocols import GroupView
+from gangsched.protocols import GroupView, RoleView
 
-__all__ = ["MatchPolicy", "complete", "counted", "decide", "members_needed"]
+__all__ = [
+    "MatchPolicy",
+    "Share",
+    "absence",
+    "complete",
+    "counted",
+    "decide",
+    "members_needed",
+    "roles_needed",
+    "shares",
+]
 
 
 class MatchPolicy(enum.Enum):
@@ -40,13 +55,52 @@ class MatchPolicy(enum.Enum):
         raise InvalidValueError("match_policy", value, "one of " + ", ".join(p.value for p in cls))
 
 
-def counted(group: GroupView, policy: MatchPolicy) -> int:
+@final
+@frozen
+class Share:
+    """What a quorum must have of one role.
+
+    Attributes:
+        role: The role.
+        least: How many members of it.
+        scheduled: How many of them hold a node, and count.
+        unscheduled: How many of them hold none.
+        untried: How many of these have their turn in the current attempt still to come.
+    """
+
+    role: str
+    least: int
+    scheduled: int
+    unscheduled: int = 0
+    untried: int = 0
+
+
+def counted(group: GroupView | RoleView, policy: MatchPolicy) -> int:
     """Return how many members that hold a node count for the quorum. O(1)."""
     return group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
 
 
+def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
+    """Return what the quorum must have of each role that has a minimum. O(roles)."""
+    found: list[Share] = []
+    for role, least in group.roles.items():
+        view = group.role(role)
+        found.append(Share(role, least, counted(view, policy), view.unscheduled, view.untried))
+    return found
+
+
+def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
+    """Return how many more members of each role must hold a node; see ``RoleRule``. O(roles)."""
+    if group.min_available is None:
+        return {}
+    if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
+        return {}
+    needed = {share.role: share.least - share.scheduled for share in shares(group, policy)}
+    return {"": group.min_available - counted(group, policy), **needed}
+
+
 def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
-    """Return how many more members must hold a node for the group to be let go. O(1).
+    """Return how many more members must hold a node for the group to be let go. O(roles).
 
     Returns:
         0 or less with a quorum; None where members go one by one: nobody says how many the group
@@ -56,35 +110,67 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         return None
     if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
         return None
-    return group.min_available - counted(group, policy)
+    missing = group.min_available - counted(group, policy)
+    if not group.roles:
+        return missing
+    lacking = sum(max(share.least - share.scheduled, 0) for share in shares(group, policy))
+    return max(missing, lacking)
 
 
-def decide(*, min_available: int, scheduled: int, remaining: int, timeout: float = 0.0) -> Outcome:
+def decide(
+    *,
+    min_available: int,
+    scheduled: int,
+    remaining: int,
+    roles: Iterable[tuple[str, int, int, int]] = (),
+    timeout: float = 0.0,
+) -> Outcome:
     """Decide about members that hold a node.
 
     Args:
         min_available: The quorum.
         scheduled: Members that hold a node.
         remaining: Members that may still get one in this attempt.
+        roles: The same three numbers for each role that has a minimum, after its name.
         timeout: For how many seconds to wait for them.
 
     Returns:
         ``Success`` with a quorum, ``Wait`` while there can still be one, else ``Unschedulable``.
     """
-    if scheduled >= min_available:
+    parts = [("members", min_available, scheduled, remaining), *roles]
+    if all(placed >= least for _who, least, placed, _more in parts):
         return SUCCESS
-    if scheduled + remaining >= min_available:
+    short = [part for part in parts if part[2] + part[3] < part[1]]
+    if not short:
         return Wait(timeout)
-    return Unschedulable(
-        f"{scheduled} of {min_available} members can be placed, and {remaining} more may be"
-    )
+    who, least, placed, more = short[0]
+    return Unschedulable(f"{placed} of {least} {who} can be placed, and {more} more may be")
 
 
-def complete(*, min_available: int, present: int) -> Success | Unschedulable:
-    """Decide whether enough members exist for a quorum to be possible at all."""
-    if present >= min_available:
+def complete(
+    *, min_available: int, present: int, roles: Iterable[tuple[str, int, int]] = ()
+) -> Success | Unschedulable:
+    """Decide whether enough members exist for a quorum to be possible at all.
+
+    Args:
+        min_available: The quorum.
+        present: Members that exist and count.
+        roles: Role, minimum and members that exist of each role that has a minimum.
+    """
+    short = [(role, least, some) for role, least, some in roles if some < least]
+    if present >= min_available and not short:
         return SUCCESS
-    return Unschedulable(
-        f"waiting for {min_available - present} more members: {present} of {min_available} exist",
-        resolvable=False,
-    )
+    return Unschedulable(f"waiting for {absence(min_available, present, short)}", resolvable=False)
+
+
+def absence(min_available: int, present: int, roles: Iterable[tuple[str, int, int]]) -> str:
+    """Return in words who does not exist: ``1 more ps: 0 of 1 exist``.
+
+    Args:
+        min_available: The quorum.
+        present: Members that exist and count.
+        roles: Role, minimum and members that exist, of each role of which too few do.
+    """
+    parts = [("members", min_available, present)] if present < min_available else []
+    parts += roles
+    return "; ".join(f"{n - some} more {who}: {some} of {n} exist" for who, n, some in parts)

@@ -19,16 +19,17 @@ from typing import Final, final
 
 from attrs import define, field
 
-from gangsched._core._counters import MemberState, PodGroupCounters
+from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Resources
+from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
 from gangsched.quantity import is_seconds
 from gangsched.resources import NOTHING
 
 __all__ = ["PodGroupInfo", "PodGroupRegistry"]
 
 _TO_BE_PLACED: Final = (MemberState.GATED, MemberState.UNSCHEDULED)
+_NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
 
 @final
@@ -54,6 +55,7 @@ class PodGroupInfo:
         was_scheduled: Whether it has been let go once.
         untried: Unscheduled members whose turn in this attempt is still to come; kept by the
             queue.
+        untried_by_role: How many of these have which role; kept by the queue.
     """
 
     key: GroupKey
@@ -74,6 +76,7 @@ class PodGroupInfo:
     complete_at: float | None = None
     was_scheduled: bool = False
     untried: int = 0
+    untried_by_role: dict[str, int] = field(factory=dict[str, int])
 
     @property
     def namespace(self) -> str:
@@ -89,6 +92,23 @@ class PodGroupInfo:
     def min_available(self) -> int | None:
         """The specification's minimum, else the first member's; None while nobody has said it."""
         return self.claimed_min if self.spec is None else self.spec.min_available
+
+    @property
+    def roles(self) -> FrozenMap[int]:
+        """The specification's minima per role; empty without one."""
+        return _NO_ROLES if self.spec is None else self.spec.roles
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many members exist and count as the quorum needs, in all and by role."""
+        if self.min_available is None or self.all < self.min_available:
+            return False
+        counts = ((self.role(name), least) for name, least in self.roles.items())
+        return all(role.unscheduled + role.scheduled >= least for role, least in counts)
+
+    def role(self, name: str) -> RoleCounts:
+        """See ``PodGroupCounters.role``. O(1)."""
+        return self.members.role(name, untried=self.untried_by_role.get(name, 0))
 
     @property
     def schedule_timeout(self) -> float | None:
@@ -233,6 +253,7 @@ class PodGroupRegistry:
                 info.first_seen_at = pod.created_at
             self._left.pop(info.key, None)
         info.members.set(pod.uid, state)
+        info.members.give_role(pod.uid, claim.role)
         return info
 
     def leave(self, key: GroupKey, uid: PodUID, *, now: float) -> None:

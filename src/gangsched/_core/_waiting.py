@@ -151,6 +151,8 @@ class WaitingMap:
             InvalidValueError: *now* is no instant.
         """
         _check_instant(now)
+        if not self._deadlines:
+            return ()
         due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
         return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])
 

@@ -28,7 +28,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework._survey import Seen
 from gangsched.framework.pod_class import PodClass
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
 
 __all__ = ["bind_failed", "bound", "expire", "group_changed", "node_changed", "pod_changed"]
@@ -55,6 +55,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     known = state.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
+    _read_labels(state, None if known is None else known.spec, spec)
     if spec is None:
         state.registry.undeclare(key, now=now)
     else:
@@ -66,6 +67,17 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.entities.get(key)
         if entity is not None:  # else its members have gone meanwhile
             _reconsider(state, entity, now=now)
+
+
+def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
+    """Tell nodes apart by the label that a group belongs within."""
+    changed = False
+    if spec is not None and spec.topology is not None:
+        changed = state.labels.add((spec.topology.key,))
+    if before is not None and before.topology is not None:
+        changed = state.labels.discard((before.topology.key,)) or changed
+    if changed:
+        state.nodes.classify_anew()
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
@@ -229,6 +241,7 @@ def _is_another(member: Member, seen: Seen) -> bool:
         group != (None if seen.claim is None else seen.claim.group)
         or member.pod.priority != seen.pod.priority
         or member.pod_class.signature != seen.signature
+        or member.role != (None if seen.claim is None else seen.claim.role)
     )
 
 
@@ -256,12 +269,17 @@ def _admit(
         entity = QueuedEntity(state.number(), None, pod.created_at)
     pod_class = state.classes.get(signature)
     if pod_class is None:
-        pod_class = state.classes[signature] = PodClass(signature, pod)
+        pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
+        if state.labels.add(seen.labels):
+            state.nodes.classify_anew()
+        _points.foresee(state, pod_class, now)
     pod_class.users += 1
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     state.members[pod.uid] = member
+    if claim is not None:
+        member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
-        entity.add(pod, member.seq)
+        entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     _reconsider(state, entity, now=now)
@@ -278,7 +296,7 @@ def _update(
 ) -> None:
     before, node = member.state, member.node
     changed = member.pod != pod
-    member.pod = pod
+    member.replace(pod)
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
@@ -297,7 +315,7 @@ def _update(
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
-        member.entity.add(pod, member.seq)
+        member.entity.add(pod, member.seq, member.role)
     state.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
@@ -315,6 +333,8 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     pod_class.users -= 1
     if not pod_class.users:
         del state.classes[pod_class.signature]
+        if state.labels.discard(pod_class.labels):
+            state.nodes.classify_anew()
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
         state.registry.leave(info.key, uid, now=now)
@@ -386,8 +406,7 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put an entity where it belongs after a fact about it."""
     info = entity.group
     if info is not None:
-        minimum = info.min_available
-        if info.complete_at is None and minimum is not None and info.all >= minimum:
+        if info.complete_at is None and info.is_complete:
             info.complete_at = now
         _is_left(info)
         if not info.was_scheduled and _has_started(state, info):
@@ -441,5 +460,7 @@ def _has_started(state: State, info: PodGroupInfo) -> bool:
     if minimum is None or info.members.started < minimum:
         return False
     # who finished without ever having had a node has started nothing
-    members = (m for m in state.of_group(info) if m.state in _STARTED)
-    return sum(member.pod.node_name is not None for member in members) >= minimum
+    started = [m for m in state.of_group(info) if m.state in _STARTED and m.pod.node_name]
+    return len(started) >= minimum and all(
+        sum(m.role == role for m in started) >= least for role, least in info.roles.items()
+    )

@@ -49,7 +49,7 @@ def release_node(
     verdict = _points.unreserve(state, member, cause, now)
     member.node = member.cycle = None
     if to is MemberState.UNSCHEDULED:
-        member.entity.add(member.pod, member.seq)
+        member.entity.add(member.pod, member.seq, member.role)
         member.entity.put_aside(member.pod.uid)
     return verdict
 
@@ -126,6 +126,12 @@ def reject_group(
     settle_hold(state, info)
     info.attempt_started_at = None
     info.last_failure_at = now
+    # before others are woken: what it gives back itself is no news to it
+    shape = _shapes.shape(state, entity)
+    step = _wakeups.conclude(state, entity, shape, now=now)
+    if step >= 0:
+        # before it leaves the lead: what it failed with holds for the next one too
+        state.queue.prove(shape, step=step)
     # out of the queue while what ranks it changes, and while others are woken
     state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
@@ -133,9 +139,6 @@ def reject_group(
     info.failures = entity.failures
     info.backoff_until = entity.backoff_until
     state.out.append(GroupRejected(key, info.attempts, reason, entity.backoff_until))
-    # before others are woken: what it gives back itself is no news to it
-    shape = _shapes.shape(state, entity)
-    step = _wakeups.conclude(state, entity, shape, now=now)
     if since is not None:
         disproved = shape if step >= 0 else None
         _wakeups.gain(state, given_back, now=now, since=since, disproved=disproved)
@@ -199,10 +202,8 @@ def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float)
         state.out.append(PodHeld(entity.pod.uid, held.reason))
     else:
         info.attempt_started_at = None
-        present, more = info.all, _points.members_needed(state, info)
-        if more is not None and info.min_available is not None:
-            present = info.min_available - more + info.unscheduled
-        state.out.append(GroupIncomplete(info.key, present, info.min_available))
+        present, absent = _shapes.presence(state, info)
+        state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
 
 
 def settle_hold(state: State, info: PodGroupInfo | None) -> None:

@@ -13,17 +13,18 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, cast, final
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias, cast, final
 
 from gangsched._core import _quorum
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
-from gangsched.framework.nodes import NodeInfo
-from gangsched.framework.pod_class import PodClass
-from gangsched.model import NodeName, Pod, Resources
+from gangsched.framework.node_class import NodeClass
+from gangsched.framework.pod_class import Judge, PodClass
+from gangsched.model import Node, NodeName, Pod, Resources
 from gangsched.outcomes import (
     SUCCESS,
     EvictGroup,
@@ -36,15 +37,19 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
-from gangsched.protocols import EntityView, GroupView, Rank
+from gangsched.protocols import EntityView, GroupView, NodeView, Rank
 from gangsched.resources import NOTHING
 
 __all__ = [
     "bind",
-    "evaluate",
+    "fitted",
+    "foresee",
     "group_requests",
+    "judge_nodes",
     "judged",
+    "labels_read",
     "members_needed",
+    "node_signature",
     "permit",
     "post_bind",
     "post_filter",
@@ -53,33 +58,51 @@ __all__ = [
     "pre_filter",
     "queue_sort",
     "reserve",
+    "roles_needed",
     "signature",
     "unreserve",
 ]
 
+_Plugins: TypeAlias = tuple[Any, ...]
+
+_FILTERED = (Success, Skip, Unschedulable)
 _UNBOUNDED = 1 << 40
 _LAST = 1 << 62
 
 
 def _call(
-    plugin: Any, point: str, about: Pod | GroupView, allowed: Any, *args: Any, **kwargs: Any
+    plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
 ) -> Any:
     try:
         answer = getattr(plugin, point)(*args, **kwargs)
     except PluginError:
         raise  # of the plugins that it calls, one is named already
     except Exception as error:
-        raise PluginError(plugin.name, point, about.key, f"raised {error!r}") from error
+        raise PluginError(plugin.name, point, _key(about), f"raised {error!r}") from error
     if not isinstance(answer, allowed):
-        raise PluginError(plugin.name, point, about.key, f"returned {answer!r}")
+        raise PluginError(plugin.name, point, _key(about), f"returned {answer!r}")
     return answer
 
 
+def _key(about: Pod | GroupView | Node) -> str:
+    return about.name if isinstance(about, Node) else about.key
+
+
 def _first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float) -> Outcome:
-    for plugin in plugins:
-        answer = _call(plugin, point, pod, (Success, Skip, Unschedulable), *args, now=now)
-        if isinstance(answer, Unschedulable):
-            return answer
+    plugin: Any = None
+    try:
+        for plugin in plugins:
+            answer = getattr(plugin, point)(*args, now=now)
+            if answer is SUCCESS:
+                continue
+            if isinstance(answer, Unschedulable):
+                return answer
+            if not isinstance(answer, Success | Skip):
+                raise PluginError(plugin.name, point, pod.key, f"returned {answer!r}")
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(plugin.name, point, pod.key, f"raised {error!r}") from error
     return SUCCESS
 
 
@@ -105,9 +128,12 @@ def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> 
         return Unschedulable(str(error))
 
 
-def pre_filter(state: State, cycle: CycleState, pod: Pod, now: float) -> Outcome:
-    """Run the cheap checks of a cycle."""
-    return _first_no(state.profile.pre_filter, "pre_filter", pod, cycle, pod, now=now)
+def pre_filter(
+    state: State, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
+) -> Outcome:
+    """Run the cheap checks of a cycle, all or those of *plugins*."""
+    asked = state.profile.pre_filter if plugins is None else plugins
+    return _first_no(asked, "pre_filter", pod, cycle, pod, now=now)
 
 
 def pre_bind(state: State, member: Member, now: float) -> Outcome:
@@ -128,34 +154,98 @@ def signature(state: State, pod: Pod) -> Hashable:
             hash(part)
         except TypeError as error:
             problem = f"returned {part!r}, which has no hash"
-            raise PluginError(
-                getattr(plugin, "name", repr(plugin)), "pod_signature", pod.key, problem
-            ) from error
+            raise PluginError(_name(plugin), "pod_signature", pod.key, problem) from error
         parts.append(part)
     return tuple(parts)
 
 
+def labels_read(state: State, pod: Pod) -> frozenset[str]:
+    """Return which labels of nodes the plugins read for pods like *pod*."""
+    keys: set[str] = set()
+    for plugin in state.profile.label_readers:
+        for key in _call(plugin, "labels_read", pod, Iterable, pod):
+            if not isinstance(key, str):
+                raise PluginError(_name(plugin), "labels_read", pod.key, f"returned {key!r}")
+            keys.add(key)
+    return frozenset(keys)
+
+
+def fitted(state: State, pod: Pod) -> frozenset[str]:
+    """Return the resources that plugins fit pods like *pod* to."""
+    names: set[str] = set()
+    for plugin in state.profile.fittings:
+        names.update(_call(plugin, "fitted", pod, Iterable, pod))
+    return frozenset(names)
+
+
+def node_signature(state: State, view: NodeView) -> tuple[Hashable, ...] | None:
+    """Return what plugins read of a node; None when one does not say, or failed to."""
+    signers = state.profile.node_signers
+    if not signers:
+        return None
+    labels = view.node.labels
+    read = tuple((key, labels.get(key)) for key in state.labels.keys)
+    try:
+        parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
+        hash(parts)
+    except Exception:
+        _blame_signer(state, view)
+        return None
+    return (*parts, read)
+
+
+def _blame_signer(state: State, view: NodeView) -> None:
+    """Ask again, one after the other, to name who failed to say what it reads of a node."""
+    for plugin in state.profile.node_signers:
+        try:
+            part = _call(plugin, "node_signature", view.node, Hashable, view)
+        except GangschedError as error:
+            state.deferred.append(error)
+            return
+        try:
+            hash(part)
+        except TypeError as error:
+            problem = f"returned {part!r}, which has no hash"
+            name = str(view.node.name)
+            failed = PluginError(_name(plugin), "node_signature", name, problem)
+            failed.__cause__ = error
+            state.deferred.append(failed)
+            return
+
+
+def _name(plugin: object) -> str:
+    return getattr(plugin, "name", repr(plugin))
+
+
 @final
 class _Judge:
-    """Filter, bound and score nodes for one pod; see ``gangsched.framework.pod_class.Judge``."""
+    """Filter, bound and score nodes for one pod; see ``gangsched.framework.pod_class.Judge``.
 
-    def __init__(self, state: State, cycle: CycleState, pod: Pod, now: float) -> None:
+    A plugin that tells few nodes apart is asked once for all nodes of which it reads the same,
+    whatever others read of them.
+    """
+
+    def __init__(
+        self, state: State, cycle: CycleState, pod_class: PodClass, pod: Pod, now: float
+    ) -> None:
         self._state = state
         self._cycle = cycle
+        self._answers = pod_class.answers
         self._pod = pod
         self._now = now
         self.outcome: Outcome = SUCCESS
 
-    def screen(self, info: NodeInfo) -> tuple[int, str]:
-        pod, profile = self._pod, self._state.profile
-        allowed = (Success, Skip, Unschedulable)
+    def screen(self, given: NodeClass) -> tuple[int, str]:
+        pod, profile, view = self._pod, self._state.profile, given.sample
         for plugin in profile.filter:
-            answer = _call(plugin, "filter", pod, allowed, self._cycle, pod, info)
-            if isinstance(answer, Unschedulable):
+            answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
+            if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 return (0, answer.reason or plugin.name)
         room = _UNBOUNDED
         for bounding in profile.headrooms:
-            room = min(room, _call(bounding, "headroom", pod, int, pod, info))
+            bound = _call(bounding, "headroom", pod, int, pod, view)
+            if bound < room:
+                room = bound
         return (room, "")
 
     def before_scoring(self) -> None:
@@ -168,32 +258,57 @@ class _Judge:
             now=self._now,
         )
 
-    def score(self, info: NodeInfo) -> int:
+    def score(self, given: NodeClass) -> int:
         score = 0
         if not isinstance(self.outcome, Unschedulable):
             for plugin in self._state.profile.score:
-                score += _call(plugin, "score", self._pod, int, self._cycle, self._pod, info)
+                score += self._ask(plugin, "score", int, given)
         return score
+
+    def _ask(self, plugin: Any, point: str, allowed: Any, given: NodeClass) -> Any:
+        pod, part = self._pod, self._state.profile.parts.get(id(plugin))
+        if part is None or given.key is None:
+            return _call(plugin, point, pod, allowed, self._cycle, pod, given.sample)
+        number, reads_labels = part
+        seen = (id(plugin), point, given.key[number], given.key[-1] if reads_labels else None)
+        answer = self._answers.get(seen)
+        if answer is None:
+            answer = _call(plugin, point, pod, allowed, self._cycle, pod, given.sample)
+            self._answers[seen] = answer
+        return answer
 
 
 def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, judged as the nodes are now."""
     cycle = CycleState(None, state.nodes.infos)
-    pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class.sample, now))
+    pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
     return pod_class
 
 
-def evaluate(
+def foresee(state: State, pod_class: PodClass, now: float) -> None:
+    """Judge nodes for a class that is new, before anybody of it has a turn.
+
+    What a plugin raises is raised in that turn, and names the pod.
+    """
+    if state.profile.signed:
+        with suppress(GangschedError):
+            judged(state, pod_class, now)
+
+
+def judge_nodes(
     state: State, cycle: CycleState, member: Member, now: float
-) -> tuple[PodClass, Outcome]:
-    """Filter and score for one pod; return its class, judged, and what ``pre_score`` said."""
+) -> tuple[PodClass, Judge, Outcome]:
+    """Filter and score for one pod; return its class, judged, and what ``pre_score`` said.
+
+    With it comes the judge, for nodes as they would be.
+    """
     pod_class = member.pod_class
     if not state.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod)
-    judge = _Judge(state, cycle, member.pod, now)
+        pod_class = PodClass(pod_class.signature, member.pod, pod_class.labels)
+    judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
-    return pod_class, judge.outcome
+    return pod_class, judge, judge.outcome
 
 
 def post_filter(
@@ -211,10 +326,11 @@ def post_filter(
     return answer
 
 
-def reserve(state: State, member: Member, now: float) -> Outcome:
-    """Let plugins take what a placement needs."""
+def reserve(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
+    """Let plugins take what a placement needs, all or those of *plugins*."""
     args = (member.cycle, member.pod, member.node)
-    return _first_no(state.profile.reserve, "reserve", member.pod, *args, now=now)
+    asked = state.profile.reserve if plugins is None else plugins
+    return _first_no(asked, "reserve", member.pod, *args, now=now)
 
 
 def unreserve(
@@ -249,22 +365,42 @@ def members_needed(state: State, group: GroupView) -> int | None:
     return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
 
 
+def roles_needed(state: State, group: GroupView) -> Mapping[str, int]:
+    """Ask how many more members of each role a group needs; see ``RoleRule``. O(roles)."""
+    rule = state.profile.roles
+    if group.roles and rule is not None:
+        try:
+            answer = _call(rule, "roles_needed", group, Mapping, group)
+            if not all(isinstance(k, str) and type(n) is int for k, n in answer.items()):
+                raise PluginError(_name(rule), "roles_needed", group.key, f"returned {answer!r}")
+        except GangschedError as error:
+            state.deferred.append(error)
+        else:
+            return cast("Mapping[str, int]", answer)
+    if state.profile.quorum is None:
+        return _quorum.roles_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
+    more = members_needed(state, group)
+    return {} if more is None else {"": more}
+
+
 def group_requests(state: State, group: GroupView) -> Resources:
     """Ask what a group needs of the cluster in all; of several answers their sum."""
     wanted = NOTHING
     for plugin in state.profile.requests:
         try:
-            wanted += _call(plugin, "group_requests", group, Resources, group)
+            answer: Resources = _call(plugin, "group_requests", group, Resources, group)
         except GangschedError as error:
             state.deferred.append(error)
+        else:
+            wanted = wanted + answer if wanted else answer
     return wanted
 
 
-def permit(state: State, member: Member, now: float) -> Outcome:
+def permit(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
     """Ask whether a pod may go: any no, else the shortest wait, else yes."""
     wait: Wait | None = None
     args = (member.cycle, member.pod, member.node)
-    for plugin in state.profile.permit:
+    for plugin in state.profile.permit if plugins is None else plugins:
         allowed = (Success, Skip, Wait, Unschedulable)
         answer = _call(plugin, "permit", member.pod, allowed, *args, now=now)
         if isinstance(answer, Unschedulable):

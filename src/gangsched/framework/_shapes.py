@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import groupby
-from typing import final
+from typing import TypeAlias, final
 
 from attrs import frozen
 
@@ -20,10 +20,24 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.framework import _points
 from gangsched.framework._state import HOLDING, Member, State
 from gangsched.framework.pod_class import PodClass
-from gangsched.model import Resources
+from gangsched.model import Resources, Topology
 from gangsched.resources import NOTHING
 
-__all__ = ["Shape", "goes_alone", "missing", "needed", "shape"]
+__all__ = [
+    "Quotas",
+    "Shape",
+    "falls_short",
+    "goes_alone",
+    "missing",
+    "needed",
+    "next_member",
+    "presence",
+    "quotas",
+    "shape",
+]
+
+Quotas: TypeAlias = tuple[tuple[str, int], ...]
+"""How many more members must be placed: under ``""`` in all, then of each role that lacks some."""
 
 _ON_NODES = (*HOLDING, MemberState.ASSIGNED)
 
@@ -38,11 +52,17 @@ class Shape:
         runs: How many pending members it has of which class, in the order in which they are
             tried: who is placed first may take the room that another needs.
         floor: What the nodes must have free in all for a try to be made.
+        quotas: How many of them must have which role, for each role that lacks some.
+        topology: Within one value of which label it belongs.
+        roles: Which of these roles each run has; empty for one that has none of them.
     """
 
     needed: int
     runs: tuple[tuple[PodClass, int], ...]
     floor: Resources = NOTHING
+    quotas: Quotas = ()
+    roles: tuple[str, ...] = ()
+    topology: Topology | None = None
 
 
 def shape(state: State, entity: QueuedEntity) -> Hashable:
@@ -53,15 +73,83 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
     if not state.profile.signed:
         return entity.seq
     members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
-    runs = groupby(members, key=_class_of)
-    counts = tuple((each, len(list(run))) for each, run in runs)
-    return Shape(needed(state, entity), counts, _floor(state, entity.group))
+    (_all, more), *lacking = quotas(state, entity)
+    floor = _floor(state, entity.group)
+    spec = None if entity.group is None else entity.group.spec
+    topology = None if spec is None else spec.topology
+    if not lacking:
+        runs = groupby(members, key=_class_of)
+        counts = tuple((each, len(list(run))) for each, run in runs)
+        return Shape(more, counts, floor, topology=topology)
+    asked = {role for role, _count in lacking}
+    found = [
+        (each, len(list(run)), role)
+        for (each, role), run in groupby(
+            members, key=lambda m: (m.pod_class, m.role if m.role in asked else "")
+        )
+    ]
+    counts = tuple((each, count) for each, count, _role in found)
+    names = tuple(role or "" for *_, role in found)
+    return Shape(more, counts, floor, tuple(lacking), names, topology)
 
 
 def needed(state: State, entity: QueuedEntity) -> int:
     """Return how many of an entity's pending members must be placed for a try to succeed."""
     number = None if entity.group is None else _points.members_needed(state, entity.group)
     return 1 if number is None else max(number, 1)
+
+
+def quotas(state: State, entity: QueuedEntity) -> Quotas:
+    """Return how many members of each role must be placed for a try to succeed. O(roles).
+
+    Returns:
+        First ``("", n)``: *n* in all, of any role, at least 1. Then ``(role, n)`` for each role of
+        which *n* more are needed, in the order of the names; these count among those in all, and
+        together are never more.
+    """
+    more, info = needed(state, entity), entity.group
+    if info is None or not info.roles:
+        return (("", more),)
+    lacking = _points.roles_needed(state, info).items()
+    return (("", more), *sorted((role, n) for role, n in lacking if role and n > 0))
+
+
+def next_member(state: State, entity: QueuedEntity) -> Member:
+    """Return whose turn it is in an entity that has somebody ready. O(roles).
+
+    The first to come; but while all who are still needed must be of certain roles, the first of
+    these: whoever is not needed shall not take the room of one who is.
+    """
+    pod = entity.next_member
+    assert pod is not None
+    if entity.group is not None and entity.group.roles:
+        (_all, more), *lacking = quotas(state, entity)
+        if more <= sum(count for _role, count in lacking):
+            pod = entity.next_of(role for role, _count in lacking) or pod
+    return state.members[pod.uid]
+
+
+def falls_short(state: State, entity: QueuedEntity) -> bool:
+    """Say whether those whose turn is still to come are too few for a try to succeed. O(roles)."""
+    (_all, more), *lacking = quotas(state, entity)
+    return entity.ready_count < more or any(entity.ready_of(role) < n for role, n in lacking)
+
+
+def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+    """Return how many members exist and count, and of which roles too few do. O(roles).
+
+    Returns:
+        The number in all; role, minimum and number of each role of which there are too few.
+    """
+    present, wanted = info.all, _points.roles_needed(state, info)
+    if "" in wanted and info.min_available is not None:
+        present = info.min_available - wanted[""] + info.unscheduled
+    absent: list[tuple[str, int, int]] = []
+    for role, least in info.roles.items():
+        some = least - wanted.get(role, 0) + info.role(role).unscheduled
+        if some < least:
+            absent.append((role, least, some))
+    return present, tuple(absent)
 
 
 def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
@@ -75,10 +163,10 @@ def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
 def missing(state: State, info: PodGroupInfo) -> Resources:
     """Return what the nodes have too little of together for a try of a group to be made.
 
-    Runtime complexity: O(1) for a group that asks for nothing in all, else O(members), and
-    O(nodes) when a node has changed since the last time.
+    Runtime complexity: O(1) for a group that asks for nothing in all, else O(members).
     """
-    return gap(_floor(state, info), state.nodes.total())
+    floor = _floor(state, info)
+    return gap(floor, state.nodes.total()) if floor else NOTHING
 
 
 def _floor(state: State, info: PodGroupInfo | None) -> Resources:

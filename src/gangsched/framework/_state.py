@@ -26,11 +26,13 @@ from gangsched._core._waiting import WaitingMap
 from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
 from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.node_class import LabelsRead
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.pod_class import PodClass
 from gangsched.framework.profile import Profile
+from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
 
 __all__ = ["HOLDING", "Member", "State"]
@@ -50,12 +52,15 @@ class Member:
         entity: What it queues in: its own entity or its group's.
         group: Its group; None for a regular pod.
         pod_class: Whom it is evaluated with.
+        requests: What it asks for: for all of a class that ask for the same, the same object,
+            so that it is found again without being compared.
         state: What it is doing.
         node: The node that it holds; None when it holds none.
         attempt: The number of its last placement, from 1.
         cycle: The scratch of its last placement, until it is over.
         reason: Why it has no node, in words; empty when nothing was said.
         bind_failures: How many of its binds in a row failed.
+        role: Its role in its group; None when it says none.
     """
 
     pod: Pod
@@ -69,6 +74,17 @@ class Member:
     cycle: CycleState | None = None
     reason: str = ""
     bind_failures: int = 0
+    role: str | None = None
+    requests: Resources = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.replace(self.pod)
+
+    def replace(self, pod: Pod) -> None:
+        """Put a newer version of the pod in its place."""
+        common = self.pod_class.sample.requests
+        self.pod = pod
+        self.requests = common if pod.requests == common else pod.requests
 
 
 @final
@@ -81,12 +97,14 @@ class State:
         members: Every known pod.
         entities: The entity of each group that has a member.
         classes: The class of each signature that a pod has.
+        labels: The labels that tell nodes apart for one of these classes.
         evicted: The pods whose end was asked for, until they are gone.
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
         tried: The entities of which a member had its turn in the current attempt, by number.
         seen: What the pods that the current call is about say of themselves.
         out: What the current call returns.
+        undecided: How many searches for a placement ended with their budget.
         deferred: What plugins raised where the scheduler could not stop half-way; raised when
             the call is done.
     """
@@ -94,6 +112,9 @@ class State:
     cluster: ClusterState
     profile: Profile
     membership: Callable[[Pod], Membership | None]
+    unit: Unit
+    layout: Layout
+    budget: int
     rest: Backoff
     nodes: Nodes
     queue: SchedulingQueue
@@ -102,6 +123,7 @@ class State:
     members: dict[PodUID, Member] = field(factory=dict[PodUID, Member])
     entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
     classes: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
+    labels: LabelsRead = field(factory=LabelsRead)
     evicted: set[PodUID] = field(factory=set[PodUID])
     holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
@@ -109,6 +131,7 @@ class State:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
+    undecided: int = 0
     step: int = 0
     numbers: int = 0
 
@@ -164,6 +187,8 @@ class State:
                 raise InternalError(f"{uid} is {member.state.name}, the assumed pods disagree")
             if (uid in self.nodes.assumed) != (member.node is not None):
                 raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
+            if member.group is not None and member.group.members.role_of(uid) != member.role:
+                raise InternalError(f"{uid} is a {member.role}, its group has it otherwise")
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")

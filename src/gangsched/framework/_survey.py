@@ -34,12 +34,14 @@ class Seen:
         claim: Its claim to be in a group; None for a regular pod, and where there is a problem.
         problem: What is malformed in its claim.
         signature: What it is evaluated by.
+        labels: The keys of the labels that are read of nodes for it.
     """
 
     pod: Pod
     claim: Membership | None
     problem: InvalidPodGroupError | None = field(eq=False)
     signature: Hashable
+    labels: frozenset[str]
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -125,7 +127,8 @@ def _ask(state: State, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"raised {error!r}") from error
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
-    return Seen(shown, claim, problem, _points.signature(state, shown))
+    signature, labels = _points.signature(state, shown), _points.labels_read(state, shown)
+    return Seen(shown, claim, problem, signature, labels)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

@@ -82,6 +82,7 @@ def may_fit(
     for pod_class, count in shape.runs:
         counts[pod_class] = counts.get(pod_class, 0) + count
     needed = shape.needed
+    lacking = dict(shape.quotas)
     touched = names is None or bool(shape.floor)
     for pod_class, count in counts.items():
         try:
@@ -89,8 +90,13 @@ def may_fit(
         except GangschedError:
             return True  # its own cycle will raise it, and name the pod
         needed -= min(count, pod_class.headroom)
-        touched = touched or any(pod_class.takes(name) for name in names or ())
-    return touched and needed <= 0
+        touched = touched or any(
+            pod_class.takes(state.nodes.class_of(name)) for name in names or ()
+        )
+    for (pod_class, count), role in zip(shape.runs, shape.roles, strict=False):
+        if role:
+            lacking[role] -= min(count, pod_class.headroom)
+    return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
 
 
 def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:

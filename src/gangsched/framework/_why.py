@@ -27,7 +27,7 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework import _points
+from gangsched.framework import _points, _shapes
 from gangsched.framework._state import Member, State
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
@@ -47,7 +47,9 @@ def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
     deferred = len(state.deferred)
     answer = _answer(state, subject)
     if len(state.deferred) > deferred:
-        raise state.deferred.pop()
+        error = state.deferred[deferred]
+        del state.deferred[deferred:]
+        raise error
     return answer
 
 
@@ -106,11 +108,9 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
             None if entity is None else entity.culprit,
         )
     unknown = info.min_available is None and not info.was_scheduled
-    if unknown or (needed is not None and needed > info.unscheduled):
-        present = info.all
-        if needed is not None and info.min_available is not None:
-            present = info.min_available - needed + info.unscheduled
-        return NotEnoughMembers(info.key, present, info.min_available, _apart(info))
+    present, absent = _shapes.presence(state, info)
+    if unknown or absent or (needed is not None and needed > info.unscheduled):
+        return NotEnoughMembers(info.key, present, info.min_available, _apart(info), absent)
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
     return _why_entity(state, entity)

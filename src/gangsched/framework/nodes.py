@@ -3,16 +3,17 @@
 Invariants (checked by ``_check``):
   I1  what is free on a node is what it offers, less what the pods ask for that are assigned to it
       or assumed on it; a pod that is both counts once;
-  I2  ``changed`` lists nodes in the order of their last change, so that a reader who remembers a
-      version finds what changed since then without looking at the rest.
+  I2  each node is in the class of what it is now; see ``gangsched.framework.node_class``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import final
 
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
+from gangsched.framework.node_class import NodeClass, NodeClasses, Sign
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
 
@@ -36,20 +37,26 @@ class NodeInfo:
         """How many pods hold the node."""
         return len(self.holders)
 
-    def take(self, uid: PodUID, requests: Resources) -> None:
-        """Let a pod hold the node, once. O(resources)."""
+    def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
+        """Let a pod hold the node, once; keep *total*, what nodes have free. O(resources)."""
         if uid in self.holders:
-            self.give_back(uid)
+            self.give_back(uid, total)
         self.holders[uid] = requests
+        self.shift(requests, -1, total)
+
+    def give_back(self, uid: PodUID, total: dict[str, int] | None = None) -> None:
+        """Let a pod hold the node no more; keep *total*, what nodes have free. O(resources)."""
+        self.shift(self.holders.pop(uid), 1, total)
+
+    def shift(self, requests: Resources, times: int, total: dict[str, int] | None) -> None:
+        """Free what is asked for so many times, or take it where *times* is negative."""
         free = self.free
         for name, amount in requests.items():
-            free[name] = free.get(name, 0) - amount
-
-    def give_back(self, uid: PodUID) -> None:
-        """Let a pod hold the node no more. O(resources)."""
-        free = self.free
-        for name, amount in self.holders.pop(uid).items():
-            free[name] += amount
+            had = free.get(name, 0)
+            has = free[name] = had + times * amount
+            if total is not None and (has > 0 or had > 0):
+                change = (has if has > 0 else 0) - (had if had > 0 else 0)
+                total[name] = total.get(name, 0) + change
 
 
 @final
@@ -59,7 +66,7 @@ class Nodes:
     Attributes:
         infos: The nodes.
         assumed: Which node each assumed pod holds.
-        changed: Node name to the version of its last change, oldest first.
+        classes: The nodes by what plugins read of them.
         version: Ascends with each change.
     """
 
@@ -68,34 +75,30 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
-        "_total_at",
         "assumed",
         "by_index",
-        "changed",
+        "classes",
         "infos",
         "version",
     )
 
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(
+        self,
+        cluster: ClusterState,
+        sign: Sign | None = None,
+    ) -> None:
         self._cluster = cluster
         self._indices = 0
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
-        self.changed: dict[NodeName, int] = {}
+        self.classes = NodeClasses(sign)
         self.version = 0
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
-        self._total_at = 0
 
     def total(self) -> dict[str, int]:
-        """Return what the nodes have free together; an overcommitted one has nothing.
-
-        Runtime complexity: O(nodes x resources) when a node has changed since, else O(1).
-        """
-        if self._total_at != self.version:
-            self._total = total_free(info.free for info in self.infos.values())
-            self._total_at = self.version
+        """Return what the nodes have free together; an overcommitted one has nothing. O(1)."""
         return self._total
 
     def look(self, name: NodeName) -> None:
@@ -132,7 +135,9 @@ class Nodes:
         if node is None:
             if before is not None:
                 del self.infos[name], self.by_index[before.index]
-                self._touch(name)
+                self._sum_up(before, -1)
+                self.classes.remove(before.index)
+                self._touch()
             return False
         if before is None:
             self._indices += 1
@@ -147,7 +152,11 @@ class Nodes:
         self.infos[name] = self.by_index[info.index] = info
         if before is not None and before.node == node and before.holders == info.holders:
             return False
-        self._touch(name)
+        if before is not None:
+            self._sum_up(before, -1)
+        self._sum_up(info, 1)
+        self.classes.put(info.index, info)
+        self._touch()
         return (
             before is None
             or before.node != node
@@ -158,8 +167,34 @@ class Nodes:
     def assume(self, pod: Pod, name: NodeName) -> None:
         """Let a pod hold a node that it is not assigned to yet. O(resources)."""
         self.assumed[pod.uid] = (name, pod)
-        self.infos[name].take(pod.uid, pod.requests)
-        self._touch(name)
+        info = self.infos[name]
+        held = info.holders.get(pod.uid)
+        if held is not None:
+            self.classes.give_back(info.index, held)
+        info.take(pod.uid, pod.requests, self._total)
+        self.classes.take(info.index, pod.requests)
+        self._touch()
+
+    def assume_together(
+        self, pods: Iterable[tuple[Pod, Resources, int]], become: Iterable[tuple[int, NodeClass]]
+    ) -> None:
+        """Let pods that hold no node hold one each. O(pods) and O(nodes x log nodes) of theirs.
+
+        Args:
+            pods: Each pod, with what it asks for and the index of its node.
+            become: What the nodes become by it.
+        """
+        taken: dict[tuple[int, Resources], int] = {}
+        for pod, requests, index in pods:
+            info = self.by_index[index]
+            self.assumed[pod.uid] = (info.node.name, pod)
+            info.holders[pod.uid] = requests
+            taken[index, requests] = taken.get((index, requests), 0) + 1
+        for (index, requests), count in taken.items():
+            self.by_index[index].shift(requests, -count, self._total)
+        for index, given in become:
+            self.classes.move(index, given)
+        self._touch()
 
     def confirm(self, uid: PodUID) -> None:
         """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
@@ -176,15 +211,29 @@ class Nodes:
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:
-            info.give_back(uid)
-            self._touch(name)
+            self.classes.give_back(info.index, info.holders[uid])
+            info.give_back(uid, self._total)
+            self._touch()
         return name
 
-    def _touch(self, name: NodeName) -> None:
+    def class_of(self, name: NodeName) -> NodeClass | None:
+        """Return the class of a node; None for a node that is not there. O(1)."""
+        info = self.infos.get(name)
+        return None if info is None else self.classes.of(info.index)
+
+    def classify_anew(self) -> None:
+        """Classify every node anew, as plugins have come to read more of them. O(nodes)."""
+        self.classes.classify_anew(self.by_index)
+
+    def _sum_up(self, info: NodeInfo, sign: int) -> None:
+        """Add what a node has free to the total, or take it away."""
+        for name, amount in info.free.items():
+            if amount > 0:
+                self._total[name] = self._total.get(name, 0) + sign * amount
+
+    def _touch(self) -> None:
         self.version += 1
-        self.changed.pop(name, None)
-        if name in self.infos:
-            self.changed[name] = self.version
+        self.classes.forget_unused()
 
     def _check(self) -> None:
         for uid, (name, _pod) in self.assumed.items():
@@ -198,6 +247,7 @@ class Nodes:
             for resource in free.keys() | info.free.keys():
                 if free.get(resource, 0) != info.free.get(resource, 0):
                     raise InternalError(f"{name}: {resource} is miscounted")
-        versions = list(self.changed.values())
-        if versions != sorted(versions) or self.changed.keys() != self.infos.keys():
-            raise InternalError("the list of changed nodes is out of order")
+        total = total_free(info.free for info in self.infos.values())
+        if {name: n for name, n in self._total.items() if n} != total:
+            raise InternalError(f"in all {total} is free, not {self._total}")
+        self.classes._check(self.by_index)

@@ -1,35 +1,38 @@
 """PodClass: like pods, evaluated once.
 
-Pods with one signature get one answer from each node, so the answers are kept, and only nodes
-that changed since are asked again. The nodes that can take such a pod stand in order, best first.
+Pods with one signature get one answer from each class of nodes, so the answers are kept, and only
+classes that are new are asked. The classes that can take such a pod stand in order, best first.
 
 Invariants (checked by ``_check``):
-  I1  after ``refresh`` each node is judged as it is now: feasible with a score, or not with a
-      reason;
-  I2  ``order`` holds the feasible nodes by (score, highest first; arrival of the node);
-  I3  ``reasons`` counts the reasons of the others, and ``headroom`` sums that of the feasible.
+  I1  after ``refresh`` each class that a node is in is judged: feasible with a score, or not with
+      a reason;
+  I2  the order holds the feasible classes that a node is in, by score, highest first;
+  I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` sums the others'.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Protocol, final
 
 from sortedcontainers import SortedList
 
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes import NodeInfo, Nodes
+from gangsched.framework.node_class import Move, NodeClass
+from gangsched.framework.nodes import Nodes
 from gangsched.model import NodeName, Pod
 
-__all__ = ["Judge", "PodClass"]
+__all__ = ["Judge", "Judgement", "PodClass"]
+
+_ENDLESS = 1 << 62
 
 
 class Judge(Protocol):
     """How a node is judged for pods of one class."""
 
-    def screen(self, info: NodeInfo) -> tuple[int, str]:
+    def screen(self, given: NodeClass) -> tuple[int, str]:
         """Return the headroom, and why not; the reason is empty for a feasible node."""
         ...
 
@@ -37,9 +40,34 @@ class Judge(Protocol):
         """Run between the screening and the scoring, when a node is feasible."""
         ...
 
-    def score(self, info: NodeInfo) -> int:
+    def score(self, given: NodeClass) -> int:
         """Return how good a feasible node is."""
         ...
+
+
+@final
+class Judgement:
+    """What is known of a class of nodes.
+
+    Attributes:
+        score: How good such a node is.
+        room: How many such pods it could take at most; 0 where it can take none.
+        reasons: Why it can take none; empty where it can.
+    """
+
+    __slots__ = ("reasons", "room", "score")
+
+    def __init__(self, score: int, room: int, reasons: tuple[str, ...]) -> None:
+        self.score = score
+        self.room = room
+        self.reasons = reasons
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Judgement):
+            return NotImplemented
+        return (self.score, self.room, self.reasons) == (other.score, other.room, other.reasons)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @final
@@ -49,113 +77,231 @@ class PodClass:
     Attributes:
         signature: What these pods have in common.
         sample: One of these pods.
+        labels: The keys of the labels that are read of nodes for these pods.
         users: How many pods are of this class.
+        answers: What plugins said of parts of nodes; kept by the judge.
         headroom: How many such pods the cluster could take at most, one kind of pod at a time.
     """
 
     __slots__ = (
+        "_by_room",
+        "_epoch",
         "_judged",
+        "_nodes",
         "_order",
+        "_ordered",
         "_reasons",
         "_seen",
+        "answers",
         "headroom",
+        "labels",
         "sample",
         "signature",
         "users",
     )
 
-    def __init__(self, signature: Hashable, sample: Pod) -> None:
+    def __init__(
+        self, signature: Hashable, sample: Pod, labels: frozenset[str] = frozenset()
+    ) -> None:
         self.signature = signature
         self.sample = sample
+        self.labels = labels
         self.users = 0
         self.headroom = 0
-        self._seen = 0
-        self._judged: dict[NodeName, tuple[int, int, int, str]] = {}  # index, score, room, reason
+        self.answers: dict[Hashable, Any] = {}
+        self._seen = -1
+        self._epoch = 0
+        self._nodes = 0
+        self._judged: dict[NodeClass, Judgement] = {}
         self._order: Any = SortedList()
+        self._ordered: dict[NodeClass, tuple[int, int, NodeClass]] = {}
+        self._by_room: Any = None  # made when somebody is laid out by it
         self._reasons: Counter[str] = Counter()
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
-        """Judge every node that changed since the last time.
+        """Judge every class of nodes that is new since the last time.
 
-        Runtime complexity: O(changed nodes x (plugins + log nodes)); nothing when none changed.
+        Runtime complexity: O(nodes that changed) and O(new classes x plugins); nothing when none
+        changed.
         """
-        if self._seen == nodes.version:
+        classes = nodes.classes
+        if self._seen == classes.version:
             return
-        feasible: list[tuple[NodeInfo, int]] = []
-        judged: list[tuple[NodeInfo, int, int, str]] = []
-        for info in self._stale(nodes):
-            room, reason = judge.screen(info)
-            if reason:
-                judged.append((info, 0, 0, reason))
-            else:
-                feasible.append((info, room))
-        if feasible:
-            judge.before_scoring()
-            judged.extend((info, judge.score(info), room, "") for info, room in feasible)
+        moves = classes.since(self._seen) if self._seen >= 0 else None
+        if moves is None:
+            found: dict[NodeClass, int] = {c: len(c.nodes) for c in classes.occupied()}
+        else:
+            found = _net(moves)
+        self._judge(found, judge)
         # whatever a plugin raises, it has raised by now
-        for info, score, room, reason in judged:
-            name = info.node.name
-            self._forget(name)
-            self._judged[name] = (info.index, score, room, reason)
-            if reason:
-                self._reasons.update(reason.split(", "))
-            else:
-                self._order.add((-score, info.index))
-                self.headroom += room
-        if len(self._judged) > len(nodes.infos):
-            for name in [name for name in self._judged if name not in nodes.infos]:
-                self._forget(name)
-        self._seen = nodes.version
+        if moves is None:
+            self.headroom = self._nodes = 0
+            self._by_room = None
+            self._reasons.clear()
+            self._order_anew(found)
+        for node_class, count in found.items():
+            self._count(node_class, count)
+        self._seen = classes.version
+        if self._epoch != classes.epoch:
+            self._epoch = classes.epoch
+            self._judged = {c: known for c, known in self._judged.items() if c.nodes}
+            self.answers.clear()
 
-    def _stale(self, nodes: Nodes) -> list[NodeInfo]:
-        stale: list[NodeInfo] = []
-        for name in reversed(nodes.changed):
-            if nodes.changed[name] <= self._seen:
-                break
-            stale.append(nodes.infos[name])
-        stale.reverse()
-        return stale
+    def judgement(self, node_class: NodeClass, judge: Judge) -> Judgement:
+        """Return what is known of a class, perhaps of one that no node is in yet."""
+        known = self._judged.get(node_class)
+        if known is None:
+            self._judge({node_class: 1}, judge)
+            known = self._judged[node_class]
+        return known
+
+    def known(self, node_class: NodeClass) -> Judgement | None:
+        """Return what is known of a class; None when it was not judged. O(1)."""
+        return self._judged.get(node_class)
+
+    def ranked(self) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the classes that can take such a pod: (score, class), best first."""
+        return ((-score, found) for score, _number, found in self._order)
+
+    def rooms(self) -> Iterator[tuple[NodeClass, int]]:
+        """Iterate over the classes that can take such a pod, with how many a node could take."""
+        return ((found, self._judged[found].room) for found in self._ordered)
+
+    def by_room(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+        """Iterate over the classes that can take such a pod, for laying many of them out.
+
+        First those with room for *wanted* at once, the one with the least room first; then the
+        others, the one with the most room first.
+
+        Args:
+            strands: Classes with something scarce to give that such a pod does not ask for, or
+                else the others.
+            wanted: How many such pods are to be placed.
+        """
+        if self._by_room is None:
+            self._by_room = SortedList(
+                self._room_entry(found, self._judged[found]) for found in self._ordered
+            )
+        order = self._by_room
+        start, stop = order.bisect((strands,)), order.bisect((strands, _ENDLESS))
+        enough = order.bisect((strands, wanted))
+        for entry in order.islice(enough, stop):
+            yield entry[3]
+        for entry in order.islice(start, enough, reverse=True):
+            yield entry[3]
+
+    def _room_entry(self, found: NodeClass, known: Judgement) -> tuple[bool, int, int, NodeClass]:
+        asked = self.sample.requests
+        strands = any(
+            "/" in name and amount > 0 and name not in asked
+            for name, amount in found.sample.free.items()
+        )
+        return (strands, known.room, found.number, found)
 
     def best(self, nodes: Nodes) -> NodeName | None:
-        """Return the best node; None when no node can take such a pod. O(1)."""
-        if not self._order:
-            return None
-        return nodes.by_index[self._order[0][1]].node.name
+        """Return the best node, of equals the first to come; None when none can take such a pod.
 
-    def takes(self, name: NodeName) -> bool:
-        """Say whether a node can take such a pod. O(1)."""
-        found = self._judged.get(name)
-        return found is not None and not found[3]
+        Runtime complexity: O(classes of the best score).
+        """
+        index, top = -1, 0
+        for score, _number, found in self._order:
+            if index >= 0 and score != top:
+                break
+            if not found.nodes:
+                continue
+            first: int = found.nodes[0]
+            index, top = (first if index < 0 else min(index, first)), score
+        return None if index < 0 else nodes.by_index[index].node.name
+
+    def takes(self, node_class: NodeClass | None) -> bool:
+        """Say whether nodes of a class can take such a pod. O(1)."""
+        known = None if node_class is None else self._judged.get(node_class)
+        return known is not None and not known.reasons
 
     def diagnosis(self) -> Diagnosis:
         """Say why no node can take such a pod. O(reasons)."""
-        return Diagnosis(len(self._judged), tuple(sorted(self._reasons.items())))
+        return Diagnosis(self._nodes, tuple(sorted(self._reasons.items())))
 
-    def _forget(self, name: NodeName) -> None:
-        found = self._judged.pop(name, None)
-        if found is None:
+    def _judge(self, found: Iterable[NodeClass], judge: Judge) -> None:
+        feasible: list[tuple[NodeClass, int]] = []
+        judged: list[tuple[NodeClass, Judgement]] = []
+        for node_class in found:
+            if node_class in self._judged:
+                continue
+            room, reason = judge.screen(node_class)
+            if reason:
+                judged.append((node_class, Judgement(0, 0, tuple(reason.split(", ")))))
+            else:
+                feasible.append((node_class, room))
+        if feasible:
+            judge.before_scoring()
+            for node_class, room in feasible:
+                score = judge.score(node_class)
+                judged.append((node_class, Judgement(score, room, ())))
+        self._judged.update(judged)
+
+    def _order_anew(self, found: Iterable[NodeClass]) -> None:
+        self._ordered = {
+            node_class: (-known.score, node_class.number, node_class)
+            for node_class in found
+            if not (known := self._judged[node_class]).reasons
+        }
+        self._order = SortedList(self._ordered.values())
+
+    def _count(self, node_class: NodeClass, count: int) -> None:
+        """Take note that so many more nodes are in a class, or fewer."""
+        known = self._judged[node_class]
+        self._nodes += count
+        for reason in known.reasons:
+            self._reasons[reason] += count
+            if not self._reasons[reason]:
+                del self._reasons[reason]
+        if known.reasons:
             return
-        index, score, room, reason = found
-        if reason:
-            for one in reason.split(", "):
-                self._reasons[one] -= 1
-                if not self._reasons[one]:
-                    del self._reasons[one]
-        else:
-            self._order.remove((-score, index))
-            self.headroom -= room
+        self.headroom += known.room * count
+        if not node_class.nodes:
+            entry = self._ordered.pop(node_class, None)
+            if entry is not None:
+                self._order.remove(entry)
+                if self._by_room is not None:
+                    self._by_room.remove(self._room_entry(node_class, known))
+        elif node_class not in self._ordered:
+            entry = (-known.score, node_class.number, node_class)
+            self._ordered[node_class] = entry
+            self._order.add(entry)
+            if self._by_room is not None:
+                self._by_room.add(self._room_entry(node_class, known))
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
         self.refresh(nodes, judge)
-        fresh: dict[NodeName, tuple[int, int, int, str]] = {}
-        for name, info in nodes.infos.items():
-            room, reason = judge.screen(info)
-            score = 0 if reason else judge.score(info)
-            fresh[name] = (info.index, score, 0 if reason else room, reason)
-        if fresh != self._judged:
-            raise InternalError(f"class {self.signature}: a node is not judged as it is")
-        order = sorted((-score, i) for i, score, _room, reason in fresh.values() if not reason)
-        if order != list(self._order):
+        reasons: Counter[str] = Counter()
+        headroom = 0
+        order: list[tuple[int, int]] = []
+        for found in nodes.classes.occupied():
+            room, reason = judge.screen(found)
+            score = 0 if reason else judge.score(found)
+            fresh = Judgement(score, room, tuple(reason.split(", ")) if reason else ())
+            if self._judged.get(found) != fresh:
+                raise InternalError(f"class {self.signature}: a node is not judged as it is")
+            for one in fresh.reasons:
+                reasons[one] += len(found.nodes)
+            if not fresh.reasons:
+                order.append((-score, found.number))
+                headroom += room * len(found.nodes)
+        if sorted(order) != [entry[:2] for entry in self._order]:
             raise InternalError(f"class {self.signature}: the order of nodes is wrong")
-        if self.headroom != sum(room for _i, _score, room, _reason in fresh.values()):
+        if self.headroom != headroom:
             raise InternalError(f"class {self.signature}: headroom {self.headroom} is wrong")
+        if self._reasons != reasons or self._nodes != len(nodes.infos):
+            raise InternalError(f"class {self.signature}: reasons {self._reasons} are wrong")
+
+
+def _net(moves: Iterable[Move]) -> dict[NodeClass, int]:
+    """Return by how many nodes each class has grown or shrunk; classes that did not, with 0."""
+    counts: dict[NodeClass, int] = {}
+    for old, new in moves:
+        if old is not None:
+            counts[old] = counts.get(old, 0) - 1
+        if new is not None:
+            counts[new] = counts.get(new, 0) + 1
+    return {found: count for found, count in counts.items() if count or found.nodes}

@@ -14,8 +14,11 @@ from gangsched.errors import ProfileError
 from gangsched.protocols import (
     BindPlugin,
     FilterPlugin,
+    Fitting,
     GroupRequests,
     Headroom,
+    NodeLabelsRead,
+    NodeSignature,
     PermitPlugin,
     PodSignature,
     PostBindPlugin,
@@ -27,6 +30,7 @@ from gangsched.protocols import (
     QueueSortPlugin,
     QuorumRule,
     ReservePlugin,
+    RoleRule,
     ScorePlugin,
 )
 
@@ -50,6 +54,9 @@ POINTS: Final = (
 """Every extension point, in the order in which they run for a pod that is placed."""
 
 
+_GROUP_WIDE: Final = ("pre_filter", "reserve", "permit")
+
+
 @final
 class Profile:
     """The plugins of a scheduler.
@@ -58,12 +65,22 @@ class Profile:
         plugins: The plugins, in order.
         queue_sort: The one plugin that orders the queue.
         pre_enqueue: Those that run at this point; likewise for every other point.
+        group_wide: Those that answer for all members of a gang at once, by point; see
+            ``gangsched.protocols.GroupWide``.
+        per_member: Those that have to be asked about each member, at the same points.
         signed: Whether every filter and score plugin says on which part of a pod it depends, and
             none prepares scores per cycle, so that like pods are evaluated once.
         signers: Those that say on which part of a pod they depend.
+        node_signers: Those that say on which part of a node they depend; empty when one of the
+            filter and score plugins does not say.
+        label_readers: Those of them that read labels of nodes.
+        parts: For plugins that tell few nodes apart, by identity: which part of a node's class is
+            theirs, and whether they read labels too.
         headrooms: The filters that bound how many pods a node could take.
+        fittings: The filters that say which resources they fit pods to.
         quorum: The first permit plugin that says how many members a group needs; None for the
             rule ``once_satisfied``.
+        roles: The same plugin, where it says which roles a group needs too.
         requests: The permit plugins that say what a group needs of the cluster in all.
 
     Raises:
@@ -84,6 +101,14 @@ class Profile:
         judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
         signers = self._with(tuple(judging), "pod_signature")
         self.plugins: Final = plugins
+        self.group_wide: Final[dict[str, tuple[Any, ...]]] = {
+            point: tuple(p for p in at[point] if point in getattr(p, "group_wide", ()))
+            for point in _GROUP_WIDE
+        }
+        self.per_member: Final[dict[str, tuple[Any, ...]]] = {
+            point: tuple(p for p in at[point] if point not in getattr(p, "group_wide", ()))
+            for point in _GROUP_WIDE
+        }
         self.queue_sort: Final[QueueSortPlugin] = at["queue_sort"][0]
         self.pre_enqueue: Final[tuple[PreEnqueuePlugin, ...]] = at["pre_enqueue"]
         self.pre_filter: Final[tuple[PreFilterPlugin, ...]] = at["pre_filter"]
@@ -98,9 +123,24 @@ class Profile:
         self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]
         self.signed: Final = len(signers) == len(judging) and not at["pre_score"]
         self.signers: Final[tuple[PodSignature, ...]] = signers
+        sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
+        said = len(sighted) == len(judging)
+        self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if said else ()
+        self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(
+            self.node_signers, "labels_read"
+        )
+        readers = {id(reader) for reader in self.label_readers}
+        self.parts: Final[dict[int, tuple[int, bool]]] = {
+            id(plugin): (number, id(plugin) in readers)
+            for number, plugin in enumerate(self.node_signers)
+            if not callable(getattr(plugin, "headroom", None))
+        }
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
+        self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
         self.quorum: Final[QuorumRule | None] = next(iter(rules), None)
+        by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
+        self.roles: Final[RoleRule | None] = next(iter(by_role), None)
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
 
     @staticmethod

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar, assert_never, final
 
 from gangsched._checks import check_event
@@ -41,9 +41,10 @@ from gangsched.framework import _cycle, _facts, _points, _survey, _why
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.profile import Profile
+from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
-from gangsched.protocols import ClusterState, EntityView, Rank
+from gangsched.protocols import ClusterState, EntityView, NodeView, Rank
 from gangsched.quantity import is_seconds
 
 __all__ = ["Scheduler"]
@@ -69,6 +70,10 @@ class Scheduler:
         cluster: The cluster state. It must show a fact before the fact is handled.
         profile: The plugins.
         membership: Says which group a pod belongs to; ``membership.ungrouped`` for no groups.
+        unit: Whether one decision is about a pod, or about a gang as a whole.
+        layout: With the unit ``group``, where the members of a gang go.
+        search_budget: With the unit ``group``, how many steps the search for a placement may take
+            where placing one member after the other leaves too few; 0 for none.
         backoff: How long what failed rests.
         group_grace: For how many seconds a group is remembered after its last member is gone:
             members that are made anew within it find its place in the order and its backoff.
@@ -85,6 +90,9 @@ class Scheduler:
         profile: Profile,
         *,
         membership: Callable[[Pod], Membership | None] = membership,
+        unit: Unit = Unit.POD,
+        layout: Layout = Layout.AUTO,
+        search_budget: int = 10_000,
         backoff: Backoff | None = None,
         group_grace: float = 60.0,
     ) -> None:
@@ -94,12 +102,17 @@ class Scheduler:
             raise InvalidValueError("backoff", backoff, "a Backoff or None")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
+        if type(search_budget) is not int or search_budget < 0:
+            raise InvalidValueError("search_budget", search_budget, "a whole number, not negative")
         self._state = State(
             cluster=cluster,
             profile=profile,
             membership=membership,
+            unit=Unit(unit),
+            layout=Layout(layout),
+            budget=search_budget,
             rest=Backoff() if backoff is None else backoff,
-            nodes=Nodes(cluster),
+            nodes=Nodes(cluster, self._node_signature),
             queue=SchedulingQueue(self._rank),
             registry=PodGroupRegistry(group_grace),
         )
@@ -108,6 +121,9 @@ class Scheduler:
 
     def _rank(self, entity: EntityView) -> Rank:
         return _points.queue_sort(self._state, entity)
+
+    def _node_signature(self, view: NodeView) -> tuple[Hashable, ...] | None:
+        return _points.node_signature(self._state, view)
 
     # The four calls -----------------------------------------------------------------------
 
@@ -199,6 +215,8 @@ class Scheduler:
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """Make one decision: the cycle of one pod, and the release of a gang that it completes.
 
+        With the unit ``group``, of a gang that has not started it is the cycle of all its members.
+
         Runtime complexity: O(log n + plugins x nodes that changed since the last pod like it).
 
         Args:
@@ -268,6 +286,11 @@ class Scheduler:
     def waiting(self) -> WaitingMap:
         """The pods that wait on permit, for reading."""
         return self._state.waiting
+
+    @property
+    def undecided(self) -> int:
+        """How many searches for a placement ended with their budget, neither found nor refuted."""
+        return self._state.undecided
 
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         if not is_seconds(now):

@@ -5,12 +5,16 @@ Rules:
       quorum; it must be given and be at least 1;
   R2  Kubernetes' ``basic`` policy asks for no gang: the group is kept with a quorum of 1, under
       which its pods start one by one, and a note says so;
-  R3  ``scheduleTimeoutSeconds: 0`` is as good as none, as it is to scheduler-plugins.
+  R3  ``scheduleTimeoutSeconds: 0`` is as good as none, as it is to scheduler-plugins;
+  R4  Volcano's ``minTaskMember`` gives the minima per role. Where they add up to more than
+      ``minMember`` Volcano passes over them, and so is done here; a note says so.
 """
 
 from __future__ import annotations
 
-from gangsched.model import PodGroup
+from attrs import evolve
+
+from gangsched.model import PodGroup, Topology
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
 
@@ -24,9 +28,16 @@ def read_group(manifest: Manifest) -> PodGroup:
         ManifestError: Something in it is malformed.
     """
     spec = manifest.document["spec"]
-    if spec["minTaskMember"].given:
-        manifest.note_ignored(spec["minTaskMember"])
-    return group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
+    group = group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
+    tasks = spec["minTaskMember"]
+    counts = {task: field.whole(least=0) for task, field in tasks.entries()}
+    if "" in counts:
+        raise tasks.refuse("names of tasks that are not empty")
+    roles = {task: count for task, count in counts.items() if count}
+    if sum(roles.values()) > group.min_available:
+        manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
+        return group
+    return evolve(group, roles=roles)
 
 
 def read_core_group(manifest: Manifest) -> PodGroup:
@@ -41,14 +52,17 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         raise policy.problem("expected exactly one of gang and basic")
     if policy["basic"].given:
         manifest.note(f"{policy['basic'].path} asks for no gang: its pods start one by one")
-    if spec["schedulingConstraints"].given:
-        manifest.note_ignored(spec["schedulingConstraints"])
+    topology = spec["schedulingConstraints"]["topology"]
+    labels = [element["key"].name() for element in topology.elements()]
+    if len(labels) > 1:
+        raise topology.problem(f"expected one label at most, got {', '.join(labels)}")
     return PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
         min_available=1 if policy["basic"].given else policy["gang"]["minCount"].whole(least=1),
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
+        topology=Topology(labels[0]) if labels else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Final, final
 
 from attrs import frozen
@@ -31,6 +31,14 @@ class NodeAffinity:
     def pod_signature(self, pod: Pod) -> Hashable:
         """Depends on the selector and the affinity."""
         return (pod.node_selector, pod.affinity)
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Depends on nothing but labels."""
+        return None
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the labels that the selector and the affinity speak of."""
+        return (*pod.node_selector, *(r.key for t in pod.affinity for r in t.requirements))
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* when its labels do not match."""

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Final, NoReturn, final
 
 from attrs import field, frozen
@@ -59,6 +59,15 @@ class NodeResources:
         """Depends on the requests."""
         return pod.requests
 
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Depends on what the node offers, what is free, and on how many pods if they are bounded.
+
+        What is neither offered nor short is left out: it makes no difference.
+        """
+        offers = node.node.allocatable
+        free = tuple(sorted((name, amount) for name, amount in node.free.items() if amount))
+        return (offers, free, node.pod_count if offers.amount("pods") else 0)
+
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* when something is short there, naming all that is."""
         missing = pod.requests.missing_from(node.free)
@@ -68,6 +77,10 @@ class NodeResources:
         if limit and (node.pod_count + 1) * MILLI > limit:
             return _TOO_MANY
         return SUCCESS
+
+    def fitted(self, pod: Pod) -> Iterable[str]:
+        """Return all that *pod* asks for."""
+        return pod.requests
 
     def headroom(self, pod: Pod, node: NodeView) -> int:
         """Return how many pods with these requests fit beside each other on *node*."""

@@ -32,6 +32,10 @@ class NodeUnschedulable:
         """Depends on the tolerations."""
         return pod.tolerations
 
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Depends on whether the node is cordoned."""
+        return node.node.unschedulable
+
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* when it is cordoned."""
         if node.node.unschedulable and not any(t.tolerates(_CORDON) for t in pod.tolerations):

@@ -29,6 +29,10 @@ class TaintToleration:
         """Depends on the tolerations."""
         return pod.tolerations
 
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Depends on the taints."""
+        return node.node.taints
+
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* for the first taint that *pod* does not tolerate."""
         for taint in node.node.taints:

@@ -111,9 +111,10 @@ def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
         yield PodGroupAdded(group)
     worker, workers = replicas.get("worker", (launcher, 0))
     for index in range(workers):
-        labels = _labels(manifest, group, {"job-role": "worker", "replica-index": str(index)})
+        role = {"job-role": "worker", "replica-type": "worker", "replica-index": str(index)}
+        labels = _labels(manifest, group, role)
         yield PodAdded(_copy(worker, f"{manifest.name}-worker-{index}", labels))
-    labels = _labels(manifest, group, {"job-role": "launcher"})
+    labels = _labels(manifest, group, {"job-role": "launcher", "replica-type": "launcher"})
     yield PodAdded(_copy(launcher, f"{manifest.name}-launcher", labels))
 
 

@@ -195,8 +195,9 @@ class EventLog:
                 self._say(now, _WARNING, "Refused", self._pod(uid), reason)
             case PodHeld(uid, reason):
                 self._say(now, _NORMAL, "Held", self._pod(uid), reason)
-            case GroupIncomplete(group, present, minimum):
+            case GroupIncomplete(group, present, minimum, roles):
                 needed = "a minimum that nobody has given" if minimum is None else str(minimum)
+                needed += "".join(f", {least} {role} (has {some})" for role, least, some in roles)
                 text = f"Has {_members(present)}, needs {needed}"
                 self._say(now, _NORMAL, "WaitingForMembers", f"podgroup/{group}", text)
             case GroupRejected(group, attempt, reason, retry):

@@ -1,7 +1,8 @@
 """Jobs: what runs together, whatever the policy thinks of it.
 
 A job is a pod group, or a regular pod. Its work begins when its quorum is bound, and not before:
-what a member holds until then is held by a job that cannot run.
+what a member holds until then is held by a job that cannot run. A quorum has members of each role
+that has a minimum.
 
 Invariants (checked by ``_check``):
   I1  a pod is in one job;
@@ -12,7 +13,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import final
 
 from attrs import define, field
@@ -36,6 +37,7 @@ class Job:
         claimed_min: The minimum that its pods give.
         spec: The group's specification.
         members: Its pods.
+        roles: Which role each of them has that has one.
         holding: Members that hold a node, bound or not.
         bound: Members that are bound.
         finished: Members that have finished.
@@ -48,6 +50,7 @@ class Job:
     claimed_min: int | None = None
     spec: PodGroup | None = None
     members: dict[PodUID, Pod] = field(factory=dict[PodUID, Pod])
+    roles: dict[PodUID, str] = field(factory=dict[PodUID, str])
     holding: set[PodUID] = field(factory=set[PodUID])
     bound: set[PodUID] = field(factory=set[PodUID])
     finished: set[PodUID] = field(factory=set[PodUID])
@@ -58,6 +61,16 @@ class Job:
     def quorum(self) -> int | None:
         """How many members must be bound for its work to begin; None while nobody says."""
         return self.claimed_min if self.spec is None else self.spec.min_available
+
+    def has_quorum(self, of: Collection[PodUID]) -> bool:
+        """Say whether some of its members are a quorum. O(members) where roles have minima."""
+        if self.quorum is None or len(of) < self.quorum:
+            return False
+        minima: Mapping[str, int] = {} if self.spec is None else self.spec.roles
+        return all(
+            sum(self.roles.get(uid) == role for uid in of) >= least
+            for role, least in minima.items()
+        )
 
     @property
     def is_partial(self) -> bool:
@@ -103,6 +116,8 @@ class Jobs:
             job = self._job(claim.group, is_gang=True)
             if job.claimed_min is None:
                 job.claimed_min = claim.min_available
+            if claim.role is not None:
+                job.roles[pod.uid] = claim.role
         job.members[pod.uid] = pod
         self._of[pod.uid] = job
         self._note_completeness(job, now)
@@ -144,7 +159,7 @@ class Jobs:
         job.bound.add(uid)
         if job.started_at is not None:
             return [uid]
-        if job.quorum is None or len(job.bound) < job.quorum:
+        if not job.has_quorum(job.bound):
             return []
         held = Resources()
         for member in job.holding:
@@ -166,6 +181,7 @@ class Jobs:
             return
         self.give_back(uid, now=now)
         job.finished.discard(uid)
+        job.roles.pop(uid, None)
         del self._of[uid], job.members[uid]
         self._forget_if_empty(job)
 
@@ -196,15 +212,14 @@ class Jobs:
 
     @staticmethod
     def _note_completeness(job: Job, now: float) -> None:
-        quorum = job.quorum
-        if job.submitted_at is None and quorum is not None and len(job.members) >= quorum:
+        if job.submitted_at is None and job.has_quorum(job.members):
             job.submitted_at = now
 
     def _check(self) -> None:
         for job in self:
             if not job.bound <= job.holding <= job.members.keys():
                 raise InternalError(f"job {job.key}: who is bound does not hold")
-            if job.started_at is None and job.quorum and len(job.bound) >= job.quorum:
+            if job.started_at is None and job.has_quorum(job.bound):
                 raise InternalError(f"job {job.key} has its quorum and has not begun")
             for uid in job.members:
                 if self._of[uid] is not job:

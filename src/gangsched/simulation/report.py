@@ -322,8 +322,10 @@ def _shape(job: Job) -> Hashable:
         except InvalidPodGroupError:
             said = -1
         asked = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations, pod.priority, said)
-        counts[asked] = counts.get(asked, 0) + 1
-    return (job.is_gang, job.quorum, frozenset(counts.items()))
+        kind = (asked, job.roles.get(pod.uid))
+        counts[kind] = counts.get(kind, 0) + 1
+    roles = None if job.spec is None else job.spec.roles
+    return (job.is_gang, job.quorum, roles, frozenset(counts.items()))
 
 
 def _starts_alone(job: Job, nodes: list[Node]) -> bool:

@@ -1,0 +1,182 @@
+"""One decision about a whole gang: its members placed, reserved and let go in one call, or none.
+
+Rules:
+  R1  the members are planned on one view of the nodes; nothing is taken before the plan has as
+      many members as the gang needs;
+  R2  a gang that is not let go has taken nothing when the call ends, unless a permit plugin lets
+      it wait: there is one reason, one rest, and no member waits for another;
+  R3  members beyond what is needed are placed if they fit, and never at the cost of the others;
+  R4  plugins that answer for a group are asked before those that answer for a member;
+  R5  a plugin that raises leaves everything as it was before the gang's cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import GangschedError
+from gangsched.events import PodUnschedulable
+from gangsched.explain import Misfit
+from gangsched.framework import _falls, _holding, _placing, _points, _shapes
+from gangsched.framework._plan import Plan
+from gangsched.framework._state import Member, State
+from gangsched.framework.cycle_state import CycleState
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
+
+__all__ = ["schedule"]
+
+_Cycles: TypeAlias = Mapping[int, CycleState]
+
+
+def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
+    """Place a gang and let it go, or let its attempt fall.
+
+    Runtime complexity: O(members x log nodes) where like members are placed one after the other;
+    see ``_placing`` where that is not enough.
+    """
+    members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
+    nodes = state.nodes.infos
+    cycles = {member.seq: CycleState(info, nodes) for member in members}
+    ready, refused = _pre_filter(state, members, cycles, now=now)
+    found: Plan | Misfit | None = refused
+    if ready:
+        quotas = _shapes.quotas(state, entity)
+        found = _placing.place(state, info, ready, cycles, quotas, now=now)
+    if isinstance(found, Plan):
+        _take(state, entity, info, found, cycles, now=now)
+        return
+    culprit = refused or found
+    assert culprit is not None
+    _fall(state, entity, info, culprit, cycles, now=now)
+
+
+def _pre_filter(
+    state: State, members: list[Member], cycles: _Cycles, *, now: float
+) -> tuple[list[Member], Misfit | None]:
+    """Return who passes the checks before any node is looked at, and the first who does not."""
+    for_all = state.profile.group_wide["pre_filter"]
+    for_each = state.profile.per_member["pre_filter"]
+    first = members[0]
+    outcome = _points.pre_filter(state, cycles[first.seq], first.pod, now, for_all)
+    if isinstance(outcome, Unschedulable):
+        return [], _misfit(first, outcome.reason)
+    if not for_each:
+        return members, None
+    ready: list[Member] = []
+    refused: Misfit | None = None
+    for member in members:
+        outcome = _points.pre_filter(state, cycles[member.seq], member.pod, now, for_each)
+        if isinstance(outcome, Unschedulable):
+            refused = refused or _misfit(member, outcome.reason)
+        else:
+            ready.append(member)
+    return ready, refused
+
+
+def _take(
+    state: State,
+    entity: QueuedEntity,
+    info: PodGroupInfo,
+    plan: Plan,
+    cycles: _Cycles,
+    *,
+    now: float,
+) -> None:
+    """Let members hold their nodes, and let them go."""
+    members = [member for member, _index in plan.placed]
+    _holding.assume_together(state, plan.placed, plan.become(), cycles)
+    try:
+        problem: Misfit | Wait | None = _reserve(state, members, now=now)
+        if problem is None:
+            problem = _permit(state, members, now=now)
+        if problem is None and not _holding.let_go(state, members, now=now):
+            problem = _misfit(members[-1], members[-1].reason)
+    except GangschedError:
+        for member in reversed(members):
+            _points.unreserve(state, member, "refused", now)
+            _holding.unassume(state, member)
+        raise
+    if isinstance(problem, Wait):
+        for member in members:
+            _holding.wait(state, member, problem, now=now)
+    elif problem is not None:
+        verdict: RejectGroup | EvictGroup | None = None
+        for member in reversed(members):
+            answer = _falls.release_node(
+                state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
+            )
+            verdict = verdict or answer
+        entity.refill()
+        _fall(state, entity, info, problem, cycles, now=now, verdict=verdict)
+
+
+def _reserve(state: State, members: list[Member], *, now: float) -> Misfit | None:
+    """Let plugins take what the placements need; return who is turned down, and why."""
+    for_all = state.profile.group_wide["reserve"]
+    for_each = state.profile.per_member["reserve"]
+    outcome = _points.reserve(state, members[0], now, for_all)
+    if isinstance(outcome, Unschedulable):
+        return _misfit(members[0], outcome.reason)
+    for member in members if for_each else ():
+        outcome = _points.reserve(state, member, now, for_each)
+        if isinstance(outcome, Unschedulable):
+            return _misfit(member, outcome.reason)
+    return None
+
+
+def _permit(state: State, members: list[Member], *, now: float) -> Misfit | Wait | None:
+    """Ask whether all may go; return who is turned down and why, or the shortest wait."""
+    for_each = state.profile.per_member["permit"]
+    asked = [(members[0], state.profile.group_wide["permit"])]
+    asked += [(member, for_each) for member in members if for_each]
+    wait: Wait | None = None
+    for member, plugins in asked:
+        outcome = _points.permit(state, member, now, plugins)
+        if isinstance(outcome, Unschedulable):
+            return _misfit(member, outcome.reason)
+        if isinstance(outcome, Wait) and (wait is None or outcome.timeout < wait.timeout):
+            wait = outcome
+    return wait
+
+
+def _fall(
+    state: State,
+    entity: QueuedEntity,
+    info: PodGroupInfo,
+    culprit: Misfit,
+    cycles: _Cycles,
+    *,
+    now: float,
+    verdict: RejectGroup | EvictGroup | None = None,
+) -> None:
+    """End the cycle of a gang that is not let go."""
+    member = state.members[culprit.uid]
+    reason = culprit.reason
+    answer = verdict or _points.post_filter(state, cycles[member.seq], member.pod, reason, now)
+    member.reason = reason
+    entity.culprit = culprit
+    state.out.append(PodUnschedulable(culprit.uid, reason))
+    proven = culprit.diagnosis is not None
+    if proven:
+        entity.failed_step = state.step
+    if isinstance(answer, EvictGroup):
+        _falls.carry_out(state, answer, now=now)
+        if answer.group == info.key:
+            return
+    elif isinstance(answer, RejectGroup | HoldGroup) and answer.group != info.key:
+        _falls.reject_group(state, answer.group, answer.reason, now=now)
+    elif isinstance(answer, RejectGroup | HoldGroup):
+        reason = answer.reason
+    _falls.reject_group(state, info.key, reason, now=now, proven=proven)
+
+
+def _misfit(member: Member, reason: str) -> Misfit:
+    return Misfit(member.pod.uid, member.pod.key, reason, None)
+
+
+def _arrival(member: Member) -> int:
+    return member.seq

@@ -1,0 +1,185 @@
+"""Members that hold a node: how they take it, wait, and are let go.
+
+Rules:
+  R1  the binding cycle begins only when permit has let a pod go, with everybody who waited for it;
+  R2  release is one step over one state: the effects are one ``Release`` and the binds, in the
+      order in which the members took their nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import Bind, GroupScheduled, PodUnschedulable, PodWaiting, Release
+from gangsched.framework import _falls, _points, _shapes, _wakeups
+from gangsched.framework._state import Member, State
+from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.node_class import NodeClass
+from gangsched.model import NodeName
+from gangsched.outcomes import Unschedulable, Wait
+
+__all__ = ["after_turn", "assume", "assume_together", "let_go", "unassume", "wait"]
+
+
+def assume(state: State, member: Member, cycle: CycleState, node: NodeName) -> None:
+    """Let a pod hold a node. O(log nodes)."""
+    member.node = node
+    member.cycle = cycle
+    member.attempt += 1
+    state.nodes.assume(member.pod, node)
+    state.put(member, MemberState.WAITING)
+    member.entity.discard(member.pod.uid)
+
+
+def assume_together(
+    state: State,
+    placed: Sequence[tuple[Member, int]],
+    become: Iterable[tuple[int, NodeClass]],
+    cycles: Mapping[int, CycleState],
+) -> None:
+    """Let members of a gang hold their nodes. O(members), O(nodes x log nodes) of theirs."""
+    by_index = state.nodes.by_index
+    for member, index in placed:
+        member.node = by_index[index].node.name
+        member.cycle = cycles[member.seq]
+        member.attempt += 1
+        state.put(member, MemberState.WAITING)
+    state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
+    placed[0][0].entity.discard_all([member.pod.uid for member, _index in placed])
+
+
+def unassume(state: State, member: Member) -> None:
+    """Undo ``assume``, for a turn that is broken off."""
+    member.node = member.cycle = None
+    member.attempt -= 1
+    state.nodes.forget(member.pod.uid)
+    state.put(member, MemberState.UNSCHEDULED)
+    member.entity.add(member.pod, member.seq, member.role)
+    member.entity.put_back(member.pod.uid)
+
+
+def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
+    """Let a pod that holds a node wait on permit."""
+    info, node, uid = member.group, member.node, member.pod.uid
+    assert node is not None
+    waiting = state.waiting.wait(
+        uid,
+        node=node,
+        timeout=outcome.timeout,
+        now=now,
+        group=None if info is None else info.key,
+        attempt=member.attempt if info is None else info.attempts,
+    )
+    remaining = 0
+    if info is not None:
+        state.holding.setdefault(info.key, state.step)
+        remaining = max(_points.members_needed(state, info) or 0, 0)
+    state.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
+    after_turn(state, member.entity, now=now)
+
+
+def after_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Put an entity where it belongs after a member of it had its turn."""
+    if entity.ready_count:
+        return
+    info = entity.group
+    if not len(entity):
+        state.queue.remove(entity, now=now)
+    elif info is not None and info.key in state.holding:
+        _falls.park_holding(state, entity, now=now)
+    elif info is None or _shapes.goes_alone(state, info):
+        _falls.fail_entity(state, entity, now=now)
+    else:
+        reason = state.members[entity.pod.uid].reason
+        _falls.reject_group(state, info.key, reason, now=now)
+
+
+def let_go(state: State, members: list[Member], *, now: float) -> bool:
+    """Run the binding cycle of members that may go together, up to their binds.
+
+    Returns:
+        False when members were turned down so that no quorum is left: nothing has changed, and
+        the last member's ``reason`` says who and why.
+    """
+    info = members[-1].group
+    refused: dict[int, str] = {}
+    binds: list[Bind | None] = []
+    for member in members:
+        outcome = _points.pre_bind(state, member, now)
+        if isinstance(outcome, Unschedulable):
+            refused[member.seq] = outcome.reason
+            binds.append(None)
+        else:
+            binds.append(_points.bind(state, member, now))
+    first = info is not None and info.attempt_started_at is not None
+    if refused and not _is_quorum_without(state, members, refused):
+        members[-1].reason = next(iter(refused.values()))
+        return False
+    since = None if info is None else state.holding.get(info.key)
+    freed: list[NodeName] = []
+    if info is not None:
+        state.waiting.allow(info.key)
+        if first:
+            _mark_scheduled(state, info, now=now)
+        gone = tuple(m.pod.uid for m in members if m.seq not in refused)
+        state.out.append(Release(info.key, gone))
+    for member, effect in zip(members, binds, strict=True):
+        if effect is None:
+            assert member.node is not None
+            freed.append(member.node)
+            _falls.release_node(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
+            member.reason = refused[member.seq]
+            state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+        else:
+            state.put(member, MemberState.BINDING)
+            member.reason = ""
+            state.out.append(effect)
+    _falls.settle_hold(state, info)
+    _after_release(state, members[-1].entity, now=now)
+    if since is not None:
+        _wakeups.gain(state, freed, now=now, since=since)
+    return True
+
+
+def _is_quorum_without(state: State, members: list[Member], refused: Mapping[int, object]) -> bool:
+    """Say whether those of some members that were not turned down may go. O(members x roles)."""
+    info = members[-1].group
+    needed: Mapping[str, int] = {} if info is None else _points.roles_needed(state, info)
+    lost = [member.role for member in members if member.seq in refused]
+    if not needed:
+        return len(lost) < len(members)
+    return all(
+        more + (lost.count(role) if role else len(lost)) <= 0 for role, more in needed.items()
+    )
+
+
+def _mark_scheduled(state: State, info: PodGroupInfo, *, now: float) -> None:
+    info.was_scheduled = True
+    info.last_failure_at = info.attempt_started_at = None
+    info.failures = 0
+    info.backoff_until = -math.inf
+    since = now if info.complete_at is None else info.complete_at
+    state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
+
+
+def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
+    entity.failures = 0
+    entity.reason, entity.culprit = "", None
+    if not len(entity):
+        _wakeups.forget(state, entity)
+        state.queue.remove(entity, now=now)
+        return
+    held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+    if isinstance(held, Unschedulable):
+        # who is left over may be too few for the next quorum
+        entity.refill()
+        _falls.gate(state, entity, held, now=now)
+    elif entity.ready_count:
+        # what ranks a group may have changed with its release
+        state.queue.activate(entity, now=now)
+    else:
+        _falls.fail_entity(state, entity, now=now)

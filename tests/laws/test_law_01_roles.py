@@ -1,0 +1,342 @@
+"""Law 1 for groups that give minima per role: nobody is let go before each role has its own."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Coscheduling,
+    GroupIncomplete,
+    GroupKey,
+    GroupRejected,
+    MatchPolicy,
+    Node,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    PluginError,
+    Pod,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
+    PodUID,
+    Profile,
+    Release,
+    Scheduler,
+    Success,
+    Unit,
+    Unschedulable,
+    WhenBlocked,
+    explain,
+)
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView
+from gangsched.testing import make_pod
+from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
+from support.driver import Driver, Fate
+from support.histories import Policy, histories, steady_policies
+from support.world import World
+
+PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
+G = GroupKey("default/g0")
+gangs = steady_policies.filter(lambda policy: policy.gangs)
+by_pod = gangs.map(lambda policy: evolve(policy, unit=Unit.POD))
+
+
+def running(world: World) -> list[str]:
+    """Return who is bound."""
+    return sorted(pod.name for pod in world.driver.cluster.pods() if pod.node_name is not None)
+
+
+def begun(policy: Policy | None = None, *, cpu: int = 9, roles: object = WORKERS) -> World:
+    """Return a world with a node, and a group that gives minima per role."""
+    world = (policy or Policy()).world()
+    return world.live(PutNode(0, cpu=cpu), PutGroup(0, 5, roles=roles))  # type: ignore[arg-type]
+
+
+@given(gangs)
+def test_five_workers_and_no_server_are_no_quorum(policy: Policy) -> None:
+    world = begun(policy).live(PutPods(0, 5, role="worker")).finish()
+    assert running(world) == []
+    why = world.driver.scheduler.why(G)
+    assert why == explain.NotEnoughMembers(G, 5, 5, (), (("ps", 1, 0),))
+    assert str(why) == "waiting for 1 more ps: 0 of 1 exist"
+    world.live(PutPods(0, 1, role="ps")).finish()
+    assert len(running(world)) == 6
+
+
+def test_members_without_a_role_count_for_the_whole_only() -> None:
+    world = begun(roles=PS).live(PutPods(0, 4, role="evaluator"), PutPods(0, 3)).finish()
+    assert running(world) == []
+    world.live(PutPods(0, 1, role="ps")).finish()
+    assert len(running(world)) == 8
+
+
+def test_an_incomplete_group_tells_which_role_is_missing() -> None:
+    world = begun().live(PutPods(0, 2, role="worker"))
+    told = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupIncomplete)]
+    assert told[-1] == GroupIncomplete(G, 2, 5, (("ps", 1, 0), ("worker", 4, 2)))
+    text = "waiting for 3 more members: 2 of 5 exist; 1 more ps: 0 of 1 exist; "
+    assert str(world.driver.scheduler.why(G)) == text + "2 more worker: 2 of 4 exist"
+
+
+@given(gangs, st.permutations([("ps", 2), ("worker", 6), (None, 1)]), st.integers(0, 9))
+def test_it_starts_exactly_where_its_quorum_fits_in_whichever_order_they_come(
+    policy: Policy, arrivals: list[tuple[str | None, int]], room: int
+) -> None:
+    """Spare workers that came first do not take the room of the server that came last."""
+    world = begun(policy, cpu=room)
+    for role, count in arrivals:
+        world.live(PutPods(0, count, role=role))
+    world.finish()
+    assert len(running(world)) == (min(room, 9) if room >= 5 else 0)
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@pytest.mark.pod_by_pod("members hold nodes while others are tried")
+@pytest.mark.parametrize("when", WhenBlocked)
+def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
+    """It is out of reach as soon as no untried server is left, and the group does as told.
+
+    Before that no worker is tried that is not needed.
+    """
+    world = begun(Policy(when_blocked=when))
+    world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=99, role="ps"), Decide())
+    held = {WhenBlocked.AT_ONCE: 0, WhenBlocked.UNTIL_OTHERS_TURN: 4, WhenBlocked.UNTIL_TIMEOUT: 6}
+    assert len(world.driver.scheduler.waiting) == held[when]
+    world.finish()
+    assert running(world) == []
+    reason = str(world.driver.scheduler.why(G))
+    assert "default/p7" in reason
+    assert "Insufficient cpu" in reason
+
+
+def test_another_server_is_tried_when_the_first_fits_nowhere() -> None:
+    """And before a worker that nobody needs, though that came first."""
+    world = begun(cpu=5)
+    world.live(
+        PutPods(0, 4, role="worker"),
+        PutPods(0, 1, cpu=99, role="ps"),
+        PutPods(0, 1, role="worker"),
+        PutPods(0, 1, role="ps"),
+    ).finish()
+    assert running(world) == ["p1", "p2", "p3", "p4", "p7"]
+
+
+@given(by_pod, st.sampled_from(["terminate", "delete", "fail", "recreate"]))
+def test_a_server_that_goes_takes_the_waiting_workers_along(policy: Policy, how: str) -> None:
+    world = begun(policy, cpu=5)
+    world.live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide(steps=3))
+    waited = len(world.driver.scheduler.waiting)
+    world.live(ChangePod(0, how))
+    assert waited == 3
+    if how == "recreate":
+        world.finish()
+        assert len(running(world)) == 5
+    else:
+        assert len(world.driver.scheduler.waiting) == 0
+        assert running(world.finish()) == []
+
+
+def test_a_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
+    world = begun().live(PutPods(0, 6, role="worker"), Decide())
+    assert running(world) == []
+    world.live(ChangePod(0, "recast", to=1)).finish()
+    assert len(running(world)) == 6
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@pytest.mark.pod_by_pod("members hold nodes while others are tried")
+def test_a_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> None:
+    world = begun(cpu=5).live(PutPods(0, 1, role="ps"), PutPods(0, 5, role="worker"))
+    world.live(Decide(steps=4), ChangePod(0, "recast", to=2))
+    assert len(world.driver.scheduler.waiting) == 0
+    assert running(world.finish()) == []
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@pytest.mark.pod_by_pod("members hold nodes while others are tried")
+def test_a_specification_that_asks_for_a_role_while_members_wait_is_obeyed() -> None:
+    world = Policy().world().live(PutNode(0, cpu=5), PutGroup(0, 5))
+    world.live(PutPods(0, 5, role="worker"), Decide(steps=4))
+    assert len(world.driver.scheduler.waiting) == 4
+    world.live(PutGroup(0, 5, roles=PS))
+    assert len(world.driver.scheduler.waiting) == 0
+    assert running(world.live(Decide())) == []
+    world.live(PutGroup(0, 5)).finish()
+    assert len(running(world)) == 5
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@pytest.mark.pod_by_pod("members hold nodes while others are tried")
+def test_a_specification_that_asks_for_a_role_no_more_lets_those_go_who_wait() -> None:
+    world = begun(cpu=4, roles=(("ps", 1), ("worker", 3)))
+    world.live(PutGroup(0, 4, roles=(("ps", 1), ("worker", 3))))
+    world.live(PutPods(0, 3, role="worker"), PutPods(0, 1, cpu=9, role="ps"), PutPods(0, 1))
+    world.live(Decide())
+    assert running(world) == []
+    assert len(world.driver.scheduler.waiting) == 3
+    world.live(PutGroup(0, 3, roles=(("worker", 3),)))
+    assert len(running(world)) >= 3
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@pytest.mark.pod_by_pod("members hold nodes while others are tried")
+@pytest.mark.parametrize("match", [MatchPolicy.WAITING_AND_RUNNING, MatchPolicy.ONLY_WAITING])
+def test_who_counts_for_a_role_is_the_match_policys_to_say(match: MatchPolicy) -> None:
+    world = begun(Policy(match_policy=match), cpu=20, roles=PS)
+    world.live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide())
+    assert len(running(world)) == 5
+    world.live(PutPods(0, 5, role="worker")).finish()
+    alone = match is MatchPolicy.WAITING_AND_RUNNING
+    assert len(running(world)) == (10 if alone else 5)
+    world.live(PutPods(0, 1, role="ps")).finish()
+    assert len(running(world)) == (11 if alone else 10)
+
+
+def test_members_of_a_group_that_has_started_go_alone_whatever_their_role() -> None:
+    world = begun().live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide())
+    world.live(ChangePod(0), PutPods(0, 1, role="worker")).finish()
+    assert running(world) == ["p2", "p3", "p4", "p5", "p6"]
+    world.live(PutPods(0, 1, cpu=99, role="worker")).finish()
+    assert isinstance(world.driver.scheduler.why(G), explain.NoRoom)
+
+
+def test_after_a_restart_workers_that_run_without_a_server_have_started_nothing() -> None:
+    """Nobody let them go as a gang: a quorum that lacks a role is none."""
+    world = begun(roles=PS).live(PutPods(0, 6, role="worker"))
+    world.live(*(ChangePod(n, "seize") for n in range(5)))
+    assert len(running(world.finish())) == 5
+    world.live(PutPods(0, 1, role="ps")).finish()
+    assert len(running(world)) == 7
+
+
+def test_a_group_that_failed_for_a_role_is_not_tried_again_until_a_fact_may_help() -> None:
+    """Alone the server would fit, and room there is enough for as many as are needed."""
+    world = begun(Policy(when_blocked=WhenBlocked.AT_ONCE), cpu=5)
+    world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=5, role="ps")).finish()
+    falls = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupRejected)]
+    assert len(falls) == 1
+    world.live(PutNode(0, cpu=9)).finish()
+    assert running(world) == ["p1", "p2", "p3", "p4", "p7"]
+
+
+@pytest.mark.once("its scheduler decides pod by pod")
+@pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
+def test_a_server_that_was_turned_down_once_is_still_one(point: str) -> None:
+    """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
+    odd = OnceOdd(point)
+    profile = Profile(Coscheduling(), NodeResources(), odd, DefaultBinder())
+    driver = Driver(lambda cluster: Scheduler(cluster, profile))
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
+    driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
+    driver.add(*(make_pod(f"w-{n}", group="g", role="worker", cpu=1) for n in range(6)))
+    driver.add(make_pod("ps-0", group="g", role="ps", cpu=1))
+    if point == "raise":
+        with pytest.raises(PluginError):
+            driver.drain()
+    driver.settle()
+    assert odd.said
+    assert sum(pod.node_name is not None for pod in driver.cluster.pods()) == 5
+
+
+def test_a_server_whose_gate_is_lifted_goes_before_a_spare_worker() -> None:
+    world = begun(cpu=5).live(PutPods(0, 6, role="worker"), PutPods(0, 1, role="ps", gated=True))
+    world.live(Decide(), ChangePod(6, "ungate")).finish()
+    assert running(world) == ["p1", "p2", "p3", "p4", "p7"]
+
+
+class OnceOdd:
+    """Says no to a server once, or raises, at some point."""
+
+    name = "OnceOdd"
+
+    def __init__(self, point: str) -> None:
+        self.point = point
+        self.said = False
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Say no, or raise."""
+        return self._say(pod, "reserve")
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> None:
+        """Do nothing."""
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Say no."""
+        return self._say(pod, "permit")
+
+    def _say(self, pod: Pod, point: str) -> Outcome:
+        if pod.name != "ps-0" or self.said or self.point not in (point, "raise"):
+            return Success()
+        self.said = True
+        if self.point == "raise":
+            raise RuntimeError("once")
+        return Unschedulable("once")
+
+
+class TurnsDown:
+    """Lets certain pods not be bound."""
+
+    name = "TurnsDown"
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def pre_bind(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Say no to them."""
+        return Unschedulable("no") if pod.name in self.names else Success()
+
+
+@pytest.mark.once("its scheduler decides pod by pod")
+@pytest.mark.parametrize(
+    ("names", "bound"),
+    [((), 6), (("w-4",), 5), (("w-3", "w-4"), 4), (("ps-0",), 0), (("w-2", "w-3", "w-4"), 0)],
+)
+def test_who_is_turned_down_at_the_last_gate_must_not_be_needed(
+    names: tuple[str, ...], bound: int
+) -> None:
+    """Two workers are to spare, and no server."""
+    profile = Profile(Coscheduling(), NodeResources(), TurnsDown(*names), DefaultBinder())
+    driver = Driver(lambda cluster: Scheduler(cluster, profile), fate=Fate.PENDING)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
+    driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 6})))
+    driver.add(make_pod("ps-0", group="g", role="ps", cpu=1))
+    driver.add(*(make_pod(f"w-{n}", group="g", role="worker", cpu=1) for n in range(6)))
+    for _ in range(6):
+        driver.step()
+    assert len(driver.scheduler.waiting) == 6
+    driver.tell(PodGroupUpdated(PodGroup(name="g", roles={"ps": 1, "worker": 3})))
+    assert len(driver.under_way) == bound
+
+
+@pytest.mark.once("its scheduler decides pod by pod")
+def test_a_late_member_that_is_turned_down_alone_is_no_release_and_rests_ever_longer() -> None:
+    profile = Profile(Coscheduling(), NodeResources(), TurnsDown("w-9"), DefaultBinder())
+    driver = Driver(lambda cluster: Scheduler(cluster, profile))
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
+    driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1})))
+    driver.add(make_pod("ps-0", group="g", role="ps", cpu=1))
+    driver.drain()
+    driver.add(make_pod("w-9", group="g", role="worker", cpu=1))
+    for failures in (1, 2, 3):
+        driver.drain()
+        (entity,) = driver.scheduler.queue.backoff
+        assert entity.failures == failures
+        driver.advance(entity.backoff_until)
+    releases = [e for t in driver.log for e in t.effects if isinstance(e, Release)]
+    assert [release.members for release in releases] == [(PodUID("default/ps-0"),)]
+
+
+@given(gangs, histories())
+def test_no_history_with_roles_lets_a_gang_go_without_them(
+    policy: Policy, deeds: list[Deed]
+) -> None:
+    world = begun(policy, roles=PS).live(*deeds)
+    world.live(PutGroup(1, 3, roles=(("ps", 1), ("worker", 2)))).finish()
+    world.driver.scheduler._check()

@@ -1,0 +1,196 @@
+"""Whole gangs: one starts exactly where some placement exists, and what is said of it is true."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    GroupKey,
+    Layout,
+    Pod,
+    Profile,
+    Scheduler,
+    Success,
+    Unit,
+    presets,
+)
+from gangsched.explain import Shortage, Undecided
+from gangsched.plugins import (
+    DefaultBinder,
+    NodeAffinity,
+    NodeResources,
+    NodeUnschedulable,
+    TaintToleration,
+)
+from support.driver import Driver
+from support.few_nodes import Hall, Seat, Sort, halls
+from support.gangs import GPU, gang_driver, misfit, node, place, specify, where
+
+pytestmark = pytest.mark.once("says itself which unit it is about")
+
+layouts = st.sampled_from(Layout)
+PARTED = Hall((Seat(4), Seat(8)), (Sort(2, cpu=2), Sort(1, cpu=4), Sort(1, cpu=4)), 4)
+"""The first two fit beside each other on either node; but then one of four has no place."""
+
+
+def what_is_said_is_true(hall: Hall, proof: object) -> None:
+    """Hold a proof against every way there is."""
+    assert isinstance(proof, Shortage)
+    most = hall.most()
+    assert (proof.needed, proof.role, proof.within) == (hall.needed, "", "")
+    assert proof.fits == most if proof.exact else most <= proof.fits < proof.needed
+    helps = [name for name in ("cpu", GPU) if hall.without_bound(name).possible()]
+    assert proof.resource in helps if helps else proof.resource is None
+
+
+@given(halls(), layouts)
+def test_a_gang_starts_exactly_where_some_placement_exists(hall: Hall, layout: Layout) -> None:
+    """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
+    driver = gang_driver(*hall.nodes, layout=layout)
+    placed = place(driver, *hall.pods)
+    assert bool(placed) is hall.possible()
+    assert driver.scheduler.undecided == 0
+    if placed:
+        assert len(placed) >= hall.needed
+        assert hall.could_join(placed) == [], "who is not needed has what room is left"
+    else:
+        what_is_said_is_true(hall, misfit(driver, "g").proof)
+
+
+@given(halls(), st.lists(st.sampled_from(["ps", "worker"]), min_size=3, max_size=3))
+def test_so_it_is_where_some_of_them_must_have_a_role(hall: Hall, roles: list[str]) -> None:
+    """As many servers as there can be beside the others, or one more."""
+    sorts = tuple(evolve(s, role=r) for s, r in zip(hall.sorts, roles, strict=False))
+    servers = min(sum(s.count for s in sorts if s.role == "ps"), hall.needed)
+    for count in range(servers + 1):
+        wanted = evolve(hall, sorts=sorts, roles=(("ps", count),) if count else ())
+        spec = specify("g", hall.needed, roles=dict(wanted.roles))
+        driver = gang_driver(*wanted.nodes)
+        placed = place(driver, *wanted.pods, spec=spec)
+        assert bool(placed) is wanted.possible()
+        wanted.replay(placed)
+
+
+class ByPod:
+    """Says nothing about what it reads of pods or of nodes."""
+
+    name = "ByPod"
+
+    def filter(self, _state: object, _pod: Pod, _node: object) -> Success:
+        """Refuse nobody."""
+        return Success()
+
+
+class ByNode(ByPod):
+    """Says what it reads of pods, and nothing of nodes."""
+
+    def pod_signature(self, _pod: Pod) -> str:
+        """Depends on nothing."""
+        return ""
+
+
+@pytest.mark.parametrize("plugin", [ByPod(), ByNode()], ids=["pods", "nodes"])
+@given(hall=halls())
+def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_it_reads(
+    plugin: object, hall: Hall
+) -> None:
+    def make(cluster: ClusterState) -> Scheduler:
+        filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
+        profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
+        return Scheduler(cluster, profile, unit=Unit.GROUP)
+
+    driver = gang_driver(*hall.nodes, make=make)
+    placed = place(driver, *hall.pods)
+    assert bool(placed) is hall.possible()
+    hall.replay(placed)
+
+
+@given(halls(), st.sampled_from([0, 1, 3, 10, 40]))
+def test_whatever_the_budget_what_is_told_is_true(hall: Hall, budget: int) -> None:
+    """A placement fits, a proof is one, and what was not decided is said to be so, and counted."""
+    driver = gang_driver(*hall.nodes, search_budget=budget)
+    placed = place(driver, *hall.pods)
+    hall.replay(placed)
+    if placed:
+        assert len(placed) >= hall.needed
+        return
+    proof = misfit(driver, "g").proof
+    assert driver.scheduler.undecided == isinstance(proof, Undecided)
+    if isinstance(proof, Undecided):
+        assert (proof.needed, proof.placed <= hall.most()) == (hall.needed, True)
+        assert proof.steps <= budget
+    else:
+        assert isinstance(proof, Shortage)
+        assert hall.most() <= proof.fits < proof.needed
+
+
+HARD = Hall(
+    (Seat(8), Seat(12), Seat(10)),
+    (Sort(2, cpu=6), Sort(2, cpu=3), Sort(1, cpu=5), Sort(1, cpu=7)),
+    6,
+)
+"""It fits to the last processor, in few of many ways."""
+
+
+def test_what_no_step_may_decide_is_told_and_counted() -> None:
+    driver = gang_driver(*HARD.nodes, search_budget=0)
+    assert place(driver, *HARD.pods) == {}
+    proof = misfit(driver, "g").proof
+    assert isinstance(proof, Undecided)
+    assert (proof.needed, proof.steps) == (6, 0)
+    assert str(proof) in str(driver.scheduler.why(GroupKey("default/g")))
+    assert driver.scheduler.undecided == 1
+    driver.tell(node("tiny", 1))
+    driver.settle()
+    assert driver.scheduler.undecided == 1, "what can take no member is no reason to try again"
+    driver.tell(node("wide", 30))
+    driver.settle()
+    assert len(where(driver)) == 6
+    assert driver.scheduler.undecided == 1
+
+
+def test_what_one_budget_does_not_decide_a_larger_one_does() -> None:
+    assert HARD.possible()
+    assert len(place(gang_driver(*HARD.nodes), *HARD.pods)) == 6
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_a_placement_that_greed_misses_is_found_in_every_layout(layout: Layout) -> None:
+    assert PARTED.possible()
+    assert len(place(gang_driver(*PARTED.nodes, layout=layout), *PARTED.pods)) == 4
+
+
+def test_a_gang_of_which_no_member_fits_is_told_of_its_nodes() -> None:
+    hall = Hall((Seat(1), Seat(9, tainted=True)), (Sort(2, cpu=4),), 2)
+    driver = gang_driver(*hall.nodes)
+    assert place(driver, *hall.pods) == {}
+    found = misfit(driver, "g")
+    taint = "node(s) had untolerated taint {reserved: }"
+    assert found.reason == f"0/2 nodes are available: 1 Insufficient cpu, 1 {taint}."
+    assert isinstance(found.proof, Shortage)
+    assert (found.proof.fits, found.proof.needed) == (0, 2)
+
+
+def test_what_is_free_in_pieces_too_small_is_said_to_be_so() -> None:
+    hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
+    driver = gang_driver(*hall.nodes)
+    assert place(driver, *hall.pods) == {}
+    assert misfit(driver, "g").reason == (
+        "at most 2 of 3 members fit: cpu is free in pieces too small"
+    )
+
+
+def test_a_gang_that_could_not_be_placed_is_placed_when_its_room_comes() -> None:
+    """Law 4: the proof is no longer true."""
+    hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
+    driver = Driver(presets.gang)
+    driver.tell(*hall.nodes[:1])
+    assert place(driver, *hall.pods) == {}
+    driver.tell(*Hall((Seat(4), Seat(4)), (), 1).nodes)
+    driver.settle()
+    assert all(pod.node_name for pod in driver.cluster.pods())

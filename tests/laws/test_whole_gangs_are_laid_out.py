@@ -1,0 +1,156 @@
+"""Whole gangs: where their members go, in each layout."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import Layout, Unit, presets
+from support.driver import Driver
+from support.few_nodes import Hall, Seat, Sort
+from support.gangs import GPU, gang_driver, members, node, place, where
+
+pytestmark = pytest.mark.once("says itself which unit it is about")
+
+
+def rooms_for(hall: Hall) -> list[int]:
+    """Return how many members each node takes, of a gang of like members."""
+    (sort,) = hall.sorts
+    return [evolve(hall, seats=(seat,), sorts=(sort,)).most() for seat in hall.seats]
+
+
+def fewest(rooms: list[int], count: int) -> int:
+    """Return on how many nodes so many fit at least, by trying every set of nodes."""
+    return next(
+        size
+        for size in range(1, len(rooms) + 1)
+        if any(sum(some) >= count for some in combinations(rooms, size))
+    )
+
+
+plain = st.builds(Seat, cpu=st.integers(0, 6), zone=st.sampled_from("ab"))
+asked = st.builds(
+    Sort, count=st.integers(1, 6), cpu=st.integers(1, 2), zone=st.sampled_from([None, "a"])
+)
+alike = st.builds(
+    lambda seats, sort: Hall(tuple(seats), (sort,), sort.count),
+    st.lists(plain, min_size=1, max_size=5),
+    asked,
+)
+
+
+@given(alike)
+def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
+    driver = gang_driver(*hall.nodes, layout=Layout.PACK)
+    placed = place(driver, *hall.pods)
+    rooms = rooms_for(hall)
+    assert bool(placed) is (sum(rooms) >= hall.needed)
+    if placed:
+        assert len(set(placed.values())) == fewest(rooms, hall.needed)
+
+
+@given(alike, st.integers(1, 3))
+def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_need_be(
+    hall: Hall, spare: int
+) -> None:
+    """Those who are not needed count too: all that fit are on the fewest nodes for so many."""
+    (sort,) = hall.sorts
+    more = evolve(hall, sorts=(evolve(sort, count=sort.count + spare),))
+    placed = place(gang_driver(*more.nodes, layout=Layout.PACK), *more.pods)
+    if placed:
+        assert len(placed) == min(sum(rooms_for(more)), sort.count + spare)
+        assert len(set(placed.values())) == fewest(rooms_for(more), len(placed))
+
+
+def test_the_last_packed_members_go_where_just_so_many_fit() -> None:
+    driver = gang_driver(node("five", 5), node("two", 2), node("three", 3), layout=Layout.PACK)
+    placed = place(driver, *members("g", 7, cpu=1))
+    assert sorted(placed.values()) == ["five"] * 5 + ["two"] * 2
+
+
+def test_packed_members_of_a_second_kind_fill_the_nodes_of_the_first() -> None:
+    driver = gang_driver(node("a", 4), node("b", 9), node("c", 12), layout=Layout.PACK)
+    both = [*members("g", 3, 6, cpu=2), *members("g", 3, 6, prefix="s-", cpu=1)]
+    assert set(place(driver, *both).values()) == {"b"}
+
+
+# Nodes with something scarce ------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 0, 2])), min_size=1, max_size=5),
+    st.integers(1, 8),
+)
+def test_packed_members_without_gpus_use_no_node_with_gpus_while_another_will_do(
+    seats: list[tuple[int, int]], count: int
+) -> None:
+    hall = Hall(tuple(Seat(cpu, gpu) for cpu, gpu in seats), (Sort(count),), count)
+    placed = place(gang_driver(*hall.nodes, layout=Layout.PACK), *hall.pods)
+    without = sum(cpu for cpu, gpu in seats if not gpu)
+    rich = [name for name in placed.values() if seats[int(name[1:])][1]]
+    assert not placed or len(rich) == max(0, count - without)
+
+
+def test_members_that_ask_for_gpus_go_where_the_gpus_are() -> None:
+    driver = gang_driver(node("rich", 8, 4), node("poor", 8), layout=Layout.PACK)
+    assert set(place(driver, *members("g", 2, gpu=1, cpu=1)).values()) == {"rich"}
+
+
+# Spread ---------------------------------------------------------------------------------------
+
+
+@given(alike)
+def test_spread_members_are_on_as_many_nodes_as_there_are_members(hall: Hall) -> None:
+    """As far as there are nodes that can take one, and no node has two more than need be."""
+    placed = place(gang_driver(*hall.nodes, layout=Layout.SPREAD), *hall.pods)
+    if not placed:
+        return
+    rooms = rooms_for(hall)
+    counts = hall.counts(placed)
+    assert len(counts) == min(hall.needed, sum(room > 0 for room in rooms))
+    most = max(counts.values())
+    assert all(counts[f"n{n}"] >= min(room, most - 1) for n, room in enumerate(rooms))
+
+
+def test_among_equally_many_the_score_decides_where_a_spread_member_goes() -> None:
+    driver = gang_driver(node("small", 2), node("large", 9), layout=Layout.SPREAD)
+    assert place(driver, *members("g", 1, cpu=1)) == {"g-0": "large"}
+
+
+# By score, and by itself ----------------------------------------------------------------------
+
+
+@given(alike, st.booleans())
+def test_by_score_like_members_go_where_they_go_one_after_the_other(
+    hall: Hall, tight: bool
+) -> None:
+    """The same nodes for the same members, as long as the gang fits."""
+    hall = evolve(hall, seats=(*hall.seats, Seat(2 * hall.needed - tight)))
+    one_by_one = Driver(partial(presets.coscheduling, unit=Unit.POD))
+    one_by_one.tell(*hall.nodes)
+    one_by_one.add(*hall.pods)
+    one_by_one.drain()
+    assert place(gang_driver(*hall.nodes, layout=Layout.SCORE), *hall.pods) == where(one_by_one)
+
+
+@pytest.mark.parametrize("resource", ["cpu", GPU])
+def test_by_itself_a_gang_is_packed_if_it_asks_for_an_extended_resource(resource: str) -> None:
+    nodes = [node(f"n{n}", 4, 4) for n in range(3)]
+    pods = members("g", 3, requests={resource: 1})
+    placed = place(gang_driver(*nodes), *pods)
+    assert len(set(placed.values())) == (1 if resource == GPU else 3)
+    if resource == GPU:
+        assert placed == place(gang_driver(*nodes, layout=Layout.PACK), *pods)
+    else:
+        assert placed == place(gang_driver(*nodes, layout=Layout.SCORE), *pods)
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_a_layout_may_be_given_by_its_word(layout: Layout) -> None:
+    driver = gang_driver(node("n", 2), layout=layout.value)
+    assert len(place(driver, *members("g", 2, cpu=1))) == 2

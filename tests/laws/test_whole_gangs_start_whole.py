@@ -1,0 +1,146 @@
+"""Whole gangs: in each call as many members go as are needed, or nothing is taken."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    GroupRejected,
+    GroupScheduled,
+    PodUnschedulable,
+    PodWaiting,
+    Release,
+    Unit,
+)
+from support.deeds import Decide, Deed, PutNode, PutPods
+from support.gangs import binds, decide, gang_driver, members, node, place, where
+from support.histories import Policy, histories, policies
+from support.world import World
+
+pytestmark = pytest.mark.once("says itself which unit it is about")
+wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=Unit.GROUP))
+
+
+def nothing_is_held_that_is_not_let_go(world: World) -> None:
+    state = world.driver.scheduler._state
+    assert list(world.driver.scheduler.waiting) == []
+    assert (state.holding, state.yielding) == ({}, {})
+    let_go = {
+        effect.uid
+        for told in world.driver.log
+        for effect in told.effects
+        if isinstance(effect, Bind)
+    }
+    assert state.nodes.assumed.keys() <= let_go
+
+
+@given(wholes, histories())
+def test_in_no_history_does_a_member_ever_wait(policy: Policy, deeds: list[Deed]) -> None:
+    """Law 1: nothing is reserved, assumed or waiting but what is being bound."""
+    world = policy.world()
+    for deed in deeds:
+        world.do(deed)
+        nothing_is_held_that_is_not_let_go(world)
+    said = [effect for told in world.finish().driver.log for effect in told.effects]
+    assert not [effect for effect in said if isinstance(effect, PodWaiting)]
+    nothing_is_held_that_is_not_let_go(world)
+
+
+@given(wholes, histories())
+def test_in_any_history_a_gang_starts_with_all_it_needs_in_one_release(
+    policy: Policy, deeds: list[Deed]
+) -> None:
+    """Law 1: and its binds are told in the same call."""
+    world = policy.world().live(*deeds).finish()
+    for told in world.driver.log:
+        released = [e for e in told.effects if isinstance(e, Release)]
+        bound = [e.uid for e in told.effects if isinstance(e, Bind)]
+        assert {uid for release in released for uid in release.members} <= set(bound)
+        for start in (e for e in told.effects if isinstance(e, GroupScheduled)):
+            (release,) = (e for e in released if e.group == start.group)
+            assert 1 <= len(release.members) <= start.scheduled
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 4))
+def test_a_gang_of_like_members_starts_exactly_where_its_minimum_fits(
+    rooms: list[int], minimum: int, spare: int
+) -> None:
+    """And with as many more as there is room for."""
+    driver = gang_driver(*(node(f"n{n}", cpu) for n, cpu in enumerate(rooms)))
+    placed = place(driver, *members("g", minimum + spare, minimum, cpu=1))
+    room = sum(rooms)
+    assert len(placed) == (min(room, minimum + spare) if room >= minimum else 0)
+    assert driver.scheduler._state.nodes.assumed == {}
+
+
+@given(st.permutations(["need"] * 3 + ["more"] * 2), st.integers(0, 9))
+def test_members_beyond_the_minimum_never_cost_the_minimum(order: list[str], cpu: int) -> None:
+    """Unlike ones: whoever comes first, three small ones go wherever three fit."""
+    driver = gang_driver(node("n", cpu))
+    small, large = members("g", 3, 3, cpu=1), members("g", 2, 3, prefix="large-", cpu=2)
+    pods = [small.pop() if each == "need" else large.pop() for each in order]
+    placed = place(driver, *pods)
+    assert bool(placed) is (cpu >= 3)
+    assert not placed or len(placed) >= 3
+
+
+def test_who_is_not_needed_gets_the_room_that_is_left() -> None:
+    driver = gang_driver(node("n", 5))
+    large = members("g", 2, 3, prefix="large-", cpu=2)
+    placed = place(driver, *members("g", 3, cpu=1), *large)
+    assert len(placed) == 4
+    assert sum(name.startswith("g-large") for name in placed) == 1
+
+
+def test_who_joins_a_started_gang_goes_alone_and_at_once() -> None:
+    driver = gang_driver(node("n", 4))
+    assert len(place(driver, *members("g", 2, cpu=1))) == 2
+    driver.add(*members("g", 1, 2, prefix="late-", cpu=1))
+    effects = decide(driver)
+    assert binds(effects) == {"g-late-0": "n"}
+    assert not [e for e in effects if isinstance(e, GroupScheduled)]
+
+
+def test_a_member_that_did_not_fit_at_the_start_joins_when_there_is_room() -> None:
+    driver = gang_driver(node("n", 2))
+    assert len(place(driver, *members("g", 3, 2, cpu=1))) == 2
+    driver.settle()
+    driver.tell(node("m", 1))
+    driver.settle()
+    assert len(where(driver)) == 3
+
+
+def test_an_attempt_that_fails_has_one_reason_and_one_rest() -> None:
+    """However many members there are, of however many kinds."""
+    driver = gang_driver(node("n", 4))
+    driver.add(*members("g", 4, 7, cpu=1), *members("g", 3, 7, prefix="large-", cpu=2))
+    effects = decide(driver)
+    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    (fall,) = (e for e in effects if isinstance(e, GroupRejected))
+    assert len(effects) == 2
+    assert blamed.reason == fall.reason == "at most 4 of 7 members fit: cpu is short"
+    assert (fall.attempt, fall.retry_after) == (1, 1.0)
+    assert not driver.step()
+    assert driver.scheduler.next_deadline() is None, "only a fact can help it"
+
+
+sizes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=5)
+
+
+@given(sizes, st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_both_units_start_the_same_gangs_of_like_members(
+    gangs: list[tuple[int, int]], rooms: list[int]
+) -> None:
+    """Groups that come one after the other, and room that does not change."""
+    started = {}
+    for unit in Unit:
+        world = Policy(unit=unit).world().live(*(PutNode(n, cpu=c) for n, c in enumerate(rooms)))
+        for group, (minimum, spare) in enumerate(gangs):
+            world.live(PutPods(group, minimum + spare, minimum), Decide())
+        world.finish()
+        started[unit] = where(world.driver)
+    assert started[Unit.POD] == started[Unit.GROUP]

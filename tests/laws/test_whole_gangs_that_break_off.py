@@ -1,0 +1,121 @@
+"""Whole gangs: a plugin that raises or says no amid a gang's cycle leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bind,
+    GroupRejected,
+    NodeName,
+    Pod,
+    PodUnschedulable,
+    Skip,
+    Success,
+    Unschedulable,
+)
+from gangsched.errors import PluginError
+from support.busy import NOW
+from support.odd_gang import OOPS, Host, host, memory, nothing_is_kept, only
+
+pytestmark = pytest.mark.once("says itself which unit it is about")
+
+# Raising --------------------------------------------------------------------------------------
+
+POINTS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_filter"]
+LATER = ["pre_filter", "reserve", "permit", "pre_bind"]
+
+
+def break_off(host: Host, point: str, answer: Any = OOPS) -> PluginError:
+    odd = host[2]
+    if point == "post_filter":
+        odd.answers["filter"] = Unschedulable("full")
+    odd.answers[point] = answer
+    with pytest.raises(PluginError) as caught:
+        host[1].schedule_one(now=NOW)
+    odd.answers.clear()
+    host[1]._check()
+    return caught.value
+
+
+@pytest.mark.parametrize("point", [*POINTS, "pre_score", "bind"])
+def test_a_gang_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
+    broken = host(point)
+    before = memory(broken)
+    for _again in range(2):
+        error = break_off(broken, point)
+        assert (error.plugin, error.point, error.subject) == ("Odd", point, "default/w-0")
+        assert error.__cause__ is OOPS
+        assert memory(broken) == before
+        nothing_is_kept(broken[1])
+
+
+@pytest.mark.parametrize("name", ["w-1", "w-2"])
+@pytest.mark.parametrize("point", [*LATER, "bind"])
+def test_so_it_is_when_it_breaks_off_at_a_later_member(point: str, name: str) -> None:
+    broken = host(point)
+    before = memory(broken)
+    sound = Skip() if point == "bind" else Success()
+    error = break_off(broken, point, only(name, sound, OOPS))
+    assert (error.point, error.subject) == (point, f"default/{name}")
+    assert memory(broken) == before
+    nothing_is_kept(broken[1])
+
+
+def test_who_was_reserved_when_it_broke_off_gives_everything_back_once() -> None:
+    broken = host("reserve", "permit")
+    given_back: list[str] = []
+
+    def unreserve(_state: object, pod: Pod, _node: object, *, cause: str, now: float) -> None:
+        given_back.append(f"{pod.name} {cause}")
+
+    broken[2].answers = {"unreserve": unreserve, "permit": OOPS}
+    with pytest.raises(PluginError):
+        broken[1].schedule_one(now=NOW)
+    assert given_back == ["w-2 refused", "w-1 refused", "w-0 refused"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> None:
+    broken, whole = host(point), host(point)
+    break_off(broken, point)
+    assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
+    assert memory(broken, r"_step$") == memory(whole, r"_step$")
+    (info,) = broken[1].registry
+    assert (info.attempts, info.scheduled) == (1, 3)
+
+
+# Turning down ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["w-0", "w-1", "w-2"])
+@pytest.mark.parametrize("point", LATER)
+def test_a_plugin_that_turns_one_member_down_turns_the_gang_down(point: str, name: str) -> None:
+    """F19: whoever has taken a node has given it back before the call ends."""
+    refused = host(point)
+    refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
+    effects = refused[1].schedule_one(now=NOW)
+    assert effects is not None
+    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    (fall,) = (e for e in effects if isinstance(e, GroupRejected))
+    assert len(effects) == 2
+    assert "not this one" in blamed.reason
+    assert fall.retry_after == NOW + 1.0
+    nothing_is_kept(refused[1])
+    refused[2].answers.clear()
+    assert refused[1].schedule_one(now=NOW) is None
+    refused[1].advance(now=NOW + 1.0)
+    again = refused[1].schedule_one(now=NOW + 1.0) or ()
+    assert sum(isinstance(e, Bind) for e in again) == 3
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "pre_bind"])
+def test_a_member_that_is_turned_down_and_not_needed_keeps_nobody(point: str) -> None:
+    refused = host(point, minimum=2)
+    refused[2].answers[point] = only("w-1", Success(), Unschedulable("not this one"))
+    effects = refused[1].schedule_one(now=NOW) or ()
+    assert [e.uid for e in effects if isinstance(e, Bind)] == ["default/w-0", "default/w-2"]
+    assert refused[1]._state.nodes.infos[NodeName("n")].pod_count == 2
+    refused[1]._check()

@@ -1,0 +1,242 @@
+"""Whole gangs: one that belongs within one value of a label is there, whole, or waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    GroupRejected,
+    Layout,
+    Node,
+    NodeName,
+    NodeUpdated,
+    PodGroupAdded,
+    Toleration,
+    Topology,
+    presets,
+)
+from gangsched.explain import Shortage
+from support.driver import Driver
+from support.gangs import GPU, decide, gang_driver, members, misfit, node, place, specify, where
+
+pytestmark = pytest.mark.once("says itself which unit it is about")
+
+RACK = Topology("rack")
+LIKED = Topology("rack", required=False)
+seats = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from(["r1", "r2", "r3", None])), min_size=1, max_size=6
+)
+
+
+def rack_driver(*seats: tuple[int, str | None]) -> Driver:
+    """Return a driver with nodes: how much cpu, and in which rack."""
+    return gang_driver(*(node(f"n{n}", cpu, rack=rack) for n, (cpu, rack) in enumerate(seats)))
+
+
+def racks(driver: Driver) -> set[str | None]:
+    """Return the racks in which somebody is."""
+    labels = {each.name: each.labels.get("rack") for each in driver.cluster.nodes()}
+    return {labels[NodeName(name)] for name in where(driver).values()}
+
+
+def room(seats: list[tuple[int, str | None]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for cpu, rack in seats:
+        if rack is not None and cpu:
+            counts[rack] += cpu
+    return counts
+
+
+@given(seats, st.integers(1, 6))
+def test_a_gang_is_never_across_values_and_starts_exactly_where_one_has_room(
+    seats: list[tuple[int, str | None]], size: int
+) -> None:
+    """And in the one with the least room that is enough: larger ones are for larger gangs."""
+    driver = rack_driver(*seats)
+    place(driver, *members("g", size, cpu=1), spec=specify("g", size, RACK))
+    fitting = {rack: cpu for rack, cpu in room(seats).items() if cpu >= size}
+    assert len(where(driver)) == (size if fitting else 0)
+    if fitting:
+        (rack,) = racks(driver)
+        assert fitting[rack or ""] == min(fitting.values())
+
+
+@given(seats, st.integers(1, 6), st.integers(1, 3))
+def test_who_joins_a_gang_is_where_it_is_or_nowhere(
+    seats: list[tuple[int, str | None]], size: int, more: int
+) -> None:
+    driver = rack_driver(*seats)
+    place(driver, *members("g", size, cpu=1), spec=specify("g", size, RACK))
+    driver.add(*members("g", more, size, prefix="late-", cpu=1))
+    driver.settle()
+    if not where(driver):
+        return
+    (rack,) = racks(driver)
+    assert len(where(driver)) == min(size + more, room(seats)[rack or ""])
+
+
+@pytest.mark.parametrize(("topology", "free"), [(RACK, 2), (RACK, 1), (LIKED, 2), (LIKED, 1)])
+def test_a_gang_of_which_one_runs_already_starts_where_that_one_is(
+    topology: Topology, free: int
+) -> None:
+    """As after a restart; or elsewhere, if the label is only liked and there is no room here."""
+    driver = rack_driver((9, "r2"), (1 + free, "r1"))
+    pods = members("g", 3, cpu=1)
+    runs = evolve(pods[0], node_name=NodeName("n1"))
+    place(driver, runs, *pods[1:], spec=specify("g", 3, topology))
+    others = {node for name, node in where(driver).items() if name != runs.name}
+    elsewhere = set() if topology.required else {"n0"}
+    assert others == ({"n1"} if free == 2 else elsewhere or set())
+
+
+@given(seats, st.integers(1, 6))
+def test_a_label_that_is_liked_keeps_nobody_from_running(
+    seats: list[tuple[int, str | None]], size: int
+) -> None:
+    driver = rack_driver(*seats)
+    place(driver, *members("g", size, cpu=1), spec=specify("g", size, LIKED))
+    assert len(where(driver)) == (size if sum(cpu for cpu, _rack in seats) >= size else 0)
+    if any(cpu >= size for cpu in room(seats).values()):
+        assert len(racks(driver)) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["r1", "r2"])), min_size=1, max_size=4)
+)
+def test_unlike_members_are_within_one_value_too(seats: list[tuple[int, str]]) -> None:
+    """Two of two processors and two of one: as far as they fit within a rack, in any way."""
+    driver = rack_driver(*seats)
+    pods = [*members("g", 2, 4, cpu=2), *members("g", 2, 4, prefix="s-", cpu=1)]
+    place(driver, *pods, spec=specify("g", 4, RACK))
+    assert len(where(driver)) in (0, 4)
+    assert len(racks(driver)) <= 1
+    fits = any(
+        sum(cpu for cpu, each in seats if each == rack) >= 6
+        and sum(cpu // 2 for cpu, each in seats if each == rack) >= 2
+        for rack in ("r1", "r2")
+    )
+    assert bool(where(driver)) is fits
+
+
+def test_who_fits_within_no_value_is_told_how_far_it_is_from_it_and_where() -> None:
+    driver = rack_driver((2, "r1"), (2, "r2"), (1, "r2"), (9, None))
+    place(driver, *members("g", 4, cpu=1), spec=specify("g", 4, RACK))
+    proof = misfit(driver, "g").proof
+    assert isinstance(proof, Shortage)
+    assert (proof.needed, proof.fits, proof.exact, proof.within) == (4, 3, True, "rack=r2")
+    assert str(proof) == "at most 3 of 4 members fit within rack=r2: cpu is short"
+    assert str(proof) in str(driver.scheduler.why(specify("g", 4, RACK)))
+
+
+def test_of_values_that_do_not_suffice_the_one_that_comes_closest_is_told() -> None:
+    """The smaller rack has places for three at once, the larger one for two, of four kinds."""
+    driver = gang_driver(
+        node("both", 18, rack="large", x="1", y="1"),
+        node("x", 9, rack="small", x="1"),
+        node("y1", 9, rack="small", y="1"),
+        node("y2", 9, rack="small", y="1"),
+    )
+    pods = [
+        evolve(pod, tolerations=(Toleration(f"kind-{kind}"),))
+        for kind, label in enumerate("xyyy")
+        for pod in members("g", 2, 5, prefix=f"{kind}-", cpu=9, selector={label: "1"})
+    ]
+    place(driver, *pods, spec=specify("g", 5, RACK))
+    proof = misfit(driver, "g").proof
+    assert isinstance(proof, Shortage)
+    assert (proof.fits, proof.within) == (3, "rack=small")
+
+
+def test_a_packed_gang_is_not_across_values_either() -> None:
+    """The roomiest node is in another rack than the only one that has room for all."""
+    seats = [node("a", 4, rack="r1"), *(node(f"b{n}", 3, rack="r2") for n in range(2))]
+    driver = gang_driver(*seats, layout=Layout.PACK)
+    place(driver, *members("g", 6, cpu=1), spec=specify("g", 6, RACK))
+    assert set(where(driver).values()) == {"b0", "b1"}
+
+
+def steps_that_it_takes(**rooms: tuple[int, ...]) -> int:
+    """Return the least budget with which a gang that is hard to place is placed."""
+    asks = (6, 6, 3, 3, 5, 7)
+
+    def starts(budget: int) -> bool:
+        nodes = [
+            node(f"{rack}-{n}", cpu, rack=rack)
+            for rack, cpus in rooms.items()
+            for n, cpu in enumerate(cpus)
+        ]
+        driver = gang_driver(*nodes, search_budget=budget)
+        pods = [
+            pod for n, cpu in enumerate(asks) for pod in members("g", 1, 6, prefix=f"{n}-", cpu=cpu)
+        ]
+        return len(place(driver, *pods, spec=specify("g", 6, RACK))) == 6
+
+    return next(budget for budget in range(1000) if starts(budget))
+
+
+def test_one_budget_is_for_all_values_together() -> None:
+    """The first rack has too little, which only a search can tell; the second has just enough."""
+    assert steps_that_it_takes(r2=(8, 12, 10)) < steps_that_it_takes(r1=(11, 11, 8), r2=(8, 12, 10))
+
+
+def test_where_no_node_has_the_label_that_is_said() -> None:
+    driver = rack_driver((9, None), (9, None))
+    place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
+    found = misfit(driver, "g")
+    assert found.reason == "no node that can take it has the label rack"
+    assert found.proof == Shortage(2, 0, True, within="rack")
+
+
+def test_where_no_node_can_take_a_member_the_nodes_are_named() -> None:
+    driver = rack_driver((1, None), (1, None))
+    place(driver, *members("g", 2, cpu=2), spec=specify("g", 2, RACK))
+    assert misfit(driver, "g").reason == "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def test_a_gang_starts_when_a_node_comes_to_have_the_label() -> None:
+    """Law 4: a label is a fact like any other."""
+    driver = rack_driver((2, "r1"), (2, None))
+    place(driver, *members("g", 4, cpu=1), spec=specify("g", 4, RACK))
+    assert where(driver) == {}
+    changed = Node(name=NodeName("n1"), allocatable={"cpu": 2}, labels={"rack": "r1"})
+    driver.tell(NodeUpdated(changed))
+    driver.settle()
+    assert len(where(driver)) == 4
+
+
+def test_a_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None:
+    driver = rack_driver((2, "r1"), (2, "r2"))
+    place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
+    (name,) = set(where(driver).values())
+    other = "r2" if racks(driver) == {"r1"} else "r1"
+    moved = Node(name=NodeName(name), allocatable={"cpu": 2, GPU: 0}, labels={"rack": other})
+    driver.tell(NodeUpdated(moved))
+    driver.add(*members("g", 1, 2, prefix="late-", cpu=1))
+    driver.settle()
+    assert racks(driver) == {other}
+    assert len(where(driver)) == 3
+
+
+def test_a_gang_that_needs_one_label_is_as_whole_in_the_other_unit() -> None:
+    """Pod by pod nobody could tell which rack has room for all."""
+    driver = Driver(presets.coscheduling)
+    driver.tell(node("a", 2, rack="r1"), node("b", 3, rack="r2"))
+    driver.tell(PodGroupAdded(specify("g", 3, RACK)))
+    driver.add(*members("g", 3, cpu=1))
+    driver.settle()
+    assert set(where(driver).values()) == {"b"}
+    assert list(driver.scheduler.waiting) == []
+
+
+def test_a_gang_that_does_not_fit_within_a_value_has_one_reason_and_one_rest() -> None:
+    driver = rack_driver((2, "r1"), (2, "r2"))
+    driver.tell(PodGroupAdded(specify("g", 3, RACK)))
+    driver.add(*members("g", 3, cpu=1))
+    effects = decide(driver)
+    assert len(effects) == 2
+    assert isinstance(effects[1], GroupRejected)

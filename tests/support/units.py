@@ -1,0 +1,62 @@
+"""By which unit the schedulers of a test decide, where the test does not say.
+
+Rules:
+  R1  what tests make a scheduler with (``Policy``, ``Driver``, ``coscheduling``) asks when it makes
+      one, and not when a module is imported: what is made for a table decides as its test does;
+  R2  a test of ``laws`` or of whole stories runs in both units; one that cannot says why with a
+      mark: ``pod_by_pod`` when it is about members that hold nodes while they wait, ``once`` when
+      it makes no scheduler by these defaults.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import is_hypothesis_test
+
+from gangsched import ClusterState, Scheduler, Unit, presets
+
+__all__ = ["coscheduling", "current", "deciding_by", "runs_in_both"]
+
+_HERE: Final = Path(__file__).parents[1]
+_IN_BOTH: Final = (_HERE / "laws", _HERE / "conformance" / "test_integration.py")
+_current: list[Unit] = [Unit.POD]
+
+
+def current() -> Unit:
+    """Return the unit by which schedulers decide that do not say."""
+    return _current[-1]
+
+
+@contextmanager
+def deciding_by(unit: Unit) -> Iterator[None]:
+    """Let schedulers decide by a unit for a while."""
+    _current.append(unit)
+    try:
+        yield
+    finally:
+        _current.pop()
+
+
+def coscheduling(cluster: ClusterState, *, unit: Unit | None = None, **policy: Any) -> Scheduler:
+    """Make ``presets.coscheduling``; without a unit, by the one of the test."""
+    return presets.coscheduling(cluster, unit=unit or current(), **policy)
+
+
+def runs_in_both(test: Callable[..., object], path: Path, marks: set[str]) -> bool:
+    """Say whether a test runs once for each unit.
+
+    A property that draws its policy draws the unit with it, and runs once.
+    """
+    if not any(path.is_relative_to(each) for each in _IN_BOTH) or marks & {"once", "pod_by_pod"}:
+        return False
+    return not (is_hypothesis_test(test) and "policy" in _arguments(test))
+
+
+def _arguments(test: Callable[..., object]) -> set[str]:
+    inner = getattr(getattr(test, "hypothesis", None), "inner_test", test)
+    return set(inspect.signature(inner).parameters)

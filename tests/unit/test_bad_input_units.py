@@ -1,0 +1,59 @@
+"""Bad input to what one decision is about: the unit, the layout, the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gangsched import InMemoryCluster, Layout, Scheduler, Topology, Unit, presets
+from gangsched.errors import GangschedError, InvalidPodGroupError, InvalidValueError
+from support.gangs import specify
+from support.refusals import check_refusal, row
+
+
+def bad(name: str, call: Callable[[], object], field: str, value: object) -> Any:
+    return row(name, call, InvalidValueError, field=field, value=value)
+
+
+def scheduler(**given: Any) -> Callable[[], Scheduler]:
+    return lambda: Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
+
+
+def gang(**given: Any) -> Callable[[], Scheduler]:
+    return lambda: presets.gang(InMemoryCluster(), **given)
+
+
+def coscheduling(**given: Any) -> Callable[[], Scheduler]:
+    return lambda: presets.coscheduling(InMemoryCluster(), **given)
+
+
+RACK: Any = "rack"
+NO_WORDS: list[Any] = ["never", "", "GROUP", None, 0, []]
+NO_COUNTS: list[Any] = [-1, None, "1", 1.0, 1.5, True, float("nan"), float("inf")]
+ROWS = [
+    *[bad(f"unit {x!r}", scheduler(unit=x), "unit", x) for x in NO_WORDS],
+    *[bad(f"layout {x!r}", scheduler(layout=x), "layout", x) for x in NO_WORDS],
+    *[bad(f"budget {x!r}", scheduler(search_budget=x), "search_budget", x) for x in NO_COUNTS],
+    bad("preset's unit", coscheduling(unit="all"), "unit", "all"),
+    bad("preset's layout", gang(layout="tight"), "layout", "tight"),
+    bad("preset's budget", gang(search_budget=-5), "search_budget", -5),
+    bad("the word of a unit", lambda: Unit("gang"), "unit", "gang"),
+    bad("the word of a layout", lambda: Layout("packed"), "layout", "packed"),
+    row("a topology in words", lambda: specify("g", 1, RACK), InvalidPodGroupError),
+    bad("a topology without a label", lambda: Topology(""), "key", ""),
+    bad("a topology that may be", lambda: Topology("rack", required="no"), "required", "no"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("call", "error", "fields"), ROWS)
+def test_what_is_bad_is_refused_when_it_is_made(
+    call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
+) -> None:
+    check_refusal(call, error, fields)
+
+
+@pytest.mark.parametrize("unit", [*Unit, "pod", "group"])
+def test_a_unit_may_be_given_by_its_word(unit: Any) -> None:
+    assert scheduler(unit=unit)()._state.unit is Unit(unit)

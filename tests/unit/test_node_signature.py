@@ -1,0 +1,158 @@
+"""What plugins say that they read of nodes, and what becomes of those who say it badly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    PodGroupAdded,
+    Profile,
+    Scheduler,
+    Topology,
+    Unit,
+)
+from gangsched.errors import PluginError
+from gangsched.plugins import DefaultBinder, NodeAffinity, NodeResources
+from support.driver import Driver
+from support.gangs import decide, gang_driver, members, node, place, specify
+from support.odd import Odd
+
+OOPS = ZeroDivisionError("oops")
+SIGNING = ("filter", "pod_signature", "node_signature")
+
+
+def odd_driver(odd: Odd, *, unit: Unit = Unit.GROUP) -> Driver:
+    """Return a driver with an odd filter beside the ones that there are."""
+
+    def make(cluster: ClusterState) -> Scheduler:
+        profile = Profile(odd, Coscheduling(), NodeAffinity(), NodeResources(), DefaultBinder())
+        return Scheduler(cluster, profile, unit=unit)
+
+    return gang_driver(make=make)
+
+
+def class_count(driver: Driver) -> int:
+    return len(list(driver.scheduler._state.nodes.classes.occupied()))
+
+
+def sound(*points: str) -> Odd:
+    odd = Odd(*points)
+    odd.answers["node_signature"] = lambda _view: None
+    return odd
+
+
+def test_like_nodes_are_one_class_where_every_plugin_says_what_it_reads() -> None:
+    driver = odd_driver(sound(*SIGNING))
+    driver.tell(*(node(f"n{n}", 2) for n in range(4)))
+    assert class_count(driver) == 1
+
+
+def test_each_node_stands_alone_where_one_plugin_does_not_say() -> None:
+    driver = odd_driver(Odd("filter", "pod_signature"))
+    driver.tell(*(node(f"n{n}", 2) for n in range(4)))
+    assert class_count(driver) == 4
+    assert len(place(driver, *members("g", 8, cpu=1))) == 8
+
+
+@pytest.mark.parametrize(("answer", "says"), [(OOPS, "raised"), ([], "returned \\[\\]")])
+def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
+    answer: object, says: str
+) -> None:
+    odd = sound(*SIGNING)
+    driver = odd_driver(odd)
+    driver.tell(node("a", 2))
+    odd.answers["node_signature"] = answer
+    with pytest.raises(PluginError, match=says) as caught:
+        driver.tell(node("b", 2))
+    error = caught.value
+    assert (error.plugin, error.point, error.subject) == ("Odd", "node_signature", "b")
+    odd.answers["node_signature"] = lambda _view: None
+    driver.scheduler._check()
+    assert class_count(driver) == 2
+    assert len(place(driver, *members("g", 4, cpu=1))) == 4
+
+
+def test_a_signature_that_has_no_hash_deep_inside_is_found_out() -> None:
+    odd = sound(*SIGNING)
+    odd.answers["node_signature"] = lambda _view: ([],)
+    driver = odd_driver(odd)
+    with pytest.raises(PluginError, match="which has no hash"):
+        driver.tell(node("a", 2))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"), [(OOPS, "raised"), (5, "returned 5"), (["zone", 7], "returned 7")]
+)
+def test_a_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, says: str) -> None:
+    """The pod is not taken in: what it needs to know of nodes is not known."""
+    odd = sound(*SIGNING, "labels_read")
+    odd.answers["labels_read"] = answer
+    driver = odd_driver(odd)
+    with pytest.raises(PluginError, match=says) as caught:
+        driver.add(*members("g", 1, cpu=1))
+    assert (caught.value.plugin, caught.value.point) == ("Odd", "labels_read")
+    assert caught.value.subject == "default/g-0"
+    driver.scheduler._check()
+
+
+@pytest.mark.parametrize(("answer", "says"), [(OOPS, "raised"), (5, "returned 5")])
+def test_a_plugin_that_cannot_say_what_it_fits_is_named_where_a_search_asks(
+    answer: Any, says: str
+) -> None:
+    odd = sound(*SIGNING, "fitted")
+    odd.answers["fitted"] = answer
+    driver = odd_driver(odd)
+    driver.tell(node("n", 1))
+    driver.add(*members("g", 2, cpu=1))
+    with pytest.raises(PluginError, match=says) as caught:
+        decide(driver)
+    assert caught.value.point == "fitted"
+    (info,) = driver.scheduler.registry
+    assert (info.attempts, info.scheduled) == (0, 0)
+    driver.scheduler._check()
+
+
+# Labels ---------------------------------------------------------------------------------------
+
+
+def hosts(count: int = 4) -> Driver:
+    driver = odd_driver(sound(*SIGNING))
+    driver.tell(*(node(f"n{n}", 2, host=f"n{n}", zone="ab"[n % 2]) for n in range(count)))
+    return driver
+
+
+def test_hosts_that_differ_by_their_names_alone_are_one_class() -> None:
+    assert class_count(hosts()) == 1
+
+
+def test_hosts_differ_once_somebody_asks_for_one_by_its_name() -> None:
+    driver = hosts()
+    placed = place(driver, *members("g", 1, cpu=1, selector={"host": "n2"}))
+    assert placed == {"g-0": "n2"}
+    assert class_count(driver) == 4
+
+
+def test_a_label_tells_apart_only_what_it_differs_on() -> None:
+    driver = hosts()
+    driver.add(*members("g", 1, 2, selector={"zone": "b"}))
+    assert class_count(driver) == 2
+
+
+def test_a_label_that_gangs_belong_within_tells_nodes_apart() -> None:
+    driver = hosts()
+    driver.tell(PodGroupAdded(specify("g", 2, Topology("zone"))))
+    assert class_count(driver) == 2
+
+
+def test_who_comes_and_goes_does_not_tell_nodes_apart_for_ever() -> None:
+    """A few labels that nobody reads are kept; many are not."""
+    driver = hosts()
+    for number in range(12):
+        (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})
+        driver.add(pod)
+        driver.delete(pod.uid)
+    assert len(driver.scheduler._state.labels.keys) <= 9

@@ -1,0 +1,396 @@
+"""Minima per role: what is said of them, who is counted, and what a quorum is."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from gangsched._core import _quorum
+from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._quorum import MatchPolicy, complete, decide
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
+from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
+from gangsched.membership import ROLE_SPELLINGS, Source, Spelling, membership
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.outcomes import (
+    SUCCESS,
+    EvictGroup,
+    HoldGroup,
+    RejectGroup,
+    Success,
+    Unschedulable,
+    Wait,
+)
+from gangsched.strategies import pod_groups
+from support.groups import claim_of, grouped, key
+from support.views import KEY, FakeGroup, cycle
+
+ROLES = {"ps": 1, "worker": 4}
+POD, NODE = Pod(name="p", namespace="ns"), NodeName("n")
+
+
+def group(**fields: Any) -> PodGroup:
+    return PodGroup(**{"name": "g", "namespace": "ns", **fields})
+
+
+# The specification ----------------------------------------------------------------------------
+
+
+def test_without_a_minimum_a_group_needs_what_its_roles_need_together() -> None:
+    assert group(roles=ROLES).min_available == 5
+    assert group(roles=ROLES) == group(roles=dict(reversed(ROLES.items())), min_available=5)
+    assert group(roles=ROLES, min_available=7).min_available == 7
+    assert dict(group(min_available=1).roles) == {}
+
+
+def test_roles_are_kept_as_a_value() -> None:
+    given_ = dict(ROLES)
+    made = group(roles=given_)
+    given_["ps"] = 9
+    assert dict(made.roles) == ROLES
+    assert made == pickle.loads(pickle.dumps(made))
+    assert hash(made) == hash(group(roles=ROLES))
+
+
+BAD: list[tuple[dict[str, Any], str, object]] = [
+    *[({"roles": {"ps": bad}}, "roles.ps", bad) for bad in (0, -1, 1.0, "1", True, None)],
+    *[({"roles": {bad: 1}}, "roles", bad) for bad in ("", 1, None)],
+    *[({"roles": bad}, "roles", bad) for bad in (None, 1, "ps", ["ps"])],
+    ({"roles": Resources({"ps": 1})}, "roles", Resources({"ps": 1})),
+    ({"roles": ROLES, "min_available": 4}, "roles", ROLES),
+    ({"roles": ROLES, "min_available": 0}, "min_available", 0),
+    ({}, "min_available", None),
+    ({"roles": {}}, "min_available", None),
+]
+
+
+@pytest.mark.parametrize(("given_", "field", "value"), BAD)
+def test_malformed_roles_are_refused_by_group_field_and_value(
+    given_: dict[str, Any], field: str, value: object
+) -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        group(**given_)
+    error = caught.value
+    assert (error.subject, error.field, repr(error.value)) == ("ns/g", field, repr(value))
+
+
+def test_roles_that_need_more_than_the_minimum_are_told_which() -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        group(roles=ROLES, min_available=4)
+    assert caught.value.expected == "together at most min_available, which is 4"
+
+
+@given(pod_groups(roles=st.dictionaries(st.sampled_from(["ps", "worker"]), st.integers(1, 4))))
+def test_whatever_is_drawn_with_roles_is_valid(drawn: PodGroup) -> None:
+    assert sum(drawn.roles.values()) <= drawn.min_available
+
+
+# What a pod says ------------------------------------------------------------------------------
+
+
+def says(*written: tuple[Spelling, str], claims: bool = True) -> Pod:
+    labels = {"pod-group/name": "g"} if claims else {}
+    annotations: dict[str, str] = {}
+    for spelling, role in written:
+        (labels if spelling.source is Source.LABEL else annotations)[spelling.name] = role
+    return Pod(name="p", namespace="ns", labels=labels, annotations=annotations)
+
+
+def name_of(spelling: Spelling) -> str:
+    return spelling.name
+
+
+def test_the_table_of_roles_is_the_published_one() -> None:
+    """Ours twice, as with groups; Kubeflow, Volcano, JobSet."""
+    assert [(spelling.source, spelling.name, spelling.minimum) for spelling in ROLE_SPELLINGS] == [
+        (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/role", None),
+        (Source.LABEL, "pod-group/role", None),
+        (Source.LABEL, "training.kubeflow.org/replica-type", None),
+        (Source.ANNOTATION, "volcano.sh/task-spec", None),
+        (Source.LABEL, "jobset.sigs.k8s.io/replicatedjob-name", None),
+    ]
+
+
+@pytest.mark.parametrize("spelling", ROLE_SPELLINGS, ids=name_of)
+def test_every_spelling_gives_the_role_of_who_claims_a_group(spelling: Spelling) -> None:
+    assert claim_of(says((spelling, "ps"))).role == "ps"
+    assert membership(says((spelling, "ps"), claims=False)) is None
+    assert membership(says((spelling, ""), claims=False)) is None
+    assert claim_of(says()).role is None
+
+
+@pytest.mark.parametrize("spelling", ROLE_SPELLINGS, ids=name_of)
+def test_an_empty_role_is_an_error(spelling: Spelling) -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(says((spelling, "")))
+    assert (caught.value.subject, caught.value.field) == ("pod ns/p", spelling.name)
+
+
+PAIRS = [(a, b) for i, a in enumerate(ROLE_SPELLINGS) for b in ROLE_SPELLINGS[i + 1 :]]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_spellings_of_roles_agree_or_are_an_error(first: Spelling, second: Spelling) -> None:
+    assert claim_of(says((first, "ps"), (second, "ps"))).role == "ps"
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(says((first, "ps"), (second, "worker")))
+    assert (caught.value.field, caught.value.value) == (second.name, "worker")
+    assert caught.value.expected == f"ps, as {first.name} says"
+
+
+# Who is counted -------------------------------------------------------------------------------
+
+UIDS = [PodUID(f"uid-{number}") for number in range(5)]
+SOME_ROLE = st.sampled_from([None, "ps", "worker"])
+
+
+class RoleMachine(RuleBasedStateMachine):
+    """Counts by role, and who of a role is ready, against dictionaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.info = PodGroupInfo(key=GroupKey("ns/g"), uid=1)
+        self.entity = QueuedEntity(1, self.info, 0.0)
+        self.states: dict[int, MemberState] = {}
+        self.roles: dict[int, str | None] = {}
+        self.ready: set[int] = set()
+
+    @rule(n=st.integers(0, 4), state=st.sampled_from(MemberState), role=SOME_ROLE)
+    def comes_or_changes(self, n: int, state: MemberState, role: str | None) -> None:
+        self.info.members.set(UIDS[n], state)
+        if n not in self.states or self.states[n] is not MemberState.UNSCHEDULED:
+            self.info.members.give_role(UIDS[n], role)
+            self.roles[n] = role
+        before, self.states[n] = self.states.get(n), state
+        if state is MemberState.UNSCHEDULED and before is not state:
+            self.entity.add(Pod(name=f"p{n}", uid=UIDS[n]), n, self.roles[n])
+            self.ready.add(n)
+        elif state is not MemberState.UNSCHEDULED:
+            self.entity.discard_all([UIDS[n]])
+            self.ready.discard(n)
+
+    @rule(n=st.integers(0, 4))
+    def goes(self, n: int) -> None:
+        self.entity.discard(UIDS[n])
+        self.info.members.discard(UIDS[n])
+        self.states.pop(n, None)
+        self.roles.pop(n, None)
+        self.ready.discard(n)
+
+    @rule(n=st.integers(0, 4), undo=st.booleans())
+    def has_a_turn(self, n: int, undo: bool) -> None:
+        self.entity.put_aside(UIDS[n])
+        if undo and n in self.ready:
+            self.entity.put_back(UIDS[n])
+        else:
+            self.ready.discard(n)
+
+    @rule()
+    def refill(self) -> None:
+        self.entity.refill()
+        self.ready = {n for n, s in self.states.items() if s is MemberState.UNSCHEDULED}
+
+    @invariant()
+    def agrees(self) -> None:
+        self.info.members._check()
+        self.entity._check()
+        s = MemberState
+        for role in ("ps", "worker"):
+            states = [self.states[n] for n, each in self.roles.items() if each == role]
+            untried = {n for n in self.ready if self.roles[n] == role}
+            holding = [state for state in states if state in (s.WAITING, s.BINDING, s.ASSIGNED)]
+            assert self.info.role(role) == RoleCounts(
+                states.count(s.UNSCHEDULED), states.count(s.WAITING), len(holding), len(untried)
+            )
+            assert self.entity.ready_of(role) == len(untried)
+            first = self.entity.next_of([role])
+            assert (None if first is None else first.uid) == (
+                UIDS[min(untried)] if untried else None
+            )
+        both = {n for n in self.ready if self.roles[n]}
+        first = self.entity.next_of(["worker", "ps", "nobody"])
+        assert (None if first is None else first.uid) == (UIDS[min(both)] if both else None)
+        assert self.info.members._by_role.keys() == {r for r in self.roles.values() if r}
+
+
+TestRoleMachine = RoleMachine.TestCase
+
+
+def test_who_is_no_member_is_given_no_role() -> None:
+    with pytest.raises(InvalidValueError):
+        PodGroupCounters().give_role(UIDS[0], "ps")
+
+
+@pytest.mark.parametrize("sabotage", ["_by_role", "_roles"])
+def test_the_check_sees_counts_by_role_that_drifted(sabotage: str) -> None:
+    counters = PodGroupCounters()
+    counters.set(UIDS[0], MemberState.WAITING)
+    counters.give_role(UIDS[0], "ps")
+    counters._check()
+    if sabotage == "_by_role":
+        counters._by_role["ps"][MemberState.WAITING] = 2
+    else:
+        counters._roles[UIDS[1]] = "ps"
+    with pytest.raises(InternalError):
+        counters._check()
+
+
+def test_a_group_has_the_roles_of_its_specification_and_of_nobody_else() -> None:
+    registry = PodGroupRegistry()
+    pod = grouped("a", minimum=1)
+    labelled = Pod(name="b", namespace="ns", labels={**pod.labels, "pod-group/role": "ps"})
+    info = registry.join(pod, claim_of(pod))
+    registry.join(labelled, claim_of(labelled))
+    assert (dict(info.roles), info.role("ps").unscheduled, info.is_complete) == ({}, 1, True)
+    registry.declare(group(roles={"ps": 2}))
+    assert (dict(info.roles), info.is_complete) == ({"ps": 2}, False)
+    registry.declare(group(roles={"ps": 1}, min_available=2))
+    assert info.is_complete
+    registry.undeclare(key("g"), now=0.0)
+    assert dict(info.roles) == {}
+    registry.leave(key("g"), labelled.uid, now=0.0)
+    assert info.role("ps") == RoleCounts()
+    registry._check()
+
+
+# What a quorum is -----------------------------------------------------------------------------
+
+
+def of(role: str, least: int, **counts: int) -> FakeGroup:
+    """Return a group of five at least, that has five of any role, and asks for some of one."""
+    return FakeGroup(
+        min_available=5, waiting=5, roles={role: least}, of_role={role: RoleCounts(**counts)}
+    )
+
+
+COUNT = st.integers(0, 4)
+counts_of = st.builds(lambda u, w, b, t: (u, w, b, min(t, u)), COUNT, COUNT, COUNT, COUNT)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b"]), st.integers(1, 4)),
+    st.tuples(counts_of, counts_of, counts_of),
+    st.integers(0, 3),
+    st.sampled_from(MatchPolicy),
+)
+def test_as_many_are_needed_as_the_smallest_number_that_makes_a_quorum(
+    roles: dict[str, int], counts: tuple[Any, Any, Any], beyond: int, match: MatchPolicy
+) -> None:
+    """By brute force: over all ways to add members of a, of b and of neither."""
+    (ua, wa, ba, ta), (ub, wb, bb, tb), (u, w, b, t) = counts
+    view = FakeGroup(
+        min_available=max(1, sum(roles.values()) + beyond),
+        unscheduled=ua + ub + u,
+        waiting=wa + wb + w,
+        binding=ba + bb + b,
+        untried=ta + tb + t,
+        roles=roles,
+        of_role={"a": RoleCounts(ua, wa, wa + ba, ta), "b": RoleCounts(ub, wb, wb + bb, tb)},
+    )
+    minimum = view.min_available
+    assert minimum is not None
+    only = match is MatchPolicy.ONLY_WAITING
+    have = {"a": wa if only else wa + ba, "b": wb if only else wb + bb}
+    total = view.waiting if only else view.scheduled
+
+    def is_quorum(more_a: int, more_b: int, more: int) -> bool:
+        enough = all(have[r] + {"a": more_a, "b": more_b}[r] >= n for r, n in roles.items())
+        return enough and total + more_a + more_b + more >= minimum
+
+    needed = _quorum.members_needed(view, match)
+    ways = [
+        (x + y + z) for x in range(5) for y in range(5) for z in range(12) if is_quorum(x, y, z)
+    ]
+    assert needed is not None
+    assert max(needed, 0) == min(ways)
+    by_role = _quorum.roles_needed(view, match)
+    assert by_role == {"": minimum - total, **{r: n - have[r] for r, n in roles.items()}}
+    policy = Coscheduling(match_policy=match, when_blocked=WhenBlocked.AT_ONCE)
+    assert policy.members_needed(view) == needed
+    assert policy.roles_needed(view) == by_role
+    reachable = is_quorum(ta, tb, t)
+    answer = policy.post_filter(cycle(view), POD, "full", now=0.0)
+    assert isinstance(answer, RejectGroup) is (not reachable)
+    outcome = policy.permit(cycle(view), POD, NODE, now=0.0)
+    if is_quorum(0, 0, 0):
+        assert outcome == SUCCESS
+    else:
+        assert isinstance(outcome, Wait if is_quorum(ua, ub, u) else Unschedulable)
+    exists = is_quorum(ua, ub, u)
+    assert isinstance(policy.pre_enqueue(POD, view, now=0.0), Success) is exists
+
+
+def test_a_group_that_goes_one_by_one_needs_nobody_of_any_role() -> None:
+    for view in (
+        FakeGroup(min_available=None, roles=ROLES),
+        FakeGroup(was_scheduled=True, roles=ROLES),
+    ):
+        assert _quorum.members_needed(view, MatchPolicy.ONCE_SATISFIED) is None
+        assert _quorum.roles_needed(view, MatchPolicy.ONCE_SATISFIED) == {}
+
+
+def test_a_decision_names_the_role_that_is_out_of_reach() -> None:
+    outcome = decide(min_available=5, scheduled=4, remaining=1, roles=[("ps", 2, 0, 1)])
+    assert outcome == Unschedulable("0 of 2 ps can be placed, and 1 more may be")
+    assert decide(min_available=5, scheduled=5, remaining=0, roles=[("ps", 1, 1, 0)]) == SUCCESS
+
+
+def test_an_incomplete_group_names_the_roles_that_are_missing() -> None:
+    roles = [("ps", 1, 0), ("worker", 4, 5), ("x", 3, 1)]
+    said = complete(min_available=6, present=6, roles=roles)
+    expected = "waiting for 1 more ps: 0 of 1 exist; 2 more x: 1 of 3 exist"
+    assert said == Unschedulable(expected, resolvable=False)
+    said = complete(min_available=6, present=5, roles=roles[:1])
+    expected = "waiting for 1 more members: 5 of 6 exist; 1 more ps: 0 of 1 exist"
+    assert said == Unschedulable(expected, resolvable=False)
+
+
+@pytest.mark.parametrize("when", WhenBlocked)
+def test_a_role_out_of_reach_does_as_the_policy_says(when: WhenBlocked) -> None:
+    policy = Coscheduling(when_blocked=when)
+    answer = policy.post_filter(cycle(of("ps", 1, unscheduled=1)), POD, "full", now=0.0)
+    why = "pod p cannot be placed: full"
+    assert (
+        answer
+        == {
+            WhenBlocked.AT_ONCE: RejectGroup(KEY, why),
+            WhenBlocked.UNTIL_OTHERS_TURN: HoldGroup(KEY, why),
+            WhenBlocked.UNTIL_TIMEOUT: Unschedulable(why),
+        }[when]
+    )
+    hopeful = of("ps", 1, unscheduled=1, untried=1)
+    assert policy.post_filter(cycle(hopeful), POD, "full", now=0.0) == Unschedulable("full")
+
+
+@pytest.mark.parametrize(("percentage", "stays"), [(39, False), (40, True)])
+def test_what_a_role_lacks_counts_for_the_percentage(percentage: int, stays: bool) -> None:
+    """Two of five are missing, though five hold nodes."""
+    policy = Coscheduling(when_blocked=WhenBlocked.AT_ONCE, reject_percentage=percentage)
+    answer = policy.post_filter(cycle(of("ps", 2)), POD, "full", now=0.0)
+    assert isinstance(answer, Unschedulable) is stays
+
+
+def test_a_member_that_gives_its_node_back_takes_its_group_along_and_the_role_is_named() -> None:
+    answer = Coscheduling().unreserve(cycle(of("ps", 1)), POD, NODE, cause="timeout", now=0.0)
+    said = "timed out waiting on permit: 6 of 5 members held a node; missing: 1 ps"
+    assert answer == RejectGroup(KEY, said)
+    whole = of("ps", 1, scheduled=1)
+    assert Coscheduling().unreserve(cycle(whole), POD, NODE, cause="timeout", now=0.0) is None
+
+
+@pytest.mark.parametrize(("servers", "falls"), [(0, True), (1, False)])
+def test_a_failed_bind_that_leaves_a_role_short_may_release_the_group(
+    servers: int, falls: bool
+) -> None:
+    policy = Coscheduling(when_bind_fails=WhenBindFails.RELEASE_GROUP)
+    view = of("ps", 1, scheduled=servers)
+    view.was_scheduled = True
+    answer = policy.unreserve(cycle(view), POD, NODE, cause="bind_failed", now=0.0)
+    assert isinstance(answer, EvictGroup) is falls
