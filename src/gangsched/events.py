@@ -238,7 +238,7 @@ class PodRefused:
 @final
 @frozen
 class PodHeld:
-    """A pod does not enter the queue yet."""
+    """A pod does not enter the queue yet; of a group that waits for others of its bundle, one."""
 
     uid: PodUID
     reason: str

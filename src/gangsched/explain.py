@@ -71,6 +71,7 @@ class Shortage:
         in_pieces: Whether there is enough of it in all, in pieces too small.
         within: Of a gang that belongs within one value of a label, the label and the value within
             which the most fit: ``rack=r1``; empty for a gang that may go anywhere.
+        group: Of a bundle, the group whose minimum cannot be met; None for a group alone.
     """
 
     needed: int
@@ -80,10 +81,12 @@ class Shortage:
     resource: str | None = None
     in_pieces: bool = False
     within: str = ""
+    group: GroupKey | None = None
 
     def __str__(self) -> str:
         """``at most 5 of 8 members fit: nvidia.com/gpu is short``"""
         whose = f" of role {self.role}" if self.role else ""
+        whose += f" of pod group {self.group}" if self.group else ""
         where = f" within {self.within}" if self.within else ""
         what = f"at most {self.fits} of {self.needed} members{whose} fit{where}"
         if self.resource is None:

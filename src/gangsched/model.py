@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any, NewType, NoReturn, final
+from typing import Any, NewType, NoReturn, cast, final
 
 from attrs import Factory, field, frozen
 from attrs.validators import optional
@@ -74,6 +74,22 @@ NodeName = NewType("NodeName", str)
 def _check_topology(_owner: object, _attribute: object, value: object) -> None:
     if value is not None and not isinstance(value, Topology):
         raise InvalidValueError("topology", value, "a Topology or None")
+
+
+def _as_keys(given: Iterable[GroupKey]) -> tuple[GroupKey, ...]:
+    found = as_tuple(given)
+    if isinstance(found, tuple) and all(isinstance(key, str) for key in found):
+        return tuple(sorted(set(found)))
+    return found
+
+
+def _check_keys(_owner: object, _attribute: object, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise InvalidValueError("bundle", value, "keys of groups")
+    for key in cast("tuple[object, ...]", value):
+        namespace, slash, name = key.partition("/") if isinstance(key, str) else ("", "", "")
+        if not (namespace and slash and name) or "/" in name:
+            raise InvalidValueError("bundle", key, "the key of a group, namespace/name")
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
@@ -230,6 +246,8 @@ class PodGroup:
         priority: The priority of its members; None to take theirs.
         created_at: When it was created.
         topology: Within one value of which label of nodes its members belong; None for anywhere.
+        bundle: The groups with which it starts together or not at all, by key, of any namespace;
+            with or without itself. Each of them has to name the same ones. Empty for none.
 
     Raises:
         InvalidPodGroupError: A value is malformed; names the group, the field and the value.
@@ -250,6 +268,9 @@ class PodGroup:
     priority: int | None = None
     created_at: float = field(default=0.0, validator=of_group(check_instant))
     topology: Topology | None = field(default=None, validator=of_group(_check_topology))
+    bundle: tuple[GroupKey, ...] = field(
+        default=(), converter=_as_keys, validator=of_group(_check_keys)
+    )
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:

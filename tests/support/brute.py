@@ -27,7 +27,7 @@ Entity = tuple[PodUID, ...]
 
 
 def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
-    """Return who is pending: each group's members together, each regular pod alone.
+    """Return who is pending: the members of a group or bundle together, each regular pod alone.
 
     Without groups whose members contradict each other, or their specification: which of them
     are refused depends on who came first.
@@ -46,7 +46,12 @@ def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
         if group.key in minds and group.priority is not None:
             minds[group.key][1].add(group.priority)
     contradictory = [key for key, kinds in minds.items() if any(len(kind) > 1 for kind in kinds)]
-    return [tuple(uids) for key, uids in found.items() if key not in contradictory]
+    whole = {key: uids for key, uids in found.items() if key not in contradictory}
+    for group in sorted(cluster.pod_groups(), key=lambda group: group.key) if grouped else ():
+        for other in group.bundle:
+            if other in whole and group.key in whole and other > group.key:
+                whole[group.key] += whole.pop(other)
+    return [tuple(uids) for uids in whole.values()]
 
 
 def are_alike(cluster: ClusterState, entity: Entity) -> bool:

@@ -59,6 +59,15 @@ class PutGroup:
     priority: int | None = None
     cpu: int = 0
     roles: tuple[tuple[str, int], ...] = ()
+    bundle: tuple[int, ...] = ()
+
+
+@frozen
+class PutBundle:
+    """The specifications of groups come, or change, that start together."""
+
+    groups: tuple[int, ...]
+    minimum: int = 2
 
 
 @frozen
@@ -137,6 +146,7 @@ Deed: TypeAlias = (
     | DropNode
     | PutPods
     | PutGroup
+    | PutBundle
     | DropGroup
     | ChangePod
     | Decide

@@ -24,6 +24,7 @@ from support.deeds import (
     DropGroup,
     DropNode,
     Pass,
+    PutBundle,
     PutGroup,
     PutNode,
     PutPods,
@@ -38,6 +39,7 @@ from support.world import World
 
 __all__ = [
     "Policy",
+    "bundle_deeds",
     "catches",
     "decisions",
     "deeds",
@@ -173,8 +175,14 @@ group_deeds = st.one_of(
         priority=st.sampled_from([None, None, None, 0, 1]),
         cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
         roles=_minima,
+        bundle=st.sampled_from([*[()] * 6, (0, 1), (1, 2), (0, 1, 3)]),
     ),
     st.builds(DropGroup, _groups),
+)
+bundle_deeds = st.builds(
+    PutBundle,
+    groups=st.sampled_from([(0, 1), (2, 1), (1, 2, 3), (0, 3)]),
+    minimum=st.integers(1, 3),
 )
 _hows = ["delete", "delete", "terminate", "succeed", "succeed", "fail", "ungate", "ungate"]
 pod_changes = st.builds(
@@ -198,7 +206,7 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     pod_deeds,
     pod_deeds,
     pod_changes,
-    group_deeds,
+    st.one_of(group_deeds, group_deeds, bundle_deeds),
     decisions,
     decisions,
     passes,

@@ -84,6 +84,7 @@ _FRAMEWORK: Final = Room(
         ("framework.pod_class",),
         ("framework._state",),
         ("framework._points",),
+        ("framework._bundles",),
         ("framework._shapes",),
         ("framework._wakeups",),
         ("framework._falls",),

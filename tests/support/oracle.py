@@ -31,6 +31,7 @@ from gangsched import (
     Effect,
     Event,
     Evict,
+    GroupKey,
     GroupRejected,
     GroupScheduled,
     MatchPolicy,
@@ -65,7 +66,8 @@ class LawOracle:
     Law 1: a member of a group that never started is bound only when at least ``min_available``
     distinct members hold a node in that instant, and of each role as many as its minimum, and
     everybody who is released is bound in the
-    same tuple. Law 2: a group that is rejected holds nothing that it waited with. Law 6: nobody
+    same tuple; and in the same call every other group of its bundle starts that has not started
+    before. Law 2: a group that is rejected holds nothing that it waited with. Law 6: nobody
     waits longer than one timeout from the first waiter of its attempt. Law 8: one state per
     member, no second bind while the first is under way, and no placement on a node without room.
 
@@ -94,6 +96,7 @@ class LawOracle:
         self._touched: list[Record] = []
         self._waits: list[tuple[float, PodUID, float]] = []
         self._released: dict[PodUID, Group] = {}
+        self._starting: list[Group] = []
         self._together = 0
         self._gone_together: frozenset[PodUID] = frozenset()
 
@@ -227,7 +230,29 @@ class LawOracle:
         if need is None or holding < need:
             self._broken(1, f"{group.key} is let go with {holding} members of {need}")
         self._has_roles(group)
+        if not group.started:
+            self._starting.append(group)
         group.started = True
+
+    def _starts_with_its_bundle(self, group: Group) -> None:
+        """Check that whoever starts with a group has started, late facts counted as told."""
+        bundles = self._bundles_of(group.key)
+        if not any(all(self._has_started(key, each) for key in each) for each in bundles):
+            self._broken(1, f"{group.key} is let go without others of {bundles}")
+
+    def _bundles_of(self, key: GroupKey) -> list[list[GroupKey]]:
+        """Return which groups start together by a specification that was told, or is true."""
+        known = self.account.groups.get(key)
+        specs = [None if known is None else known.spec]
+        specs += [] if self._cluster is None else [self._cluster.pod_group(key)]
+        return [sorted({key, *spec.bundle}) if spec and spec.bundle else [] for spec in specs]
+
+    def _has_started(self, key: GroupKey, bundle: list[GroupKey]) -> bool:
+        group = self.account.groups.get(key)
+        if group is None or bundle not in self._bundles_of(key):
+            return False
+        need, holding = (None, 0) if self._cluster is None else self._latest(group)
+        return group.started or (need is not None and holding >= need)
 
     def _has_roles(self, group: Group) -> None:
         """Check that enough members of each role hold a node."""
@@ -366,6 +391,9 @@ class LawOracle:
     def _at_the_end(self, now: float) -> None:
         if self._released:
             self._broken(1, f"{list(self._released)} were released, and not bound in that step")
+        for group in self._starting:
+            self._starts_with_its_bundle(group)
+        self._starting.clear()
         for record in self._touched:
             hold, pod = record.hold, record.pod
             if hold is None:

@@ -35,6 +35,7 @@ from support.deeds import (
     DropGroup,
     DropNode,
     Pass,
+    PutBundle,
     PutGroup,
     PutNode,
     PutPods,
@@ -89,6 +90,9 @@ class World:
                     self._tell(PodAdded(self._pod(deed)))
             case PutGroup():
                 self._put_group(deed)
+            case PutBundle(groups, minimum):
+                for group in groups:
+                    self._put_group(PutGroup(group, minimum, bundle=groups))
             case DropGroup(group):
                 key = group_key("default", f"g{group}")
                 if driver.cluster.pod_group(key) is not None:
@@ -207,6 +211,7 @@ class World:
             schedule_timeout=deed.timeout,
             min_resources={"cpu": deed.cpu},
             priority=deed.priority,
+            bundle=tuple(group_key("default", f"g{group}") for group in deed.bundle),
             created_at=self.driver.now if before is None else before.created_at,
         )
         self._tell(PodGroupAdded(group) if before is None else PodGroupUpdated(group))

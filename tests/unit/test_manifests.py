@@ -484,6 +484,46 @@ def test_a_label_that_a_group_belongs_within_is_read() -> None:
     assert group.topology == Topology("rack", required=True)
 
 
+_GROUPS = "gang.scheduling.koordinator.sh/groups"
+
+
+@pytest.mark.parametrize(
+    ("version", "spec"),
+    [
+        ("scheduling.x-k8s.io/v1alpha1", {"minMember": 2}),
+        ("scheduling.volcano.sh/v1beta1", {"minMember": 2, "minTaskMember": {"ps": 1}}),
+        ("scheduling.k8s.io/v1beta1", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
+    ],
+)
+def test_koordinators_groups_are_the_bundle(version: str, spec: dict[str, Any]) -> None:
+    def read(text: str) -> tuple[str, ...]:
+        metadata = {"name": "x", "annotations": {_GROUPS: text}}
+        (event,) = _events(
+            _load_documents({**_document("PodGroup", version, spec=spec), "metadata": metadata})
+        )
+        assert isinstance(event, PodGroupAdded)
+        return event.group.bundle
+
+    assert read('["two/b", "default/x"]') == ("default/x", "two/b")
+    assert read("[]") == read("") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["two/b", "{}", "3", '"two/b"', '["b"]', '["/b"]', '["a/b/c"]', "[3]", "[null]", "[" * 9999],
+    ids=lambda text: str(text)[:8],
+)
+def test_groups_that_are_no_list_of_keys_are_refused_by_name(text: str) -> None:
+    document = _document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
+    document["metadata"] = {"name": "x", "annotations": {_GROUPS: text}}
+    with pytest.raises(ManifestError) as caught:
+        _load_documents(document)
+    error = caught.value
+    assert (error.document, error.field) == (1, f"metadata.annotations[{_GROUPS}]")
+    assert "a JSON list such as" in str(error)
+    assert error.file in str(error)
+
+
 def test_a_group_belongs_within_one_label_at_most() -> None:
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 1}},

@@ -15,7 +15,16 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
 from gangsched.explain import Diagnosis, Misfit
-from gangsched.framework import _falls, _gang, _holding, _points, _shapes, _topology, _wakeups
+from gangsched.framework import (
+    _bundles,
+    _falls,
+    _gang,
+    _holding,
+    _points,
+    _shapes,
+    _topology,
+    _wakeups,
+)
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.unit import Unit
@@ -44,7 +53,7 @@ def run(state: State, *, now: float) -> bool:
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
         elif _lacks_room(state, member, gang, now):
             pass
-        elif state.unit is Unit.GROUP or _topology.asked(gang):
+        elif state.unit is Unit.GROUP or _topology.asked(gang) or _bundles.keys(gang.spec):
             _gang.schedule(state, entity, gang, now=now)
         else:
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
@@ -80,7 +89,14 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
         own = None if entity.group is None else entity.group.key
         others = [key for key in state.yielding if key != own]
         if not others:
-            return entity
+            if not _bundles.is_shared(state, entity):
+                return entity
+            held = _bundles.pre_enqueue(state, entity.pod, entity.group, now)
+            if not isinstance(held, Unschedulable):
+                return entity
+            # meanwhile a group that had started with it has lost who was let go
+            _falls.gate(state, entity, held, now=now)
+            continue
         for key in others:
             _falls.reject_group(state, key, state.yielding[key], now=now)
 

@@ -23,7 +23,7 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
 )
-from gangsched.framework import _cycle, _falls, _points, _shapes, _survey, _wakeups
+from gangsched.framework import _bundles, _cycle, _falls, _points, _shapes, _survey, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.framework._survey import Seen
 from gangsched.framework.pod_class import PodClass
@@ -55,7 +55,8 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     known = state.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
-    _read_labels(state, None if known is None else known.spec, spec)
+    before = None if known is None else known.spec
+    _read_labels(state, before, spec)
     if spec is None:
         state.registry.undeclare(key, now=now)
     else:
@@ -67,6 +68,8 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.entities.get(key)
         if entity is not None:  # else its members have gone meanwhile
             _reconsider(state, entity, now=now)
+    for sibling in (*_bundles.siblings(state, before), *_bundles.siblings(state, spec)):
+        _reconsider_alone(state, sibling, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -135,6 +138,7 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.evicted
+    has_started = _is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
     verdict = _falls.release_node(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
@@ -148,6 +152,8 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         member.bind_failures += 1
         _falls.fail_entity(state, member.entity, now=now)
     _wakeups.gain(state, (node,), now=now)
+    if has_started and not _is_started(member.entity):
+        _reconsider_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
 
 
@@ -403,7 +409,23 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
 
 
 def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Put an entity where it belongs after a fact about it."""
+    """Put an entity where it belongs after a fact about it, and who starts with it."""
+    has_started = _is_started(entity)
+    _reconsider_alone(state, entity, now=now)
+    if not (has_started and _is_started(entity)):
+        _reconsider_siblings(state, entity, now=now)
+
+
+def _reconsider_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
+    for sibling in _bundles.siblings(state, None if entity.group is None else entity.group.spec):
+        _reconsider_alone(state, sibling, now=now)
+
+
+def _is_started(entity: QueuedEntity) -> bool:
+    return entity.group is None or entity.group.was_scheduled
+
+
+def _reconsider_alone(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
     if info is not None:
         if info.complete_at is None and info.is_complete:
@@ -420,12 +442,16 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.queue.remove(entity, now=now)
         return
     _wakeups.stir(state, entity)
-    held = _points.pre_enqueue(state, pod, info, now)
+    held = _bundles.pre_enqueue(state, pod, info, now)
     if isinstance(held, Unschedulable):
         if info is not None and info.key in state.holding:
             _falls.reject_group(state, info.key, held.reason, now=now)
         else:
             _falls.gate(state, entity, held, now=now)
+        return
+    if info is not None and info.key in state.holding and _bundles.is_shared(state, entity):
+        # it began alone, and starts with others now
+        _falls.reject_group(state, info.key, "starts with others of its bundle", now=now)
         return
     if info is not None and _cycle.recheck_permit(state, info, now=now):
         return
@@ -442,9 +468,10 @@ def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _review(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Reconsider an entity of which a pod changed, if that may change where it belongs."""
-    held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+    held = _bundles.pre_enqueue(state, entity.pod, entity.group, now)
     is_held = isinstance(held, Unschedulable)
-    if is_held != state.queue.is_gated(entity) or not state.profile.signed:
+    is_shared = _bundles.is_shared(state, entity)
+    if is_shared or is_held != state.queue.is_gated(entity) or not state.profile.signed:
         _reconsider(state, entity, now=now)
 
 

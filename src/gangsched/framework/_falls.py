@@ -16,7 +16,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import Evict, GroupIncomplete, GroupRejected, PodHeld, PodRejected
-from gangsched.framework import _points, _shapes, _wakeups
+from gangsched.framework import _bundles, _points, _shapes, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.model import GroupKey, NodeName
 from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
@@ -145,7 +145,7 @@ def reject_group(
     if not len(entity):
         return
     entity.refill()
-    held = _points.pre_enqueue(state, entity.pod, info, now)
+    held = _bundles.pre_enqueue(state, entity.pod, info, now)
     if isinstance(held, Unschedulable):
         gate(state, entity, held, now=now)
         return
@@ -167,7 +167,7 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.reason = state.members[entity.pod.uid].reason
     if entity.group is not None:
         # who gave a node back may be too few now for a quorum
-        held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+        held = _bundles.pre_enqueue(state, entity.pod, entity.group, now)
         if isinstance(held, Unschedulable):
             gate(state, entity, held, now=now)
             return
@@ -203,7 +203,11 @@ def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float)
     else:
         info.attempt_started_at = None
         present, absent = _shapes.presence(state, info)
-        state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+        if _bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
+            # nobody of its own is missing
+            state.out.append(PodHeld(entity.pod.uid, held.reason))
+        else:
+            state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
 
 
 def settle_hold(state: State, info: PodGroupInfo | None) -> None:

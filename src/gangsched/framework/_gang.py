@@ -21,7 +21,8 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
 from gangsched.explain import Misfit
-from gangsched.framework import _falls, _holding, _placing, _points, _shapes
+from gangsched.framework import _bundles, _falls, _holding, _placing, _points, _shapes
+from gangsched.framework._placing import Ask
 from gangsched.framework._plan import Plan
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
@@ -38,14 +39,26 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     Runtime complexity: O(members x log nodes) where like members are placed one after the other;
     see ``_placing`` where that is not enough.
     """
-    members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
+    party = [(e, e.group) for e in _bundles.pending(state, entity) if e.group is not None]
     nodes = state.nodes.infos
-    cycles = {member.seq: CycleState(info, nodes) for member in members}
-    ready, refused = _pre_filter(state, members, cycles, now=now)
+    cycles: dict[int, CycleState] = {}
+    everybody: list[Member] = []
+    refused: Misfit | None = None
+    for each, group in party:
+        members = sorted((state.members[pod.uid] for pod in each.pending), key=_arrival)
+        cycles.update((member.seq, CycleState(group, nodes)) for member in members)
+        ready, problem = _pre_filter(state, members, cycles, now=now)
+        everybody += ready
+        refused = refused or problem
     found: Plan | Misfit | None = refused
-    if ready:
-        quotas = _shapes.quotas(state, entity)
-        found = _placing.place(state, info, ready, cycles, quotas, now=now)
+    if everybody:
+        asks = [
+            Ask(group.key, role, count)
+            for each, group in party
+            for role, count in _shapes.quotas(state, each)
+        ]
+        groups = [group for _each, group in party]
+        found = _placing.place(state, groups, everybody, cycles, asks, now=now)
     if isinstance(found, Plan):
         _take(state, entity, info, found, cycles, now=now)
         return
@@ -88,17 +101,28 @@ def _take(
 ) -> None:
     """Let members hold their nodes, and let them go."""
     members = [member for member, _index in plan.placed]
+    parties: dict[int, list[Member]] = {}
+    for member in members:
+        parties.setdefault(member.entity.seq, []).append(member)
+    together = list(parties.values())
     _holding.assume_together(state, plan.placed, plan.become(), cycles)
+    others = [party[0].group for party in together if party[0].group is not info]
+    for other in others:
+        _begin(other, now=now)
+    problem: Misfit | Wait | None = None
     try:
-        problem: Misfit | Wait | None = _reserve(state, members, now=now)
-        if problem is None:
-            problem = _permit(state, members, now=now)
-        if problem is None and not _holding.let_go(state, members, now=now):
-            problem = _misfit(members[-1], members[-1].reason)
+        for party in together:
+            problem = problem or _reserve(state, party, now=now) or _permit(state, party, now=now)
+        if isinstance(problem, Wait) and others:
+            problem = _misfit(members[0], "the groups of a bundle do not wait on permit")
+        if problem is None and not _holding.let_go(state, *together, now=now):
+            problem = _misfit(together[-1][-1], together[-1][-1].reason)
     except GangschedError:
         for member in reversed(members):
             _points.unreserve(state, member, "refused", now)
             _holding.unassume(state, member)
+        for other in others:
+            _break_off(other)
         raise
     if isinstance(problem, Wait):
         for member in members:
@@ -110,8 +134,25 @@ def _take(
                 state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
             )
             verdict = verdict or answer
-        entity.refill()
+        for party in together:
+            party[0].entity.refill()
+        for other in others:
+            _break_off(other)
         _fall(state, entity, info, problem, cycles, now=now, verdict=verdict)
+
+
+def _begin(info: PodGroupInfo | None, *, now: float) -> None:
+    """Take note that another group of the bundle is tried."""
+    if info is not None:
+        info.attempts += 1
+        info.attempt_started_at = now
+
+
+def _break_off(info: PodGroupInfo | None) -> None:
+    """Take a try of another group of the bundle as one that was not made: one of them falls."""
+    if info is not None:
+        info.attempts -= 1
+        info.attempt_started_at = None
 
 
 def _reserve(state: State, members: list[Member], *, now: float) -> Misfit | None:
@@ -163,11 +204,12 @@ def _fall(
     proven = culprit.diagnosis is not None
     if proven:
         entity.failed_step = state.step
+    own = {party.group.key for party in _bundles.pending(state, entity) if party.group is not None}
     if isinstance(answer, EvictGroup):
         _falls.carry_out(state, answer, now=now)
         if answer.group == info.key:
             return
-    elif isinstance(answer, RejectGroup | HoldGroup) and answer.group != info.key:
+    elif isinstance(answer, RejectGroup | HoldGroup) and answer.group not in own:
         _falls.reject_group(state, answer.group, answer.reason, now=now)
     elif isinstance(answer, RejectGroup | HoldGroup):
         reason = answer.reason

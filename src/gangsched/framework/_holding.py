@@ -15,7 +15,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import Bind, GroupScheduled, PodUnschedulable, PodWaiting, Release
-from gangsched.framework import _falls, _points, _shapes, _wakeups
+from gangsched.framework import _bundles, _falls, _points, _shapes, _wakeups
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass
@@ -49,7 +49,11 @@ def assume_together(
         member.attempt += 1
         state.put(member, MemberState.WAITING)
     state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
-    placed[0][0].entity.discard_all([member.pod.uid for member, _index in placed])
+    leaving: dict[int, list[Member]] = {}
+    for member, _index in placed:
+        leaving.setdefault(member.entity.seq, []).append(member)
+    for members in leaving.values():
+        members[0].entity.discard_all([member.pod.uid for member in members])
 
 
 def unassume(state: State, member: Member) -> None:
@@ -98,14 +102,34 @@ def after_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
         _falls.reject_group(state, info.key, reason, now=now)
 
 
-def let_go(state: State, members: list[Member], *, now: float) -> bool:
+def let_go(state: State, *parties: list[Member], now: float) -> bool:
     """Run the binding cycle of members that may go together, up to their binds.
+
+    Args:
+        state: The scheduler's memory.
+        parties: Members of one group each, or one regular pod: all go, or none does.
+        now: The current instant.
 
     Returns:
         False when members were turned down so that no quorum is left: nothing has changed, and
-        the last member's ``reason`` says who and why.
+        the ``reason`` of the last member says who and why.
     """
-    info = members[-1].group
+    ready: list[tuple[list[Bind | None], dict[int, str]]] = []
+    for members in parties:
+        found = _prepare(state, members, now=now)
+        if found is None:
+            parties[-1][-1].reason = members[-1].reason
+            return False
+        ready.append(found)
+    for members, (binds, refused) in zip(parties, ready, strict=True):
+        _release(state, members, binds, refused, now=now)
+    return True
+
+
+def _prepare(
+    state: State, members: list[Member], *, now: float
+) -> tuple[list[Bind | None], dict[int, str]] | None:
+    """Ask for the binds of members; return them with who was turned down, and why."""
     refused: dict[int, str] = {}
     binds: list[Bind | None] = []
     for member in members:
@@ -115,15 +139,26 @@ def let_go(state: State, members: list[Member], *, now: float) -> bool:
             binds.append(None)
         else:
             binds.append(_points.bind(state, member, now))
-    first = info is not None and info.attempt_started_at is not None
     if refused and not _is_quorum_without(state, members, refused):
         members[-1].reason = next(iter(refused.values()))
-        return False
+        return None
+    return binds, refused
+
+
+def _release(
+    state: State,
+    members: list[Member],
+    binds: list[Bind | None],
+    refused: dict[int, str],
+    *,
+    now: float,
+) -> None:
+    info = members[-1].group
     since = None if info is None else state.holding.get(info.key)
     freed: list[NodeName] = []
     if info is not None:
         state.waiting.allow(info.key)
-        if first:
+        if info.attempt_started_at is not None:
             _mark_scheduled(state, info, now=now)
         gone = tuple(m.pod.uid for m in members if m.seq not in refused)
         state.out.append(Release(info.key, gone))
@@ -142,7 +177,6 @@ def let_go(state: State, members: list[Member], *, now: float) -> bool:
     _after_release(state, members[-1].entity, now=now)
     if since is not None:
         _wakeups.gain(state, freed, now=now, since=since)
-    return True
 
 
 def _is_quorum_without(state: State, members: list[Member], refused: Mapping[int, object]) -> bool:
@@ -173,7 +207,7 @@ def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
         _wakeups.forget(state, entity)
         state.queue.remove(entity, now=now)
         return
-    held = _points.pre_enqueue(state, entity.pod, entity.group, now)
+    held = _bundles.pre_enqueue(state, entity.pod, entity.group, now)
     if isinstance(held, Unschedulable):
         # who is left over may be too few for the next quorum
         entity.refill()

@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, final
 
 from attrs import evolve, frozen
@@ -20,21 +20,36 @@ from gangsched.explain import Misfit, Shortage
 from gangsched.explain import Undecided as NotDecided
 from gangsched.framework import _points, _topology
 from gangsched.framework._plan import Domain, Plan
-from gangsched.framework._shapes import Quotas
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass
 from gangsched.framework.pod_class import Judge, PodClass
+from gangsched.model import GroupKey
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["place"]
+__all__ = ["Ask", "place"]
+
+
+@final
+@frozen
+class Ask:
+    """How many members of a group must be placed: of a role, or in all where it is empty."""
+
+    group: GroupKey
+    role: str
+    count: int
 
 
 class _Kind(NamedTuple):
     """What members have in common that may stand in for each other."""
 
     pod_class: PodClass
+    group: GroupKey
     role: str | None
+
+    def counts_for(self, ask: Ask) -> bool:
+        """Say whether such members are among those that are asked for."""
+        return self.group == ask.group and (not ask.role or self.role == ask.role)
 
 
 _Kinds: TypeAlias = dict[_Kind, list[Member]]
@@ -51,32 +66,44 @@ class _Task:
         state: The scheduler's memory.
         kinds: The members, by kind.
         judges: Who judges nodes for them.
-        quotas: How many have to be placed; see ``_shapes.quotas``.
+        asks: How many have to be placed, of one group or of all groups of a bundle.
+        shared: Whether a plan has, or will have, members of other groups too.
     """
 
     state: State
     kinds: _Kinds
     judges: _Judges
-    quotas: Quotas
+    asks: tuple[Ask, ...]
+    shared: bool
+
+    @property
+    def needed(self) -> int:
+        """How many have to be placed in all."""
+        return sum(ask.count for ask in self.asks if not ask.role)
 
     def met(self, plan: Plan) -> bool:
-        """Say whether a plan has enough members. O(members) where roles are asked for."""
-        (_all, needed), *lacking = self.quotas
-        if len(plan.placed) < needed:
-            return False
-        return not lacking or all(plan.of_role(role) >= count for role, count in lacking)
+        """Say whether a plan has enough members. O(members) where more than one thing is asked."""
+        if len(self.asks) == 1 and not self.shared:
+            return len(plan.placed) >= self.asks[0].count
+        return all(plan.count(ask.group, ask.role) >= ask.count for ask in self.asks)
+
+    def part(self, group: GroupKey) -> _Task:
+        """Return what is to be placed of one group."""
+        kinds = {kind: alike for kind, alike in self.kinds.items() if kind.group == group}
+        asks = tuple(ask for ask in self.asks if ask.group == group)
+        return evolve(self, kinds=kinds, asks=asks)
 
 
 def place(
     state: State,
-    info: PodGroupInfo,
-    members: list[Member],
+    groups: Sequence[PodGroupInfo],
+    members: Sequence[Member],
     cycles: Mapping[int, CycleState],
-    quotas: Quotas,
+    asks: Sequence[Ask],
     *,
     now: float,
 ) -> Plan | Misfit:
-    """Return a plan that meets *quotas*, or who does not fit.
+    """Return a plan for members of groups that start together, or who does not fit.
 
     Members that are not needed are in it as far as they fit.
     """
@@ -84,7 +111,9 @@ def place(
     judges: dict[PodClass, Judge] = {}
     refused: Misfit | None = None
     for member in members:
-        known = _Kind(member.pod_class, member.role)
+        assert member.group is not None
+        group = member.group.key
+        known = _Kind(member.pod_class, group, member.role)
         if state.profile.signed and known in kinds:
             kinds[known].append(member)
             continue
@@ -92,46 +121,82 @@ def place(
         if isinstance(outcome, Unschedulable):
             refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
             continue
-        kinds[_Kind(pod_class, member.role)] = [member]
+        kinds[_Kind(pod_class, group, member.role)] = [member]
         judges[pod_class] = judge
-    found = _place(_Task(state, kinds, judges, quotas), info)
-    if isinstance(found, Plan):
-        return found
+    task = _Task(state, kinds, judges, tuple(asks), len(groups) > 1)
+    if task.shared and any(_topology.asked(info) for info in groups):
+        found = _place_each(task, groups)
+    else:
+        found = _place(task, groups[0])
     if found is None:
         first = members[0].pod
         return refused or Misfit(first.uid, first.key, "too few members may be placed", None)
+    if isinstance(found, Misfit) and isinstance(found.proof, NotDecided):
+        state.undecided += 1
     return found
 
 
-def _place(task: _Task, info: PodGroupInfo) -> Plan | Misfit | None:
-    """Try one place for the gang after the other; return the misfit that comes closest."""
+def _place(
+    task: _Task, info: PodGroupInfo, begun: Plan | None = None, *, sparing: bool = False
+) -> Plan | Misfit | None:
+    """Try one place for the gang after the other; return the misfit that comes closest.
+
+    Where it is to be *sparing*, only members that are needed are placed.
+    """
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
-    domains = _topology.domains(task.state, info, counts, task.quotas[0][1])
+    domains = _topology.domains(task.state, info, counts, task.needed)
+    begun = begun or Plan(task.state)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     for domain in domains:
-        plan = Plan(task.state, domain)
+        plan = begun.within(domain)
         misfit = _extend(task, plan)
-        if task.met(plan):
+        if not sparing and task.met(plan):
             return plan
+        if sparing and misfit is None and task.kinds:
+            kind, alike = next(iter(task.kinds.items()))
+            misfit = (alike[0], kind.pod_class)
         if misfit is not None:
             left[domain] = misfit
     budget, closest = task.state.budget, -1
     found: Misfit | None = None
     for domain, (member, pod_class) in left.items():
-        answer = _search(task, domain, budget)
+        answer = _search(task, begun.within(domain), budget)
         if isinstance(answer, Packed):
-            plan = _carry_over(task, answer, domain)
-            _extend(task, plan)
+            plan = begun.within(domain)
+            _carry_over(task, answer, plan)
+            if not sparing:
+                _extend(task, plan)
             return plan
         budget -= answer.steps
         fits = answer.placed if isinstance(answer, Undecided) else answer.fits
         if fits > closest:
             closest = fits
             found = _misfit(task, member, pod_class, answer, domain)
-    if found is None and not domains:
+    if found is None and not domains and task.kinds:
         return _nowhere(task, info)
-    if found is not None and isinstance(found.proof, NotDecided):
-        task.state.undecided += 1
+    return found
+
+
+def _place_each(task: _Task, groups: Sequence[PodGroupInfo]) -> Plan | Misfit | None:
+    """Place the groups of a bundle one after the other, each within its own label.
+
+    Members that are not needed come last. Where an earlier group takes the room that a later one
+    needs, another arrangement of the earlier one is not looked for.
+    """
+    parts = [(task.part(info.key), info) for info in groups]
+    found: Plan | Misfit | None = None
+    for sparing in (False, True):
+        found, within = Plan(task.state), list[Domain | None]()
+        for part, info in parts:
+            found = _place(part, info, found, sparing=sparing)
+            if not isinstance(found, Plan):
+                break
+            within.append(found.domain)
+        if isinstance(found, Plan):
+            for (part, _info), domain in zip(parts, within, strict=True):
+                found = found.within(domain)
+                _extend(part, found)
+            return found
     return found
 
 
@@ -142,7 +207,8 @@ def _extend(task: _Task, plan: Plan) -> tuple[Member, PodClass] | None:
     """
     placed = {member.seq for member, _index in plan.placed}
     misfit: tuple[Member, PodClass] | None = None
-    for (pod_class, _role), alike in task.kinds.items():
+    for kind, alike in task.kinds.items():
+        pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
         count = plan.place(pod_class, task.judges[pod_class], left, task.state.layout)
         if count < len(left) and misfit is None:
@@ -150,29 +216,30 @@ def _extend(task: _Task, plan: Plan) -> tuple[Member, PodClass] | None:
     return misfit
 
 
-def _search(task: _Task, domain: Domain | None, budget: int) -> _Answer:
+def _search(task: _Task, plan: Plan, budget: int) -> _Answer:
     demands = [
         Demand(kind, len(alike), kind.pod_class.sample.requests)
         for kind, alike in task.kinds.items()
     ]
     quotas = [
-        Quota(frozenset(k for k in task.kinds if not role or k.role == role), needed, role)
-        for role, needed in task.quotas
+        Quota(frozenset(kind for kind in task.kinds if kind.counts_for(ask)), ask.count, str(n))
+        for n, ask in enumerate(task.asks)
     ]
-    nodes = Plan(task.state, domain).untouched()
-    return pack(demands, quotas, nodes, _Room(task.state, task.judges), budget=max(budget, 0))
+    room, nodes = _Room(task.state, task.judges), dict(plan.untouched())
+    for given, touched in plan.touched().items():
+        nodes[given] = nodes.get(given, 0) + len(touched)
+    return pack(demands, quotas, list(nodes.items()), room, budget=max(budget, 0))
 
 
-def _carry_over(task: _Task, found: Packed[NodeClass, _Kind], domain: Domain | None) -> Plan:
-    plan = Plan(task.state, domain)
+def _carry_over(task: _Task, found: Packed[NodeClass, _Kind], plan: Plan) -> None:
     upcoming = {kind: iter(alike) for kind, alike in task.kinds.items()}
+    touched = plan.touched()
     for given, takes in found.nodes:
-        index: int | None = None
+        index = touched[given].pop() if touched.get(given) else None
         for kind, count in takes:
             for _ in range(count):
                 index = plan.put(next(upcoming[kind]), given, on=index)
                 given = plan.at(index)
-    return plan
 
 
 def _misfit(
@@ -182,14 +249,23 @@ def _misfit(
     found: Impossible[_Kind] | Undecided,
     domain: Domain | None,
 ) -> Misfit:
-    needed = task.quotas[0][1]
+    needed = task.needed
     diagnosis = pod_class.diagnosis()
     proof: Shortage | NotDecided
     if isinstance(found, Undecided):
         proof = NotDecided(needed, found.placed, found.steps)
     else:
-        role, needed = found.quota.name, found.quota.at_least
-        proof = Shortage(needed, found.fits, found.exact, role, found.resource, found.in_pieces)
+        ask = task.asks[int(found.quota.name)]
+        group = ask.group if task.shared else None
+        proof = Shortage(
+            ask.count,
+            found.fits,
+            found.exact,
+            ask.role,
+            found.resource,
+            found.in_pieces,
+            group=group,
+        )
         if domain is not None:
             proof = evolve(proof, within=str(domain))
     nowhere = domain is None and not pod_class.headroom
@@ -200,14 +276,15 @@ def _misfit(
 
 def _nowhere(task: _Task, info: PodGroupInfo) -> Misfit:
     """Say that no node that can take a member has the label that the gang belongs within."""
-    (pod_class, _role), (member, *_others) = next(iter(task.kinds.items()))
+    kind, (member, *_others) = next(iter(task.kinds.items()))
+    pod_class = kind.pod_class
     diagnosis = pod_class.diagnosis()
     if not pod_class.headroom:
         return Misfit(member.pod.uid, member.pod.key, str(diagnosis), diagnosis)
     topology = None if info.spec is None else info.spec.topology
     label = "" if topology is None else topology.key
     reason = f"no node that can take it has the label {label}"
-    proof = Shortage(task.quotas[0][1], 0, True, within=label)
+    proof = Shortage(task.needed, 0, True, within=label)
     return Misfit(member.pod.uid, member.pod.key, reason, diagnosis, proof)
 
 

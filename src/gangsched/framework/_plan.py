@@ -20,6 +20,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework.node_class import NodeClass
 from gangsched.framework.pod_class import Judge, PodClass
 from gangsched.framework.unit import Layout
+from gangsched.model import GroupKey
 
 __all__ = ["Domain", "Plan"]
 
@@ -49,14 +50,15 @@ class Plan:
     """Members with the nodes that are meant for them.
 
     Attributes:
+        domain: The nodes that may be used from now on; None for all.
         placed: The members in the order in which they were placed, with the index of the node.
     """
 
-    __slots__ = ("_at", "_count", "_nodes", "_used", "_within", "placed")
+    __slots__ = ("_at", "_count", "_nodes", "_used", "domain", "placed")
 
-    def __init__(self, state: State, within: Domain | None = None) -> None:
+    def __init__(self, state: State) -> None:
         self._nodes = state.nodes.classes
-        self._within = within
+        self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
         self._count: dict[int, int] = {}
         self._used: dict[NodeClass, int] = {}
@@ -95,23 +97,47 @@ class Plan:
         """Return what a node for which something is planned becomes. O(1)."""
         return self._at[index]
 
-    def of_role(self, role: str) -> int:
-        """Return how many members of a role are placed. O(members)."""
-        return sum(member.role == role for member, _index in self.placed)
+    def count(self, group: GroupKey, role: str) -> int:
+        """Return how many members of a group are placed: of a role, or in all. O(members)."""
+        return sum(
+            member.group is not None
+            and member.group.key == group
+            and (not role or member.role == role)
+            for member, _index in self.placed
+        )
+
+    def within(self, domain: Domain | None) -> Plan:
+        """Return a copy that goes on in another domain. O(members)."""
+        made = Plan.__new__(Plan)
+        made._nodes, made.domain = self._nodes, domain
+        made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
+        made.placed = self.placed.copy()
+        return made
 
     def become(self) -> list[tuple[int, NodeClass]]:
         """Return what the nodes for which something is planned become."""
         return list(self._at.items())
 
+    def touched(self) -> dict[NodeClass, list[int]]:
+        """Return the nodes that may be used and for which something is planned, by class."""
+        found: dict[NodeClass, list[int]] = {}
+        for index, given in self._at.items():
+            if self._may_use(given):
+                found.setdefault(given, []).append(index)
+        return found
+
     def untouched(self) -> list[tuple[NodeClass, int]]:
         """Return the classes that may be used, with how many of their nodes are untouched."""
-        within, used = self._within, self._used
+        used = self._used
         counts = (
             (given, len(given.nodes) - used.get(given, 0))
             for given in self._nodes.occupied()
-            if within is None or within.has(given)
+            if self._may_use(given)
         )
         return [(given, count) for given, count in counts if count]
+
+    def _may_use(self, given: NodeClass) -> bool:
+        return self.domain is None or self.domain.has(given)
 
     # Where the score plugins say --------------------------------------------------------------
 
@@ -120,7 +146,8 @@ class Plan:
     ) -> int:
         heap: list[_Entry] = []
         for index, given in self._at.items():
-            self._offer(heap, pod_class, judge, index, given, spread=spread)
+            if self._may_use(given):
+                self._offer(heap, pod_class, judge, index, given, spread=spread)
         ranked = self._untouched(pod_class)
         upcoming = next(ranked, None)
         for number, member in enumerate(members):
@@ -159,11 +186,9 @@ class Plan:
             heappush(heap, (count, -known.score, index, given.number, given, True))
 
     def _untouched(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
-        used, within = self._used, self._within
+        used = self._used
         for score, given in pod_class.ranked():
-            if within is not None and not within.has(given):
-                continue
-            if len(given.nodes) > used.get(given, 0):
+            if self._may_use(given) and len(given.nodes) > used.get(given, 0):
                 yield score, given
 
     # On the fewest nodes ----------------------------------------------------------------------
@@ -176,7 +201,9 @@ class Plan:
         """
         left = list(reversed(members))
         rooms = [
-            (-pod_class.judgement(given, judge).room, index) for index, given in self._at.items()
+            (-pod_class.judgement(given, judge).room, index)
+            for index, given in self._at.items()
+            if self._may_use(given)
         ]
         for room, index in sorted(rooms):
             if left and room:
@@ -193,9 +220,7 @@ class Plan:
 
     def _roomiest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass | None:
         for given in pod_class.by_room(strands, wanted):
-            if self._within is not None and not self._within.has(given):
-                continue
-            if len(given.nodes) > self._used.get(given, 0):
+            if self._may_use(given) and len(given.nodes) > self._used.get(given, 0):
                 return given
         return None
 

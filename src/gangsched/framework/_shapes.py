@@ -17,7 +17,7 @@ from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.framework import _points
+from gangsched.framework import _bundles, _points
 from gangsched.framework._state import HOLDING, Member, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import Resources, Topology
@@ -53,8 +53,9 @@ class Shape:
             tried: who is placed first may take the room that another needs.
         floor: What the nodes must have free in all for a try to be made.
         quotas: How many of them must have which role, for each role that lacks some.
-        topology: Within one value of which label it belongs.
         roles: Which of these roles each run has; empty for one that has none of them.
+        topology: Within one value of which label it belongs.
+        parts: The shapes of the groups of a bundle that is to start; empty for a group alone.
     """
 
     needed: int
@@ -63,15 +64,25 @@ class Shape:
     quotas: Quotas = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
+    parts: tuple[Shape, ...] = ()
 
 
 def shape(state: State, entity: QueuedEntity) -> Hashable:
     """Return an entity's ``Shape``, or its number when no other is known to be like it.
 
-    Runtime complexity: O(members log members).
+    Runtime complexity: O(members log members), of all groups that start with it.
     """
     if not state.profile.signed:
         return entity.seq
+    parts = tuple(_shape_alone(state, each) for each in _bundles.pending(state, entity))
+    if len(parts) == 1:
+        return parts[0]
+    runs = tuple(run for part in parts for run in part.runs)
+    floor = sum((part.floor for part in parts), start=NOTHING)
+    return Shape(sum(part.needed for part in parts), runs, floor, parts=parts)
+
+
+def _shape_alone(state: State, entity: QueuedEntity) -> Shape:
     members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
     (_all, more), *lacking = quotas(state, entity)
     floor = _floor(state, entity.group)
@@ -165,7 +176,10 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
     Runtime complexity: O(1) for a group that asks for nothing in all, else O(members).
     """
-    floor = _floor(state, info)
+    entity, floor = state.entities.get(info.key), NOTHING
+    for each in [] if entity is None else _bundles.pending(state, entity):
+        wanted = _floor(state, each.group)
+        floor = floor + wanted if floor else wanted
     return gap(floor, state.nodes.total()) if floor else NOTHING
 
 

@@ -7,18 +7,26 @@ Rules:
       which its pods start one by one, and a note says so;
   R3  ``scheduleTimeoutSeconds: 0`` is as good as none, as it is to scheduler-plugins;
   R4  Volcano's ``minTaskMember`` gives the minima per role. Where they add up to more than
-      ``minMember`` Volcano passes over them, and so is done here; a note says so.
+      ``minMember`` Volcano passes over them, and so is done here; a note says so;
+  R5  Koordinator's annotation of groups is the bundle, on a group of whatever dialect.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Final, cast
+
 from attrs import evolve
 
-from gangsched.model import PodGroup, Topology
+from gangsched.model import GroupKey, PodGroup, Topology
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
 
 __all__ = ["group_of", "read_core_group", "read_group"]
+
+_GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
+_KEY: Final = re.compile(r"[^/\s]+/[^/\s]+")
 
 
 def read_group(manifest: Manifest) -> PodGroup:
@@ -29,6 +37,7 @@ def read_group(manifest: Manifest) -> PodGroup:
     """
     spec = manifest.document["spec"]
     group = group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
+    group = evolve(group, bundle=_bundle_of(manifest))
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
     if "" in counts:
@@ -63,6 +72,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
         topology=Topology(labels[0]) if labels else None,
+        bundle=_bundle_of(manifest),
     )
 
 
@@ -89,3 +99,21 @@ def group_of(
         priority=priority,
         created_at=manifest.at,
     )
+
+
+def _bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
+    """Return the groups that Koordinator's annotation names; none where it is not given."""
+    field = manifest.document["metadata"]["annotations"][_GROUPS]
+    text, expected = field.text(), 'a JSON list such as ["namespace/name"]'
+    try:
+        keys: object = json.loads(text) if text else []
+    except (ValueError, RecursionError) as error:
+        raise field.refuse(expected) from error
+    if not isinstance(keys, list):
+        raise field.refuse(expected)
+    found: list[GroupKey] = []
+    for key in cast("list[object]", keys):
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise field.refuse(expected)
+        found.append(GroupKey(key))
+    return tuple(found)

@@ -1,0 +1,263 @@
+"""Bundles: a plugin that raises, says no or waits amid a bundle's cycle leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    Coscheduling,
+    Evict,
+    EvictGroup,
+    GroupRejected,
+    GroupScheduled,
+    HoldGroup,
+    InMemoryCluster,
+    PluginError,
+    Pod,
+    PodAdded,
+    PodUnschedulable,
+    PodUpdated,
+    Profile,
+    RejectGroup,
+    Scheduler,
+    Success,
+    Unschedulable,
+    Wait,
+)
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import make_pod
+from support.bundles import AB, key, pods, specs
+from support.busy import NOW, tell
+from support.gangs import node
+from support.odd import Odd
+from support.odd_gang import NEEDED, OOPS, Host, memory, nothing_is_kept, only
+from support.units import current
+
+ALWAYS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_filter"]
+LATER = ["pre_filter", "reserve", "permit", "pre_bind"]
+TWO = {"two/b-0", "two/b-1"}
+MEMBERS = ["a-0", "a-1", "b-0", "b-1"]
+Answer = Any
+
+
+def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
+    """Return a bundle whose turn it is, and an odd plugin that is asked before all others."""
+    cluster = InMemoryCluster()
+    odd = Odd(*sorted({*points, *(other for p in points for other in NEEDED.get(p, ()))}))
+    odd.group_wide = wide.split()  # type: ignore[attr-defined]
+    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile, unit=current())
+    tell(cluster, scheduler, node("n", cpu), now=NOW)
+    for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
+        tell(cluster, scheduler, fact, now=NOW)
+    return cluster, scheduler, odd
+
+
+def break_off(broken: Host, point: str, answer: Answer = OOPS) -> PluginError:
+    if point == "post_filter":
+        broken[2].answers["filter"] = Unschedulable("full")
+    broken[2].answers[point] = answer
+    with pytest.raises(PluginError) as caught:
+        broken[1].schedule_one(now=NOW)
+    broken[2].answers.clear()
+    broken[1]._check()
+    return caught.value
+
+
+def bound(effects: Any) -> list[str]:
+    return [effect.uid for effect in effects or () if isinstance(effect, Bind)]
+
+
+# Raising --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", [*ALWAYS, "pre_score", "bind"])
+def test_a_bundle_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
+    broken = host(point)
+    before = memory(broken)
+    for _again in range(2):
+        error = break_off(broken, point)
+        assert (error.point, error.subject) == (point, "one/a-0")
+        assert memory(broken) == before
+        nothing_is_kept(broken[1])
+
+
+@pytest.mark.parametrize("name", MEMBERS[1:])
+@pytest.mark.parametrize("point", LATER)
+def test_so_it_is_when_it_breaks_off_at_a_later_member_of_whichever_group(
+    point: str, name: str
+) -> None:
+    broken = host(point)
+    before = memory(broken)
+    error = break_off(broken, point, only(name, Success(), OOPS))
+    assert error.subject.partition("/")[2] == name
+    assert memory(broken) == before
+    nothing_is_kept(broken[1])
+
+
+@pytest.mark.parametrize("point", ALWAYS)
+def test_a_bundle_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> None:
+    broken, whole = host(point), host(point)
+    break_off(broken, point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
+    effects = broken[1].schedule_one(now=NOW)
+    assert effects == whole[1].schedule_one(now=NOW)
+    assert memory(broken, r"_step$") == memory(whole, r"_step$")
+    assert len(bound(effects)) == 4
+    starts = [e for e in effects or () if isinstance(e, GroupScheduled)]
+    assert [(start.group, start.attempt) for start in starts] == [(group, 1) for group in AB]
+
+
+def test_who_was_reserved_gives_everything_back_once_and_last_comes_first() -> None:
+    broken, given_back = host("reserve", "permit"), list[str]()
+
+    def unreserve(_state: object, pod: Pod, _node: object, *, cause: str, now: float) -> None:
+        given_back.append(f"{pod.name} {cause}")
+
+    broken[2].answers = {"unreserve": unreserve, "permit": only("b-1", Success(), OOPS)}
+    with pytest.raises(PluginError):
+        broken[1].schedule_one(now=NOW)
+    assert given_back == ["b-1 refused", "b-0 refused", "a-1 refused", "a-0 refused"]
+
+
+def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_does_not() -> None:
+    broken = host("pre_enqueue")
+    ask = only("b-0", Success(), OOPS)
+    broken[2].answers["pre_enqueue"] = lambda pod, group, *, now: ask(group, pod, now=now)
+    changed = [evolve(pods("two/b")[0], labels={**pods("two/b")[0].labels, "x": x}) for x in "12"]
+    with pytest.raises(PluginError):
+        tell(*broken[:2], PodUpdated(changed[0]), now=NOW)
+    assert bound(broken[1].schedule_one(now=NOW)) == []
+    assert broken[1].schedule_one(now=NOW) is None
+    broken[2].answers.clear()
+    tell(*broken[:2], PodUpdated(changed[1]), now=NOW)
+    assert len(bound(broken[1].schedule_one(now=NOW))) == 4
+
+
+# Turning down ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("point", LATER)
+def test_a_plugin_that_turns_one_member_down_turns_the_bundle_down(point: str, name: str) -> None:
+    """F19: of whichever group; there is one reason and one rest."""
+    refused = host(point)
+    refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
+    effects = refused[1].schedule_one(now=NOW) or ()
+    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    (fall,) = (e for e in effects if isinstance(e, GroupRejected))
+    assert len(effects) == 2
+    assert "not this one" in blamed.reason
+    assert (fall.group, fall.retry_after) == ("one/a", NOW + 1.0)
+    nothing_is_kept(refused[1])
+    assert [info.attempts for info in refused[1].registry] == [1, 0]
+    refused[2].answers.clear()
+    assert refused[1].schedule_one(now=NOW) is None
+    refused[1].advance(now=NOW + 1.0)
+    assert len(bound(refused[1].schedule_one(now=NOW + 1.0))) == 4
+
+
+@pytest.mark.parametrize("name", ["a-0", "b-1"])
+@pytest.mark.parametrize("point", ["pre_filter", "pre_bind"])
+def test_who_is_turned_down_and_not_needed_keeps_nobody(point: str, name: str) -> None:
+    refused = host(point)
+    for fact in specs(*AB, minimum=1):
+        tell(*refused[:2], fact, now=NOW)
+    refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
+    effects = refused[1].schedule_one(now=NOW)
+    gone = [uid.partition("/")[2] for uid in bound(effects)]
+    assert gone == [other for other in MEMBERS if other != name]
+    refused[1]._check()
+
+
+@pytest.mark.parametrize("group", AB)
+def test_a_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group: str) -> None:
+    refused, asked = host(*LATER, wide=" ".join(["pre_filter", "reserve", "permit"])), list[str]()
+
+    def permit(_state: object, pod: Pod, _node: object, *, now: float) -> object:
+        asked.append(pod.namespace)
+        return Unschedulable("no") if f"{pod.namespace}/{pod.name[0]}" == group else Success()
+
+    refused[2].answers["permit"] = permit
+    assert bound(refused[1].schedule_one(now=NOW)) == []
+    assert asked == ["one", "two"][: AB.index(group) + 1]
+    nothing_is_kept(refused[1])
+
+
+# Waiting --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_bundle_does_not_wait_on_permit_and_falls_with_a_reason(name: str) -> None:
+    waiting = host("permit")
+    waiting[2].answers["permit"] = only(name, Success(), Wait(5.0))
+    effects = waiting[1].schedule_one(now=NOW) or ()
+    assert [e.group for e in effects if isinstance(e, GroupRejected)] == ["one/a"]
+    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    assert blamed.reason == "the groups of a bundle do not wait on permit"
+    assert blamed.reason in str(waiting[1].why(key("one/a")))
+    nothing_is_kept(waiting[1])
+    waiting[2].answers.clear()
+    waiting[1].advance(now=NOW + 1.0)
+    assert len(bound(waiting[1].schedule_one(now=NOW + 1.0))) == 4
+
+
+# Verdicts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup])
+@pytest.mark.parametrize("group", [*AB, "one/none"])
+def test_a_verdict_on_any_of_them_makes_the_lead_fall(verdict: Any, group: str) -> None:
+    refused = host("post_filter")
+    refused[2].answers["filter"] = Unschedulable("full")
+    refused[2].answers["post_filter"] = verdict(key(group), "so it is")
+    effects = refused[1].schedule_one(now=NOW) or ()
+    (fall,) = (e for e in effects if isinstance(e, GroupRejected))
+    assert fall.group == "one/a"
+    assert (fall.reason == "so it is") is (group in AB)
+    nothing_is_kept(refused[1])
+    assert refused[1].schedule_one(now=NOW) is None
+
+
+@pytest.mark.parametrize("group", AB)
+def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> None:
+    refused = host("post_filter")
+    refused[2].answers["filter"] = Unschedulable("full")
+    refused[2].answers["post_filter"] = EvictGroup(key(group), "so it is")
+    effects = refused[1].schedule_one(now=NOW) or ()
+    assert {e.group for e in effects if isinstance(e, GroupRejected)} == {"one/a", group}
+    nothing_is_kept(refused[1])
+    refused[2].answers.clear()
+    refused[1].advance(now=NOW + 1.0)
+    tell(*refused[:2], node("n", 5), now=NOW + 1.0)
+    again = refused[1].schedule_one(now=NOW + 1.0)
+    assert len(bound(again)) == 4
+
+
+def test_a_group_that_is_evicted_before_its_turn_is_waited_for_again() -> None:
+    """The lead was in the queue alone: nobody of it could be bound, and the other ran."""
+    cluster, scheduler, odd = hosted = host("post_filter")
+    for effect in scheduler.schedule_one(now=NOW) or ():
+        if isinstance(effect, Bind):
+            done = Bound(effect.uid, effect.node, effect.attempt)
+            failed = BindFailed(effect.uid, effect.attempt, "no answer")
+            tell(cluster, scheduler, done if effect.uid in TWO else failed, now=NOW)
+    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99)), now=NOW)
+    assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=NOW) or ()) == 2
+    odd.answers.clear()
+    scheduler.advance(now=NOW + 60)
+    while scheduler.schedule_one(now=NOW + 60) is not None:
+        nothing_is_kept_but(hosted, TWO)
+    assert "its bundle" in str(scheduler.why(key("one/a")))
+
+
+def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:
+    kept = {uid for info in hosted[1]._state.nodes.infos.values() for uid in info.holders}
+    assert kept <= uids
+    hosted[1]._check()

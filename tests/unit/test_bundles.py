@@ -1,0 +1,284 @@
+"""Bundles: their names, roles and labels within them, and who leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Coscheduling,
+    GroupKey,
+    InMemoryCluster,
+    InvalidPodGroupError,
+    Layout,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodUnschedulable,
+    Profile,
+    Scheduler,
+    Topology,
+    Unit,
+    Unschedulable,
+    presets,
+)
+from gangsched.framework import _bundles
+from gangsched.plugins import DefaultBinder, NodeResources
+from support.bundles import AB, key, pods, running, spec, specs, why
+from support.busy import tell
+from support.driver import Driver
+from support.gangs import binds, decide, gang_driver, misfit, node
+from support.odd import Odd
+
+# Names ----------------------------------------------------------------------------------------
+
+MALFORMED: list[Any] = [
+    *("one/a", 3, True, object()),
+    *([""], ["a"], ["/a"], ["one/"], ["one/a/b"], [None], [b"one/a"], [3], [("one", "a")]),
+]
+
+
+@pytest.mark.parametrize("given", MALFORMED, ids=repr)
+def test_a_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: Any) -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        PodGroup(name="g", namespace="ns", min_available=1, bundle=given)
+    error = caught.value
+    value = given[0] if isinstance(given, list) else given
+    assert (error.subject, error.field, error.value) == ("ns/g", "bundle", value)
+
+
+@pytest.mark.parametrize("given", [AB, list(AB), iter(AB), (AB[1], AB[0], AB[1]), set(AB)])
+def test_a_bundle_is_a_set_of_keys(given: Any) -> None:
+    group = PodGroup(name="g", min_available=1, bundle=given)
+    assert group.bundle == AB
+    assert group == PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB)))
+    assert hash(group) == hash(PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB))))
+
+
+def test_a_group_names_itself_or_not() -> None:
+    """It is in its bundle either way; who names nobody is in none."""
+    assert _bundles.keys(spec("two/b", 1, ["one/a"])) == AB
+    assert _bundles.keys(spec("two/b", 1, AB)) == AB
+    assert _bundles.keys(spec("two/b", 1)) == _bundles.keys(None) == ()
+
+
+# Who leads ------------------------------------------------------------------------------------
+
+
+def test_the_first_by_key_that_has_not_started_leads() -> None:
+    driver = Driver()
+    driver.tell(*specs("b/x", "a/y", "c/z"))
+    driver.add(*(p for group in ("c/z", "b/x", "a/y") for p in pods(group)))
+    state = driver.scheduler._state
+    entities = {g: state.entities[GroupKey(g)] for g in ("a/y", "b/x", "c/z")}
+    gated = [state.queue.is_gated(entity) for entity in entities.values()]
+    assert gated == [False, True, True]
+    for entity in entities.values():
+        assert _bundles.pending(state, entity) == list(entities.values())
+        assert _bundles.is_shared(state, entity)
+
+
+def test_who_has_started_is_nobodys_business() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9), *specs(*AB))
+    driver.add(*(p for group in AB for p in pods(group)))
+    driver.settle()
+    state = driver.scheduler._state
+    for group in AB:
+        entity = state.entities[key(group)]
+        assert _bundles.pending(state, entity) == [entity]
+        assert _bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
+
+
+# Roles ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("cpu", [3, 4])
+def test_each_group_gets_its_roles(unit: Unit, cpu: int) -> None:
+    """Workers to spare of the one do not take the room of the server of the other."""
+    driver = Driver(lambda cluster: presets.coscheduling(cluster, unit=unit))
+    roles = {"ps": 1, "worker": 1}
+    driver.tell(node("n", cpu), *specs(*AB, roles=roles))
+    driver.add(*pods("one/a", 3, role="worker"), *pods("one/a", 1, first=3, role="ps"))
+    driver.add(*pods("two/b", 3, role="worker"))
+    driver.settle()
+    assert running(driver) == {}
+    assert "1 more ps" in str(why(driver, "one/a"))
+    driver.add(*pods("two/b", 1, first=3, role="ps"))
+    driver.settle()
+    assert running(driver) == ({} if cpu < 4 else dict.fromkeys(AB, 2))
+    if cpu == 4:
+        gone = {pod.name for pod in driver.cluster.pods() if pod.node_name}
+        assert {"a-3", "b-3"} <= gone
+
+
+def test_the_proof_names_the_group_and_the_role_that_are_short() -> None:
+    driver = gang_driver(node("n", 3, 1))
+    bundle = ("default/a", "default/b")
+    driver.tell(*specs(*bundle, roles={"ps": 1, "worker": 1}))
+    driver.add(*pods("default/a", 1, role="worker"), *pods("default/a", 1, first=1, role="ps"))
+    driver.add(*pods("default/b", 1, role="worker"))
+    driver.add(*pods("default/b", 1, first=1, role="ps", cpu=9))
+    driver.settle()
+    proof = misfit(driver, "a").proof
+    assert str(proof).startswith("at most ")
+    assert "of pod group default/b" in str(proof)
+
+
+# Within one value of a label ------------------------------------------------------------------
+
+RACK, ZONE = Topology("rack"), Topology("zone")
+
+
+def racks(*, layout: Layout = Layout.AUTO, a: Any = RACK, b: Any = RACK, **cpus: int) -> Driver:
+    """Return a driver of a bundle of two groups within a rack each, and of racks so large."""
+    driver = gang_driver(*(node(name, cpu, rack=name) for name, cpu in cpus.items()), layout=layout)
+    for group, topology in zip(AB, (a, b), strict=True):
+        driver.tell(PodGroupAdded(spec(group, 2, AB, topology=topology)))
+    return driver
+
+
+def places(driver: Driver) -> dict[str, set[str]]:
+    """Return on which nodes the members of a group are."""
+    found: dict[str, set[str]] = {}
+    for pod in driver.cluster.pods():
+        if pod.node_name:
+            found.setdefault(pod.name[0], set()).add(pod.node_name)
+    return found
+
+
+layouts = pytest.mark.parametrize("layout", Layout)
+
+
+@layouts
+def test_each_group_is_within_a_value_of_its_own(layout: Layout) -> None:
+    driver = racks(r1=2, r2=2, layout=layout)
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    found = places(driver)
+    assert sorted(map(sorted, found.values())) == [["r1"], ["r2"]]
+
+
+@layouts
+def test_a_group_that_fits_within_no_value_keeps_the_other(layout: Layout) -> None:
+    """Who was placed before does not count for it."""
+    driver = racks(r1=2, r2=1, layout=layout)
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    assert running(driver) == {}
+    assert "members of pod group two/b fit within rack=" in str(why(driver, "one/a"))
+    driver.tell(node("r2", 2, rack="r2"))
+    driver.settle()
+    assert running(driver) == dict.fromkeys(AB, 2)
+
+
+@layouts
+def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(layout: Layout) -> None:
+    """There is room for all on the node of the first; the second belongs elsewhere."""
+    driver = racks(a=ZONE, b=RACK, layout=layout)
+    driver.tell(node("n1", 4, zone="z"), node("n2", 2, rack="r"))
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    assert places(driver) == {"a": {"n1"}, "b": {"n2"}}
+
+
+@layouts
+def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(layout: Layout) -> None:
+    """Also where a placement has to be searched for."""
+    driver = racks(r1=9, b=None, layout=layout)
+    driver.add(*pods("one/a", cpu=2))
+    driver.add(*pods("two/b", 1, cpu=1), *pods("two/b", 1, first=1, cpu=4))
+    driver.settle()
+    assert running(driver) == dict.fromkeys(AB, 2)
+
+
+@layouts
+@given(room=st.integers(0, 7), spare=st.integers(0, 4), both=st.booleans())
+def test_members_to_spare_cost_no_other_group_its_place(
+    layout: Layout, room: int, spare: int, both: bool
+) -> None:
+    driver = racks(r1=room, b=RACK if both else None, layout=layout)
+    driver.add(*pods("one/a", 2 + spare), *pods("two/b"))
+    driver.settle()
+    assert sum(running(driver).values()) == (min(room, 4 + spare) if room >= 4 else 0)
+
+
+def test_members_to_spare_go_in_the_same_call_where_there_is_room() -> None:
+    """Placed with the others they would take the room of the second group."""
+    driver = racks(r1=5)
+    driver.add(*pods("one/a", 5), *pods("two/b"))
+    assert len(binds(decide(driver))) == 5
+
+
+@layouts
+def test_a_search_looks_at_no_node_that_is_not_within_the_value(layout: Layout) -> None:
+    """There is room for all on the node of the first, which has no rack."""
+    driver = racks(a=ZONE, b=RACK, layout=layout)
+    driver.tell(node("n1", 9, zone="z"), node("n2", 1, rack="r"))
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    assert running(driver) == {}
+
+
+@pytest.mark.parametrize("bundle", [(), AB])
+def test_a_group_of_which_nobody_may_be_placed_within_a_label_falls_with_the_reason(
+    bundle: tuple[str, ...],
+) -> None:
+    odd, cluster = Odd("pre_score"), InMemoryCluster()
+    odd.answers["pre_score"] = Unschedulable("not today")
+    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile, unit=Unit.GROUP)
+    tell(cluster, scheduler, node("n", 9, rack="r"), now=0.0)
+    for group in bundle or AB[:1]:
+        fact = PodGroupAdded(spec(group, 2, bundle, topology=RACK))
+        tell(cluster, scheduler, fact, now=0.0)
+        for pod in pods(group):
+            tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    assert [e.reason for e in effects if isinstance(e, PodUnschedulable)] == ["not today"]
+    scheduler._check()
+
+
+def test_a_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
+    """Unlike members, which only fit on what the first group leaves, in one arrangement."""
+    driver = racks(a=None, b=RACK, r1=5)
+    driver.tell(node("big", 3, rack="r1"))
+    driver.add(*pods("one/a", cpu=1))
+    driver.add(*pods("two/b", 1, cpu=2), *pods("two/b", 1, first=1, cpu=4))
+    driver.settle()
+    assert running(driver) == dict.fromkeys(AB, 2)
+
+
+def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
+    preferred = Topology("rack", required=False)
+    driver = racks(r1=2, r2=1, r3=1, a=preferred, b=preferred)
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    assert places(driver) == {"a": {"r1"}, "b": {"r2", "r3"}}
+
+
+def test_an_earlier_group_is_not_placed_anew_for_a_later_one() -> None:
+    """The limit that is documented: the second zone would do for the first group."""
+    driver = racks(a=ZONE, b=RACK)
+    driver.tell(node("n1", 2, zone="z1", rack="r"), node("n2", 3, zone="z2"))
+    driver.add(*pods("one/a"), *pods("two/b"))
+    driver.settle()
+    assert running(driver) == {}
+    assert driver.scheduler._state.nodes.assumed == {}
+
+
+def test_a_search_that_ends_undecided_is_counted_once() -> None:
+    """Also where the groups are placed one after the other, and then once more, sparingly."""
+    driver = gang_driver(node("x", 5, 11, rack="r"), node("y", 7, 6, rack="r"), search_budget=0)
+    driver.tell(PodGroupAdded(spec("one/a", 6, AB, topology=RACK)))
+    driver.tell(PodGroupAdded(spec("two/b", 1, AB, topology=RACK)))
+    driver.add(*pods("one/a", 2, gpu=2), *pods("two/b", 1))
+    for first, role in ((2, "b"), (4, "c")):
+        driver.add(*pods("one/a", 2, first=first, cpu=2, gpu=3, role=role))
+    driver.drain()
+    assert running(driver) == {}
+    assert driver.scheduler.undecided == 1
