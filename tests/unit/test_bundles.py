@@ -36,7 +36,7 @@ from support.odd import Odd
 # Names ----------------------------------------------------------------------------------------
 
 MALFORMED: list[Any] = [
-    *("one/a", 3, True, object()),
+    *("one/a", 3, True, 1.5),
     *([""], ["a"], ["/a"], ["one/"], ["one/a/b"], [None], [b"one/a"], [3], [("one", "a")]),
 ]
 
