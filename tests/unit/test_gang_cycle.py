@@ -12,6 +12,7 @@ from gangsched import (
     Outcome,
     Pod,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     Profile,
@@ -108,3 +109,23 @@ def test_members_that_a_plugin_says_nothing_of_are_each_judged_alone() -> None:
         host.member(f"p{number}", 3, cpu=1)
     effects = host.decide()
     assert len({effect.node for effect in effects if isinstance(effect, Bind)}) == 3
+
+
+def test_gangs_that_fail_on_a_cluster_that_never_changes_leave_nothing_behind() -> None:
+    """F38: what nodes would have become is forgotten, though no node ever changes."""
+    host = Host()
+    for number in range(4):
+        host.node(f"n{number}", cpu=10_000, memory=10_000)
+    classes = host.scheduler._state.nodes.classes
+    for number in range(60):
+        now = 100.0 * number
+        uids = []
+        for k in range(6):
+            asks = {"cpu": 7000 + 3 * number + k, "memory": 1000 + 7 * number + k}
+            pod = make_pod(f"p{number}-{k}", group=f"g{number}", min_available=6, requests=asks)
+            host.scheduler.handle(host.cluster.apply(PodAdded(pod)), now=now)
+            uids.append(pod.uid)
+        assert not bound(host.decide(now=now))
+        for uid in uids:
+            host.scheduler.handle(host.cluster.apply(PodDeleted(uid)), now=now)
+        assert len(classes._known) < 400

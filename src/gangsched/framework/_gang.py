@@ -65,6 +65,8 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     culprit = refused or found
     assert culprit is not None
     _fall(state, entity, info, culprit, cycles, now=now)
+    # what nodes would have become stays known otherwise for as long as no node changes
+    state.nodes.classes.forget_unused()
 
 
 def _pre_filter(
