@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_members_turn_costs_the_same_in_a_gang_of_four_as_in_one_of_four_hundr
 def test_a_member_that_comes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
     """F33, SP#931: its siblings are found by the group."""
     few, many = busy(8, 8), busy(1000, 400)
-    costs = [calls_for(lambda d=d: d.add(member("g-0", 3))) for d in (few, many)]  # type: ignore[misc]
+    costs = [calls_for(partial(d.add, member("g-0", 3))) for d in (few, many)]
     assert costs[1] <= costs[0] * 1.3
 
 
@@ -119,7 +120,7 @@ def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits()
         return waiting
 
     few, many = fill(40), fill(4000)
-    costs = [calls_for(lambda w=w: w.reject(GroupKey("ns/g"))) for w in (few, many)]  # type: ignore[misc]
+    costs = [calls_for(partial(w.reject, GroupKey("ns/g"))) for w in (few, many)]
     # a step or two more in the sorted deadlines
     assert costs[1] <= costs[0] * 1.5
 

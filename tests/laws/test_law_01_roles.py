@@ -46,15 +46,18 @@ gangs = steady_policies.filter(lambda policy: policy.gangs)
 by_pod = gangs.map(lambda policy: evolve(policy, unit=Unit.POD))
 
 
+Roles = tuple[tuple[str, int], ...]
+
+
 def running(world: World) -> list[str]:
     """Return who is bound."""
     return sorted(pod.name for pod in world.driver.cluster.pods() if pod.node_name is not None)
 
 
-def begun(policy: Policy | None = None, *, cpu: int = 9, roles: object = WORKERS) -> World:
+def begun(policy: Policy | None = None, *, cpu: int = 9, roles: Roles = WORKERS) -> World:
     """Return a world with a node, and a group that gives minima per role."""
     world = (policy or Policy()).world()
-    return world.live(PutNode(0, cpu=cpu), PutGroup(0, 5, roles=roles))  # type: ignore[arg-type]
+    return world.live(PutNode(0, cpu=cpu), PutGroup(0, 5, roles=roles))
 
 
 @given(gangs)

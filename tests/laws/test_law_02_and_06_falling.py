@@ -28,9 +28,9 @@ from support.driver import Driver
 from support.histories import Policy
 
 
-def holding(size: int, held: int, **policy: WhenBlocked) -> tuple[Driver, list[Pod]]:
+def holding(size: int, held: int) -> tuple[Driver, list[Pod]]:
     """Return a driver in which *held* of *size* members of a gang hold nodes and wait."""
-    driver = Driver(Policy(**policy).make)  # type: ignore[arg-type]
+    driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": held})))
     pods = [make_pod(f"g-{n}", group="g", min_available=size, cpu=1) for n in range(size)]
     driver.add(*pods)

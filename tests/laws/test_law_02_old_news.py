@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from gangsched import Scheduler
+from gangsched import Event, Scheduler
 from support.deeds import Deed
 from support.driver import Driver
 from support.histories import Policy, histories, policies
@@ -35,7 +35,7 @@ def memory(scheduler: Scheduler) -> dict[str, object]:
     }
 
 
-def up_to_date(policy: Policy, deeds: list[Deed]) -> tuple[Driver, list[object]]:
+def up_to_date(policy: Policy, deeds: list[Deed]) -> tuple[Driver, list[Event]]:
     """Live a history, tell what was kept back; return the driver, and all that was ever told."""
     world = policy.world().live(*deeds)
     world.driver.tell_untold()
@@ -51,7 +51,7 @@ def test_old_facts_and_reports_of_old_attempts_change_nothing(
     before = memory(driver.scheduler)
     driver.log.clear()
     for event in [*past, *reversed(past)]:
-        driver.tell_again(event)  # type: ignore[arg-type]
+        driver.tell_again(event)
     assert [effect for told in driver.log for effect in told.effects] == []
     assert memory(driver.scheduler) == before
 

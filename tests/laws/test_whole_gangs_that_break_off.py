@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gangsched import (
@@ -18,7 +16,8 @@ from gangsched import (
 )
 from gangsched.errors import PluginError
 from support.busy import NOW
-from support.odd_gang import OOPS, Host, host, memory, nothing_is_kept, only
+from support.odd import OOPS, break_off
+from support.odd_gang import host, memory, nothing_is_kept, only
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -28,24 +27,12 @@ POINTS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "pos
 LATER = ["pre_filter", "reserve", "permit", "pre_bind"]
 
 
-def break_off(host: Host, point: str, answer: Any = OOPS) -> PluginError:
-    odd = host[2]
-    if point == "post_filter":
-        odd.answers["filter"] = Unschedulable("full")
-    odd.answers[point] = answer
-    with pytest.raises(PluginError) as caught:
-        host[1].schedule_one(now=NOW)
-    odd.answers.clear()
-    host[1]._check()
-    return caught.value
-
-
 @pytest.mark.parametrize("point", [*POINTS, "pre_score", "bind"])
 def test_a_gang_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
     broken = host(point)
     before = memory(broken)
     for _again in range(2):
-        error = break_off(broken, point)
+        error = break_off(*broken[1:], point)
         assert (error.plugin, error.point, error.subject) == ("Odd", point, "default/w-0")
         assert error.__cause__ is OOPS
         assert memory(broken) == before
@@ -58,7 +45,7 @@ def test_so_it_is_when_it_breaks_off_at_a_later_member(point: str, name: str) ->
     broken = host(point)
     before = memory(broken)
     sound = Skip() if point == "bind" else Success()
-    error = break_off(broken, point, only(name, sound, OOPS))
+    error = break_off(*broken[1:], point, only(name, sound, OOPS))
     assert (error.point, error.subject) == (point, f"default/{name}")
     assert memory(broken) == before
     nothing_is_kept(broken[1])
@@ -80,7 +67,7 @@ def test_who_was_reserved_when_it_broke_off_gives_everything_back_once() -> None
 @pytest.mark.parametrize("point", POINTS)
 def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> None:
     broken, whole = host(point), host(point)
-    break_off(broken, point)
+    break_off(*broken[1:], point)
     assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
     assert memory(broken, r"_step$") == memory(whole, r"_step$")
     (info,) = broken[1].registry

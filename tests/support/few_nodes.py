@@ -69,8 +69,6 @@ class Hall:
     boundless: str = ""
     roles: tuple[tuple[str, int], ...] = ()
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def nodes(self) -> list[NodeAdded]:
         """The nodes, as facts."""

@@ -27,7 +27,7 @@ from gangsched import (
 )
 from support.account import claim_of
 from support.brute import entities
-from support.driver import Driver, Fate, Told
+from support.driver import Driver, Told
 from support.histories import Policy
 from support.room import may_go
 from support.world import World
@@ -42,16 +42,7 @@ _ROUNDING = 1e-6  # seconds are added up
 def faults_stop(world: World) -> World:
     """Tell all facts, report all binds truthfully, and make anew who was evicted."""
     driver = world.driver
-    world.late = False
-    driver.fate = Fate.DONE
-    driver.tell_untold()
-    while driver.dying:
-        driver.end(0)
-    while driver.under_way or driver.landing:
-        while driver.under_way:
-            driver.report(driver.under_way[0], Fate.DONE)
-        while driver.landing:
-            driver.land(0)
+    world.end_what_is_under_way()
     for n, pod in enumerate(_evicted(world)):
         driver.add(evolve(pod, uid=PodUID(f"anew{n}"), created_at=driver.now))
     return world

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, final
 
-from gangsched import Bind, NodeName, Pod, Skip, Success
+import pytest
 
-__all__ = ["Odd", "bind_of_another"]
+from gangsched import Bind, NodeName, Pod, Scheduler, Skip, Success, Unschedulable
+from gangsched.errors import PluginError
+from support.busy import NOW
+
+__all__ = ["OOPS", "Odd", "bind_of_another", "break_off"]
+
+OOPS = ZeroDivisionError("oops")
 
 _SOUND: dict[str, Callable[..., object]] = {
     "pod_signature": lambda _pod: "alike",
@@ -29,11 +35,13 @@ class Odd:
     Attributes:
         answers: What it does at a point: raises an exception, returns a value, or calls a
             function of what it is given.
+        group_wide: The points at which it answers for a whole group.
     """
 
     name = "Odd"
 
-    def __init__(self, *points: str) -> None:
+    def __init__(self, *points: str, group_wide: Collection[str] = ()) -> None:
+        self.group_wide = group_wide
         self.answers: dict[str, Any] = {}
         for point in points:
             setattr(self, point, self._at(point))
@@ -53,3 +61,15 @@ class Odd:
 def bind_of_another(_pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind:
     """Return the bind of a pod that nobody has asked about."""
     return Bind(Pod(name="another").uid, node, attempt)
+
+
+def break_off(scheduler: Scheduler, odd: Odd, point: str, answer: Any = OOPS) -> PluginError:
+    """Make one decision in which the plugin misbehaves at a point; return what is raised."""
+    if point == "post_filter":
+        odd.answers["filter"] = Unschedulable("full")
+    odd.answers[point] = answer
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    odd.answers.clear()
+    scheduler._check()
+    return caught.value

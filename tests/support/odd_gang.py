@@ -13,6 +13,7 @@ from gangsched import (
     PodAdded,
     Profile,
     Scheduler,
+    Unit,
 )
 from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
@@ -21,9 +22,8 @@ from support.busy import NOW, tell
 from support.fingerprint import Fingerprint, fingerprint, without
 from support.odd import Odd
 
-__all__ = ["OOPS", "Host", "host", "memory", "nothing_is_kept", "only"]
+__all__ = ["Host", "host", "memory", "nothing_is_kept", "only"]
 
-OOPS = ZeroDivisionError("oops")
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
     r"\]\._state\.step$",
@@ -41,10 +41,10 @@ Host = tuple[InMemoryCluster, Scheduler, Odd]
 def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str = "") -> Host:
     """Return a gang whose turn it is, and an odd plugin that is asked before all others."""
     cluster = InMemoryCluster()
-    odd = Odd(*sorted({*points, *(other for p in points for other in NEEDED.get(p, ()))}))
-    odd.group_wide = wide.split()  # type: ignore[attr-defined]
+    needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
+    odd = Odd(*sorted(needed), group_wide=wide.split())
     profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit="group")  # type: ignore[arg-type]
+    scheduler = Scheduler(cluster, profile, unit=Unit.GROUP)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     for number in range(size):

@@ -20,8 +20,6 @@ def row(
     name: str,
     call: Callable[..., object],
     error: type[GangschedError],
-    *,
-    bug: str | None = None,
     **fields: object,
 ) -> Any:
     """Return one bad input.
@@ -30,11 +28,9 @@ def row(
         name: What is bad about it.
         call: What raises.
         error: Exactly what it raises.
-        bug: Why it does not yet; such a row must fail.
         fields: What the exception carries; its sentence says each of them.
     """
-    marks = () if bug is None else (pytest.mark.xfail(strict=True, reason=bug),)
-    return pytest.param(call, error, fields, id=name, marks=marks)
+    return pytest.param(call, error, fields, id=name)
 
 
 def check_refusal(

@@ -132,6 +132,12 @@ class World:
 
     def finish(self) -> World:
         """Let everything that is under way come to its end, and the scheduler to rest."""
+        self.end_what_is_under_way()
+        self.driver.settle()
+        return self
+
+    def end_what_is_under_way(self) -> None:
+        """Tell all facts, and report all binds truthfully."""
         driver = self.driver
         self.late = False
         driver.fate = Fate.DONE
@@ -143,8 +149,6 @@ class World:
                 driver.report(driver.under_way[0], Fate.DONE)
             while driver.landing:
                 driver.land(0)
-        driver.settle()
-        return self
 
     def clear(self) -> World:
         """Let every pod and every group go."""

@@ -29,9 +29,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
 from support.fingerprint import Fingerprint, fingerprint, without
-from support.odd import Odd
+from support.odd import OOPS, Odd, break_off
 
-OOPS = ZeroDivisionError("oops")
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
     r"\]\._state\.step$",
@@ -81,18 +80,6 @@ BREAKS = pytest.mark.parametrize(
 )
 
 
-def break_off(host: Host, point: str) -> PluginError:
-    odd = host[2]
-    if point == "post_filter":
-        odd.answers["filter"] = Unschedulable("full")
-    odd.answers[point] = OOPS
-    with pytest.raises(PluginError) as caught:
-        host[1].schedule_one(now=NOW)
-    odd.answers.clear()
-    host[1]._check()
-    return caught.value
-
-
 @BREAKS
 def test_a_member_whose_turn_breaks_off_leaves_its_gang_as_it_was(point: str, turn: int) -> None:
     broken = host(point)
@@ -100,7 +87,7 @@ def test_a_member_whose_turn_breaks_off_leaves_its_gang_as_it_was(point: str, tu
         assert broken[1].schedule_one(now=NOW)
     before = memory(broken)
     for _again in range(2):
-        error = break_off(broken, point)
+        error = break_off(*broken[1:], point)
         assert (error.plugin, error.point) == ("Odd", point)
         first_asked = 0 if point in ("pre_bind", "bind") else turn
         assert error.subject == f"default/w-{first_asked}"
@@ -113,14 +100,14 @@ def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str, tur
     broken, whole = host(point), host(point)
     for _turn in range(turn):
         assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
-    break_off(broken, point)
+    break_off(*broken[1:], point)
     assert finish(broken) == finish(whole) == ["default/w-0", "default/w-1"]
     assert memory(broken, *STEPS) == memory(whole, *STEPS)
 
 
 def test_an_attempt_that_breaks_off_as_it_begins_has_not_begun() -> None:
     broken = host("filter")
-    break_off(broken, "filter")
+    break_off(*broken[1:], "filter")
     (info,) = broken[1].registry
     assert (info.attempts, info.attempt_started_at) == (0, None)
     broken[1].schedule_one(now=NOW)

@@ -240,3 +240,19 @@ def test_a_pod_on_a_node_takes_its_room() -> None:
     cluster.apply(PodAdded(Pod(name="q", node_name=name, requests={"gpu": 1})))
     nodes.refresh(name)
     assert a_class(nodes).headroom == 1
+
+
+def test_what_was_thought_of_classes_that_are_forgotten_is_forgotten_though_no_node_changed() -> (
+    None
+):
+    """F38: a pod that waits for long thinks of many nodes as they would be."""
+    nodes, judge = fleet({"cpu": 4, "gpu": 4}), Judging()
+    kept = a_class(nodes, judge)
+    here = nodes.class_of(NodeName("n0"))
+    assert here is not None
+    would_be = nodes.classes.taking(here, POD.requests)
+    assert kept.judgement(would_be, judge).room == 3
+    nodes.classes._forget_empty()
+    kept.refresh(nodes, judge)
+    assert list(kept._judged) == [here]
+    kept._check(nodes, judge)

@@ -14,11 +14,10 @@ from typing import TypeAlias, final
 from attrs import frozen
 
 from gangsched._core._capacity import gap
-from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework import _bundles, _points
-from gangsched.framework._state import HOLDING, Member, State
+from gangsched.framework._state import ON_NODES, Member, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import Resources, Topology
 from gangsched.resources import NOTHING
@@ -38,8 +37,6 @@ __all__ = [
 
 Quotas: TypeAlias = tuple[tuple[str, int], ...]
 """How many more members must be placed: under ``""`` in all, then of each role that lacks some."""
-
-_ON_NODES = (*HOLDING, MemberState.ASSIGNED)
 
 
 @final
@@ -190,7 +187,7 @@ def _floor(state: State, info: PodGroupInfo | None) -> Resources:
     floor = _points.group_requests(state, info)
     if floor and info.scheduled:
         for member in state.of_group(info):
-            if member.state in _ON_NODES:
+            if member.state in ON_NODES:
                 floor -= member.pod.requests
     return floor
 

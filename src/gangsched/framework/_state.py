@@ -35,10 +35,13 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
 
-__all__ = ["HOLDING", "Member", "State"]
+__all__ = ["HOLDING", "ON_NODES", "Member", "State"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
 """The states in which a pod holds a node without being assigned to it."""
+
+ON_NODES = (*HOLDING, MemberState.ASSIGNED)
+"""The states in which a pod holds a node."""
 
 
 @final

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework._plan import Domain
-from gangsched.framework._state import HOLDING, State
+from gangsched.framework._state import ON_NODES, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
 __all__ = ["asked", "best", "domains", "joined"]
-
-_ON_NODES = (*HOLDING, MemberState.ASSIGNED)
 
 
 def asked(info: PodGroupInfo) -> bool:
@@ -91,7 +88,7 @@ def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
         return None
     values: set[str] = set()
     for member in state.of_group(info):
-        if member.state in _ON_NODES:
+        if member.state in ON_NODES:
             name = member.node if member.node is not None else member.pod.node_name
             node = None if name is None else state.nodes.infos.get(name)
             value = None if node is None else node.node.labels.get(topology.key)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 from sortedcontainers import SortedList
 
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
-from gangsched.framework.node_class import Move, NodeClass
+from gangsched.framework.node_class import Move, NodeClass, NodeClasses
 from gangsched.framework.nodes import Nodes
 from gangsched.model import NodeName, Pod
 
@@ -45,8 +45,7 @@ class Judge(Protocol):
         ...
 
 
-@final
-class Judgement:
+class Judgement(NamedTuple):
     """What is known of a class of nodes.
 
     Attributes:
@@ -55,19 +54,9 @@ class Judgement:
         reasons: Why it can take none; empty where it can.
     """
 
-    __slots__ = ("reasons", "room", "score")
-
-    def __init__(self, score: int, room: int, reasons: tuple[str, ...]) -> None:
-        self.score = score
-        self.room = room
-        self.reasons = reasons
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Judgement):
-            return NotImplemented
-        return (self.score, self.room, self.reasons) == (other.score, other.room, other.reasons)
-
-    __hash__ = None  # type: ignore[assignment]
+    score: int
+    room: int
+    reasons: tuple[str, ...]
 
 
 @final
@@ -126,6 +115,7 @@ class PodClass:
         """
         classes = nodes.classes
         if self._seen == classes.version:
+            self._forget_unused(classes)
             return
         moves = classes.since(self._seen) if self._seen >= 0 else None
         if moves is None:
@@ -142,6 +132,10 @@ class PodClass:
         for node_class, count in found.items():
             self._count(node_class, count)
         self._seen = classes.version
+        self._forget_unused(classes)
+
+    def _forget_unused(self, classes: NodeClasses) -> None:
+        """Forget what is known of classes that are forgotten; all moves are counted by now."""
         if self._epoch != classes.epoch:
             self._epoch = classes.epoch
             self._judged = {c: known for c, known in self._judged.items() if c.nodes}
@@ -154,10 +148,6 @@ class PodClass:
             self._judge({node_class: 1}, judge)
             known = self._judged[node_class]
         return known
-
-    def known(self, node_class: NodeClass) -> Judgement | None:
-        """Return what is known of a class; None when it was not judged. O(1)."""
-        return self._judged.get(node_class)
 
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the classes that can take such a pod: (score, class), best first."""
