@@ -107,7 +107,7 @@ def _take(
     for member in members:
         parties.setdefault(member.entity.seq, []).append(member)
     together = list(parties.values())
-    _holding.assume_together(state, plan.placed, plan.become(), cycles)
+    _holding.assume_together(state, together, plan.placed, plan.become(), cycles)
     others = [party[0].group for party in together if party[0].group is not info]
     for other in others:
         _begin(other, now=now)

@@ -37,23 +37,29 @@ def assume(state: State, member: Member, cycle: CycleState, node: NodeName) -> N
 
 def assume_together(
     state: State,
+    parties: Iterable[Sequence[Member]],
     placed: Sequence[tuple[Member, int]],
     become: Iterable[tuple[int, NodeClass]],
     cycles: Mapping[int, CycleState],
 ) -> None:
-    """Let members of a gang hold their nodes. O(members), O(nodes x log nodes) of theirs."""
+    """Let members hold their nodes. O(members), O(nodes x log nodes) of theirs.
+
+    Args:
+        state: The scheduler's memory.
+        parties: The members, by group.
+        placed: The members in the order in which they were placed, with the index of the node.
+        become: What the nodes become by it.
+        cycles: The cycle of each member, by its number.
+    """
     by_index = state.nodes.by_index
     for member, index in placed:
         member.node = by_index[index].node.name
         member.cycle = cycles[member.seq]
         member.attempt += 1
-        state.put(member, MemberState.WAITING)
-    state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
-    leaving: dict[int, list[Member]] = {}
-    for member, _index in placed:
-        leaving.setdefault(member.entity.seq, []).append(member)
-    for members in leaving.values():
+    for members in parties:
+        state.put_all(members, MemberState.WAITING)
         members[0].entity.discard_all([member.pod.uid for member in members])
+    state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
 
 
 def unassume(state: State, member: Member) -> None:
@@ -156,12 +162,14 @@ def _release(
     info = members[-1].group
     since = None if info is None else state.holding.get(info.key)
     freed: list[NodeName] = []
+    gone = [member for member in members if member.seq not in refused] if refused else members
     if info is not None:
-        state.waiting.allow(info.key)
+        if since is not None:
+            state.waiting.allow(info.key)
         if info.attempt_started_at is not None:
             _mark_scheduled(state, info, now=now)
-        gone = tuple(m.pod.uid for m in members if m.seq not in refused)
-        state.out.append(Release(info.key, gone))
+        state.out.append(Release(info.key, tuple(member.pod.uid for member in gone)))
+    state.put_all(gone, MemberState.BINDING)
     for member, effect in zip(members, binds, strict=True):
         if effect is None:
             assert member.node is not None
@@ -170,7 +178,6 @@ def _release(
             member.reason = refused[member.seq]
             state.out.append(PodUnschedulable(member.pod.uid, member.reason))
         else:
-            state.put(member, MemberState.BINDING)
             member.reason = ""
             state.out.append(effect)
     _falls.settle_hold(state, info)

@@ -413,12 +413,24 @@ def permit(state: State, member: Member, now: float, plugins: _Plugins | None = 
 def bind(state: State, member: Member, now: float) -> Bind:
     """Ask for the effect that binds a pod; the first answer but ``Skip`` counts."""
     pod, node = member.pod, member.node
-    for plugin in state.profile.bind:
-        answer = _call(plugin, "bind", pod, (Bind, Skip), pod, node, member.attempt, now=now)
-        if isinstance(answer, Bind):
-            if (answer.uid, answer.node, answer.attempt) != (pod.uid, node, member.attempt):
-                raise PluginError(plugin.name, "bind", pod.key, f"returned {answer!r}")
-            return answer
+    plugin: Any = None
+    try:
+        for plugin in state.profile.bind:
+            answer = plugin.bind(pod, node, member.attempt, now=now)
+            if isinstance(answer, Skip):
+                continue
+            if (
+                isinstance(answer, Bind)
+                and answer.uid == pod.uid
+                and answer.node == node
+                and answer.attempt == member.attempt
+            ):
+                return answer
+            raise PluginError(plugin.name, "bind", pod.key, f"returned {answer!r}")
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(plugin.name, "bind", pod.key, f"raised {error!r}") from error
     names = ", ".join(plugin.name for plugin in state.profile.bind)
     raise PluginError(names, "bind", pod.key, "all skipped")
 

@@ -12,7 +12,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, final
 
 from attrs import define, field
@@ -153,6 +153,14 @@ class State:
         member.state = state
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
+
+    def put_all(self, members: Sequence[Member], state: MemberState) -> None:
+        """Move members of one group, or one pod, to a state, in its counts too. O(members)."""
+        group = members[0].group if members else None
+        for member in members:
+            member.state = state
+        if group is not None:
+            group.members.set_all([member.pod.uid for member in members], state)
 
     def of_group(self, info: PodGroupInfo) -> list[Member]:
         """Return the members of a group, in the order in which they came. O(members)."""
