@@ -25,6 +25,9 @@ from support.conformance import gang, row, rows, worker
 # Finding a group ------------------------------------------------------------------------------
 
 
+pytestmark = pytest.mark.once("makes no scheduler that decides")
+
+
 @rows(56)
 def test_a_labelled_pod_leads_to_its_group() -> None:
     spec, pod = gang("alder", 6), worker("alder-0", "alder")

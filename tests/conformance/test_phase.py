@@ -14,6 +14,9 @@ from support.conformance import gang, row, rows, worker
 P, R, S, F = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED
 
 
+pytestmark = pytest.mark.once("makes no scheduler that decides")
+
+
 def crowd(*phases: PodPhase, group: str | None = "holly", **fields: Any) -> list[Pod]:
     """Return members in these phases."""
     return [

@@ -3,7 +3,7 @@
 Rules:
   R1  what tests make a scheduler with (``Policy``, ``Driver``, ``coscheduling``) asks when it makes
       one, and not when a module is imported: what is made for a table decides as its test does;
-  R2  a test of ``laws`` or of whole stories runs in both units; one that cannot says why with a
+  R2  a test of ``laws`` or of ``conformance`` runs in both units; one that cannot says why with a
       mark: ``pod_by_pod`` when it is about members that hold nodes while they wait, ``once`` when
       it makes no scheduler by these defaults.
 """
@@ -23,7 +23,7 @@ from gangsched import ClusterState, Scheduler, Unit, presets
 __all__ = ["coscheduling", "current", "deciding_by", "runs_in_both"]
 
 _HERE: Final = Path(__file__).parents[1]
-_IN_BOTH: Final = (_HERE / "laws", _HERE / "conformance" / "test_integration.py")
+_IN_BOTH: Final = (_HERE / "laws", _HERE / "conformance")
 _current: list[Unit] = [Unit.POD]
 
 
