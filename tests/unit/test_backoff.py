@@ -30,6 +30,12 @@ def test_any_number_of_failures_rests_for_the_maximum(backoff: Backoff, failures
     assert backoff.delay(failures) == backoff.maximum
 
 
+def test_the_least_initial_delay_reaches_the_largest_maximum() -> None:
+    backoff = Backoff(5e-324, 1e308)
+    assert backoff.delay(2098) == 5e-324 * 2.0**1000 * 2.0**1000 * 2.0**97
+    assert backoff.delay(2099) == backoff.delay(2**80) == 1e308
+
+
 @given(SECONDS, SECONDS, st.integers(1, 40))
 def test_the_delay_is_the_published_formula(a: float, b: float, failures: int) -> None:
     initial, maximum = sorted((a, b))

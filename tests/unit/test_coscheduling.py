@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangsched._core._counters import RoleCounts
 from gangsched._core._ordering import Order, sort_key
+from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBlocked
 from gangsched.errors import InvalidValueError
 from gangsched.framework.profile import POINTS
@@ -272,6 +274,25 @@ def test_only_members_whose_turn_is_to_come_give_hope(
     assert isinstance(post_filter(group), RejectGroup) is hopeless
 
 
+@pytest.mark.parametrize(
+    ("group", "says"),
+    [
+        (FakeGroup(waiting=1, assigned=3), "1 of 3 members"),
+        (
+            FakeGroup(waiting=3, assigned=1, roles={"ps": 1}, of_role={"ps": RoleCounts(0, 0, 1)}),
+            "0 of 1 ps",
+        ),
+    ],
+    ids=["in-all", "of-a-role"],
+)
+def test_who_runs_gives_no_hope_where_only_who_waits_counts(group: FakeGroup, says: str) -> None:
+    policy = Coscheduling(match_policy=MatchPolicy.ONLY_WAITING, when_blocked=WhenBlocked.AT_ONCE)
+    answer = policy.post_filter(cycle(group), POD, "full", now=0.0)
+    assert answer == RejectGroup(KEY, WHY)
+    outcome = policy.permit(cycle(group), POD, NODE, now=0.0)
+    assert outcome == Unschedulable(f"{says} can be placed, and 0 more may be")
+
+
 # When a node is given back --------------------------------------------------------------------
 
 
@@ -299,6 +320,23 @@ def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, c
 def test_a_member_that_gives_its_node_back_takes_its_group_along(cause: str, why: str) -> None:
     """Law 2, F59. The counts are those after it left its node."""
     assert unreserve(FakeGroup(waiting=1, unscheduled=1), cause) == RejectGroup(KEY, why)
+
+
+def test_who_fell_is_told_of_those_that_count_and_of_each_role_that_lacks_some() -> None:
+    group = FakeGroup(
+        waiting=1,
+        assigned=5,
+        roles={"ps": 3, "worker": 2, "evaluator": 1},
+        of_role={
+            "ps": RoleCounts(waiting=1, scheduled=3),
+            "worker": RoleCounts(waiting=0, scheduled=2),
+            "evaluator": RoleCounts(waiting=1, scheduled=1),
+        },
+    )
+    policy = Coscheduling(match_policy=MatchPolicy.ONLY_WAITING)
+    answer = policy.unreserve(cycle(group), POD, NODE, cause="timeout", now=0.0)
+    held = "2 of 3 members held a node; missing: 2 ps, 2 worker"
+    assert answer == RejectGroup(KEY, f"timed out waiting on permit: {held}")
 
 
 @pytest.mark.parametrize(("spare", "falls"), [(1, True), (2, False)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gangsched._core._counters import MemberState, PodGroupCounters
+from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched.errors import InternalError
 from gangsched.model import PodUID
 
@@ -100,5 +100,30 @@ def test_the_check_sees_a_count_that_drifted() -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.WAITING)
     counters._counts[MemberState.WAITING] = 2
-    with pytest.raises(InternalError):
+    with pytest.raises(InternalError) as caught:
         counters._check()
+    said = "member counts [0, 0, 2, 0, 0, 0, 0, 0, 0] are not [0, 0, 1, 0, 0, 0, 0, 0, 0]"
+    assert caught.value.invariant == said
+
+
+def test_a_role_that_nobody_has_is_counted_as_nothing() -> None:
+    assert PodGroupCounters().role("ps") == RoleCounts(0, 0, 0, 0)
+    assert PodGroupCounters().role("ps", untried=2) == RoleCounts(untried=2)
+
+
+def test_who_changes_its_role_counts_for_the_new_one_alone() -> None:
+    counters = PodGroupCounters()
+    for uid, state in zip(UIDS, (MemberState.WAITING, MemberState.BINDING), strict=False):
+        counters.set(uid, state)
+        counters.give_role(uid, "ps")
+    assert counters.role("ps") == RoleCounts(waiting=1, scheduled=2)
+    counters.give_role(UIDS[0], "worker")
+    assert counters.role("ps") == RoleCounts(scheduled=1)
+    assert counters.role("worker") == RoleCounts(waiting=1, scheduled=1)
+    counters.give_role(UIDS[1], None)
+    assert counters.role("ps") == RoleCounts()
+    counters._check()
+
+
+def test_a_stranger_is_forgotten_without_a_word() -> None:
+    assert PodGroupCounters().discard(UIDS[0]) is None

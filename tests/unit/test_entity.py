@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -101,11 +103,46 @@ def test_a_member_that_is_held_back_for_a_while_keeps_its_turn() -> None:
     assert turns == UIDS[:3]
 
 
+def test_who_came_first_is_told_by_numbers_and_never_by_uids() -> None:
+    entity = a_group(1, members=0)
+    for uid_index, seq in ((1, 3), (3, 2), (2, 1)):
+        entity.add(pod(uid_index), seq, f"role of {seq}")
+    entity._check()
+    turns = []
+    while (following := entity.next_of(["role of 3", "role of 2", "role of 1"])) is not None:
+        assert entity.next_member is following
+        turns.append(following.uid)
+        entity.put_aside(following.uid)
+    assert turns == [UIDS[2], UIDS[3], UIDS[1]]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_who_had_its_turn_may_have_it_again_and_go(members: int) -> None:
+    """Whether others of its role are left or not."""
+    entity = a_group(1, members=0)
+    for index in range(members):
+        entity.add(pod(index), index, "ps")
+    for move in (entity.put_aside, entity.put_aside, entity.discard, entity.discard):
+        move(UIDS[0])
+        entity._check()
+        assert entity.ready_of("ps") == members - 1
+    assert len(entity) == members - 1
+
+
+def test_the_turn_of_a_stranger_changes_nothing() -> None:
+    entity = a_group(1, members=2)
+    entity.put_aside(PodUID("stranger"))
+    assert (entity.ready_count, len(entity)) == (2, 2)
+    entity._check()
+
+
 def test_a_new_entity_is_nowhere_and_has_nothing_behind_it() -> None:
     entity = QueuedEntity(7, None, 3.0)
     assert (entity.seq, entity.queued_at, len(entity)) == (7, 3.0, 0)
     assert (entity.place, entity.rank, entity.shape) == (Place.NOWHERE, None, None)
-    assert (entity.failures, entity.failed_step) == (0, -1)
+    assert (entity.failures, entity.reason, entity.culprit) == (0, "", None)
+    steps = (entity.tried_step, entity.failed_step, entity.stirred_step, entity.round_step)
+    assert steps == (-1, -1, -1, -1)
     assert entity.backoff_until < -1e300
     assert entity.next_member is None
 
@@ -125,17 +162,45 @@ def test_an_attempt_is_under_way_from_its_beginning_to_its_end() -> None:
     assert not a_pod(2).is_under_way
 
 
-def test_the_check_sees_members_out_of_order_and_counts_that_drifted() -> None:
-    entity = a_group(1, members=2)
+def come_in_another_order(entity: QueuedEntity) -> None:
     entity._ready = dict.fromkeys(reversed(entity._ready))
-    with pytest.raises(InternalError):
-        entity._check()
-    entity = a_group(1, members=2)
+
+
+def miscount(entity: QueuedEntity) -> None:
     assert entity.group is not None
     entity.group.untried = 1
-    with pytest.raises(InternalError):
-        entity._check()
-    entity = a_group(1, members=2)
+
+
+def lose_a_member(entity: QueuedEntity) -> None:
     entity._pending.popitem()
-    with pytest.raises(InternalError):
+
+
+def forget_a_role(entity: QueuedEntity) -> None:
+    del entity._ready_by_role["ps"]
+
+
+def miscount_a_role(entity: QueuedEntity) -> None:
+    assert entity.group is not None
+    entity.group.untried_by_role["ps"] = 2
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (come_in_another_order, "ready members [2, 1, 0] are out of order"),
+        (miscount, "ns/e1: 1 untried, [0, 1, 2] ready"),
+        (lose_a_member, "a ready member is not pending"),
+        (forget_a_role, "ready by role are {'ps': ['uid-2']}, not {}"),
+        (miscount_a_role, "ns/e1: {'ps': 2} untried, {'ps': 1} ready"),
+    ],
+)
+def test_the_check_sees_members_out_of_order_and_counts_that_drifted(
+    sabotage: Callable[[QueuedEntity], None], says: str
+) -> None:
+    entity = a_group(1, members=2)
+    entity.add(pod(2), 2, "ps")
+    entity._check()
+    sabotage(entity)
+    with pytest.raises(InternalError) as caught:
         entity._check()
+    assert caught.value.invariant == says

@@ -123,6 +123,8 @@ def test_an_item_that_is_rekeyed_goes_behind_its_equals() -> None:
     assert list(heap) == ["b", "a"]
     heap.rekey(handle, 1)
     assert list(heap) == ["a", "b"]
+    assert len(heap) == 2
+    heap._check()
 
 
 @pytest.mark.parametrize("call", ["peek", "pop"])
@@ -190,6 +192,29 @@ def test_tombstones_never_outnumber_the_items(rng: random.Random, from_the_end: 
         assert len(heap._entries) <= max(64, 2 * len(heap))
         heap._check()
     assert not heap._entries
+
+
+@pytest.mark.parametrize(
+    ("size", "removed", "kept"),
+    [(64, 63, 64), (65, 32, 65), (65, 33, 32), (128, 64, 128), (128, 65, 63)],
+)
+def test_tombstones_go_when_they_outnumber_the_items_of_a_large_heap(
+    size: int, removed: int, kept: int
+) -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    handles = [heap.push(item, item) for item in range(size)]
+    for handle in handles[size - removed :]:
+        heap.remove(handle)
+    assert len(heap._entries) == kept
+    heap._check()
+
+
+def test_tombstones_go_when_a_pop_makes_them_too_many() -> None:
+    heap: PriorityHeap[int] = PriorityHeap()
+    handles = [heap.push(item, item) for item in range(128)]
+    for handle in handles[64:]:
+        heap.remove(handle)
+    assert (heap.pop(), len(heap._entries)) == (0, 63)
 
 
 def test_compaction_does_not_change_the_order() -> None:
@@ -305,6 +330,26 @@ def test_a_comparison_that_raises_anywhere_leaves_the_heap_whole(
         assert len(heap) == len(model)
     expected = sorted(model, key=model.__getitem__)
     assert [heap.pop() for _ in expected] == expected
+
+
+@pytest.mark.parametrize("deed", ["push", "pop"])
+@pytest.mark.parametrize("size", range(3, 20))
+def test_whichever_comparison_raises_the_heap_is_as_it_was(deed: str, size: int) -> None:
+    fuse = Fuse()
+    for left in itertools.count():
+        fuse.left = math.inf
+        heap: PriorityHeap[int] = PriorityHeap()
+        for number in random.Random(size).sample(range(size), size):
+            heap.push(Fickle(number, fuse), number)
+        before = [entry[2] for entry in heap._entries]
+        fuse.left = left
+        try:
+            heap.push(Fickle(-1, fuse), -1) if deed == "push" else heap.pop()
+        except (InvalidValueError, ZeroDivisionError):
+            assert [entry[2] for entry in heap._entries] == before
+        else:
+            break
+    assert left >= 2, "each entry on the way is compared twice"
 
 
 def test_the_first_item_is_given_only_when_the_order_is_known() -> None:

@@ -71,3 +71,16 @@ def test_what_is_first_cannot_be_told_in_the_dark_and_nothing_is_lost() -> None:
         heap.pop()
     light.is_on = True
     assert (len(heap), list(heap)) == (2, [1, 2])
+
+
+@pytest.mark.parametrize("call", ["peek", "pop"])
+def test_an_empty_heap_is_empty_in_the_dark_too(call: str) -> None:
+    heap, handles, light = shy_heap(4)
+    light.is_on = False
+    for handle in handles:
+        heap.remove(handle)
+    with pytest.raises(IndexError, match="empty heap"):
+        getattr(heap, call)()
+    light.is_on = True
+    with pytest.raises(IndexError, match="empty heap"):
+        getattr(heap, call)()

@@ -110,6 +110,10 @@ def test_a_higher_priority_always_goes_first(order: Order, pods: list[QueuedPod]
             assert less(a, b, order=order)
 
 
+def test_a_regular_pod_is_nobodys_member() -> None:
+    assert sort_key(plain(3, priority=2, at=5.0)) == SortKey(-2, 5.0, 0, 3, 0)
+
+
 def test_a_key_does_not_change_when_its_group_fails() -> None:
     """F4."""
     group = FakeGroup(created_at=1.0)

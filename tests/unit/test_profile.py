@@ -147,3 +147,15 @@ def test_pods_are_evaluated_together_when_every_judge_says_what_it_reads() -> No
 @pytest.mark.parametrize("point", ["filter", "score", "pre_score"])
 def test_pods_are_evaluated_one_by_one_when_one_judge_does_not(point: str) -> None:
     assert not Profile(SORT, *SIGNED, plugin("Unsigned", point), BIND).signed
+
+
+def test_each_judge_that_tells_few_nodes_apart_has_its_part_of_their_class() -> None:
+    """One that bounds how many pods a node takes tells every node apart."""
+    judges = [
+        plugin("First", "filter", "node_signature"),
+        plugin("Bounding", "filter", "node_signature", "headroom"),
+        plugin("Reading", "score", "node_signature", "labels_read"),
+    ]
+    profile = Profile(SORT, *judges, BIND)
+    assert profile.parts == {id(judges[0]): (0, False), id(judges[2]): (2, True)}
+    assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -157,6 +158,53 @@ def test_an_attempt_that_is_under_way_is_not_pushed_aside() -> None:
     assert queue.active == (better,)
 
 
+def test_a_line_that_is_new_is_open_and_nothing_is_known_of_it() -> None:
+    line = Line("s")
+    assert (line.blocked, line.blocked_at, line.opened_at, line.leader) == (False, -1, -1, None)
+
+
+def two_in_an_open_line() -> tuple[SchedulingQueue, QueuedEntity, QueuedEntity]:
+    leader, other = a_pod(1), a_pod(2)
+    queue = SchedulingQueue(sort_key)
+    for entity in (leader, other):
+        queue.park(entity, shape="s", step=-1, now=0.0)
+    return queue, leader, other
+
+
+def test_who_is_tried_before_another_is_told_while_the_line_is_open() -> None:
+    queue, leader, other = two_in_an_open_line()
+    assert queue.leader_of(a_pod(3)) is None
+    assert queue.leader_of(other) is leader
+    queue.prove("s", step=1)
+    assert queue.leader_of(other) is None
+
+
+def test_of_several_failures_of_one_shape_the_earliest_counts() -> None:
+    queue, _leader, _other = two_in_an_open_line()
+    for step, blocked_at in ((5, 5), (3, 3), (7, 3)):
+        queue.prove("s", step=step)
+        assert only_line(queue).blocked_at == blocked_at
+    queue.prove("t", step=9)
+    assert only_line(queue).blocked_at == 3
+
+
+@pytest.mark.parametrize("move", [SchedulingQueue.activate, SchedulingQueue.gate])
+def test_who_is_moved_elsewhere_leaves_the_lead_to_the_next(move: Callable[..., None]) -> None:
+    queue, leader, other = two_in_an_open_line()
+    move(queue, leader, now=0.0)
+    queue._check()
+    assert queue._lines["s"].leader is other
+    assert other in queue.active
+
+
+def test_who_ranks_no_better_than_the_leader_does_not_take_its_place() -> None:
+    queue = SchedulingQueue(lambda _entity: (0, 0.0, 0, 0, 0))
+    leader, other = a_pod(1), a_pod(2)
+    for entity in (leader, other):
+        queue.park(entity, shape="s", step=-1, now=0.0)
+    assert (queue.active, queue.unschedulable) == ((leader,), (other,))
+
+
 def test_one_impossible_shape_does_not_block_another() -> None:
     """F3, law 5."""
     impossible, possible = a_pod(1, priority=9), a_pod(2)
@@ -183,6 +231,8 @@ def test_a_rest_is_over_at_its_deadline(now: float, place: Place) -> None:
     queue = queue_of(entity)
     assert (entity.place, queue.next_deadline()) == (Place.BACKOFF, 3.0)
     queue.advance(now=now)
+    assert entity.place is place
+    queue.activate(entity, now=now)
     assert entity.place is place
 
 
@@ -224,6 +274,7 @@ def test_nothing_is_left_of_lines_when_everybody_is_gone() -> None:
     for entity in entities:
         queue.remove(entity, now=3.0)
         queue.remove(entity, now=3.0)
+        assert (entity.place, entity.rank, entity.shape) == (Place.NOWHERE, None, None)
     assert len(queue) == 0
     assert not queue._lines
     assert not queue._backoff

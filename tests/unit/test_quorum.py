@@ -47,6 +47,10 @@ def test_the_wait_is_as_long_as_the_caller_says(timeout: float) -> None:
     assert Wait(timeout) == decide(min_available=2, scheduled=1, remaining=1, timeout=timeout)
 
 
+def test_who_says_nothing_of_a_timeout_does_not_wait() -> None:
+    assert decide(min_available=2, scheduled=1, remaining=1) == Wait(0.0)
+
+
 def test_a_bad_timeout_is_refused() -> None:
     with pytest.raises(InvalidValueError):
         decide(min_available=2, scheduled=1, remaining=1, timeout=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 
 import pytest
@@ -83,6 +84,28 @@ def test_the_first_value_is_kept_while_a_member_says_it() -> None:
         join(registry, "c", minimum=2)
 
 
+def test_the_priority_of_the_first_is_kept_while_a_member_has_it() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", "b", priority=7)
+    registry.leave(G, uid("a"), now=0.0)
+    assert info.priority == 7
+    with pytest.raises(InvalidPodGroupError):
+        join(registry, "c", priority=8)
+
+
+@pytest.mark.parametrize(("now", "known"), [(10.999, ["ns/h"]), (11.0, [])])
+def test_groups_whose_time_has_come_are_forgotten_with_any_specification(
+    now: float, known: list[str]
+) -> None:
+    registry = PodGroupRegistry(grace=10.0)
+    pod = grouped("a", "h")
+    registry.join(pod, claim_of(pod))
+    registry.leave(key("h"), pod.uid, now=1.0)
+    registry.declare(spec())
+    registry.undeclare(G, now=now)
+    assert [info.key for info in registry] == known
+
+
 def test_what_nobody_says_any_more_binds_nobody() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "typo", minimum=5)
@@ -99,7 +122,7 @@ def test_a_group_without_members_starts_afresh_under_its_specification() -> None
     registry.declare(spec(2))
     info = join(registry, "a", minimum=3, priority=1, created_at=4.0)
     info.attempt_started_at = info.last_failure_at = info.complete_at = 9.0
-    info.failures, info.was_scheduled = 3, True
+    info.failures, info.backoff_until, info.was_scheduled = 3, 99.0, True
     registry.leave(G, uid("a"), now=0.0)
     assert registry.get(G) is info
     forgotten = (
@@ -111,7 +134,7 @@ def test_a_group_without_members_starts_afresh_under_its_specification() -> None
         "complete_at",
     )
     assert [getattr(info, name) for name in forgotten] == [None] * 6
-    assert (info.failures, info.was_scheduled) == (0, False)
+    assert (info.failures, info.backoff_until, info.was_scheduled) == (0, -math.inf, False)
 
 
 def test_a_groups_counts_are_those_of_its_members() -> None:
@@ -142,6 +165,17 @@ def test_refused_members_keep_a_group_known_and_say_nothing_for_it() -> None:
     assert [info.min_available, info.priority, info.all] == [None, 0, 0]
     join(registry, "c", minimum=4)
     assert info.min_available == 4
+
+
+def test_who_said_nothing_for_a_group_may_leave_it() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a", minimum=3, priority=1)
+    refused = grouped("b", minimum=5)
+    registry.join(refused, claim_of(refused), MemberState.REFUSED)
+    for name in ("b", "stranger"):
+        registry.leave(G, uid(name), now=0.0)
+    assert (list(info.members), info.min_available) == ([uid("a")], 3)
+    registry._check()
 
 
 @pytest.mark.parametrize("state", MAY_CONTRADICT)

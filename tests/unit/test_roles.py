@@ -228,8 +228,18 @@ def test_who_is_no_member_is_given_no_role() -> None:
         PodGroupCounters().give_role(UIDS[0], "ps")
 
 
-@pytest.mark.parametrize("sabotage", ["_by_role", "_roles"])
-def test_the_check_sees_counts_by_role_that_drifted(sabotage: str) -> None:
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (
+            "_by_role",
+            "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0]}"
+            " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0]}",
+        ),
+        ("_roles", "somebody who is no member has a role"),
+    ],
+)
+def test_the_check_sees_counts_by_role_that_drifted(sabotage: str, says: str) -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.WAITING)
     counters.give_role(UIDS[0], "ps")
@@ -238,8 +248,9 @@ def test_the_check_sees_counts_by_role_that_drifted(sabotage: str) -> None:
         counters._by_role["ps"][MemberState.WAITING] = 2
     else:
         counters._roles[UIDS[1]] = "ps"
-    with pytest.raises(InternalError):
+    with pytest.raises(InternalError) as caught:
         counters._check()
+    assert caught.value.invariant == says
 
 
 def test_a_group_has_the_roles_of_its_specification_and_of_nobody_else() -> None:
@@ -374,7 +385,8 @@ def test_what_a_role_lacks_counts_for_the_percentage(percentage: int, stays: boo
     """Two of five are missing, though five hold nodes."""
     policy = Coscheduling(when_blocked=WhenBlocked.AT_ONCE, reject_percentage=percentage)
     answer = policy.post_filter(cycle(of("ps", 2)), POD, "full", now=0.0)
-    assert isinstance(answer, Unschedulable) is stays
+    why = "pod p cannot be placed: full"
+    assert answer == (Unschedulable(why) if stays else RejectGroup(KEY, why))
 
 
 def test_a_member_that_gives_its_node_back_takes_its_group_along_and_the_role_is_named() -> None:

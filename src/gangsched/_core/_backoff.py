@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 from attrs import field, frozen
@@ -49,5 +50,7 @@ class Backoff:
             raise InvalidValueError("failures", failures, "a whole number")
         if failures < 1:
             return 0.0
-        # 2.0 ** 1024 overflows; any sensible maximum is reached long before
-        return min(self.initial * 2.0 ** min(failures - 1, 1000), self.maximum)
+        try:
+            return min(math.ldexp(self.initial, failures - 1), self.maximum)
+        except OverflowError:
+            return self.maximum

@@ -49,7 +49,7 @@ class SortKey(NamedTuple):
         at: The effective time, see ``Order``.
         kind: 0 for a regular pod, 1 for a group: at one instant the pod goes first.
         entity: The number of the pod or the group.
-        member: The number of the pod within its group's order of arrival; 0 for the group.
+        member: The number of a group's member in order of arrival; 0 for a regular pod.
     """
 
     rank: int

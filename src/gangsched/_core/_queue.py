@@ -143,7 +143,7 @@ class SchedulingQueue:
 
         Args:
             entity: The entity.
-            shape: What it asked for: entities of one shape fail alike.
+            shape: What it asked for: entities of one shape fail alike. Not None: that is no shape.
             step: The step at which it failed. A line that was opened later stays open; of one
                 that is blocked already, the earlier failure counts.
             now: The current instant.

@@ -79,7 +79,7 @@ class PriorityHeap(Generic[T]):
         Raises:
             IndexError: The heap is empty.
         """
-        if not self._entries:
+        if not self._live:
             raise IndexError("peek at an empty heap")
         item: T = self._entries[0][2]
         if item is _GONE:
@@ -94,7 +94,7 @@ class PriorityHeap(Generic[T]):
             IndexError: The heap is empty.
         """
         entries = self._entries
-        if not entries:
+        if not self._live:
             raise IndexError("pop from an empty heap")
         first = entries[0]
         if first[2] is _GONE:
@@ -173,7 +173,7 @@ class PriorityHeap(Generic[T]):
         entries = self._entries
         if len(entries) > _MIN_COMPACTION and self._live * 2 < len(entries):
             entries = self._compact()
-        if entries and entries[0][2] is _GONE:
+        if entries[0][2] is _GONE:
             # the item has left all the same; who looks at the first one is told
             with contextlib.suppress(Exception):
                 self._surface()
