@@ -79,6 +79,10 @@ class HistoryMachine(RuleBasedStateMachine):
     def a_gang_of_unlike_members_comes(self, deeds: tuple[PutPods, PutPods]) -> None:
         self._do(*deeds)
 
+    @rule(deeds=h.whole_gangs())
+    def a_gang_comes_and_all_that_it_needs(self, deeds: tuple[Deed, ...]) -> None:
+        self._do(*deeds)
+
     @rule(deed=h.pod_changes)
     def pods_change(self, deed: Deed) -> None:
         self._do(deed)

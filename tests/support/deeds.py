@@ -51,7 +51,11 @@ class PutPods:
 
 @frozen
 class PutGroup:
-    """A group's specification comes, or changes."""
+    """A group's specification comes, or changes.
+
+    Its members belong within one zone where ``within_zone`` is true, and are better off there where
+    it is false.
+    """
 
     group: int
     minimum: int = 2
@@ -60,6 +64,7 @@ class PutGroup:
     cpu: int = 0
     roles: tuple[tuple[str, int], ...] = ()
     bundle: tuple[int, ...] = ()
+    within_zone: bool | None = None
 
 
 @frozen

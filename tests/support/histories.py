@@ -53,6 +53,7 @@ __all__ = [
     "reports",
     "restarts",
     "steady_policies",
+    "whole_gangs",
 ]
 
 
@@ -176,6 +177,7 @@ group_deeds = st.one_of(
         cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
         roles=_minima,
         bundle=st.sampled_from([*[()] * 6, (0, 1), (1, 2), (0, 1, 3)]),
+        within_zone=st.sampled_from([None, None, None, None, True, True, False]),
     ),
     st.builds(DropGroup, _groups),
 )
@@ -184,6 +186,35 @@ bundle_deeds = st.builds(
     groups=st.sampled_from([(0, 1), (2, 1), (1, 2, 3), (0, 3)]),
     minimum=st.integers(1, 3),
 )
+
+
+@st.composite
+def whole_gangs(draw: st.DrawFn) -> tuple[Deed, ...]:
+    """Return the deeds by which all that a gang needs comes, in any order but one.
+
+    Of deeds drawn one by one few gangs start: a member contradicts another, or finds no room.
+    """
+    servers, workers = draw(st.integers(0, 1)), draw(st.integers(1, 3))
+    groups = draw(st.sampled_from([(0,), (1,), (2,), (3,), (1, 2), (0, 3)]))
+    within_zone = draw(st.sampled_from([None, None, True, True, False]))
+    minima = {"ps": servers, "worker": draw(st.integers(0, workers))}
+    found: list[Deed] = []
+    for group in groups:
+        spec = PutGroup(
+            group,
+            draw(st.integers(1, servers + workers)),
+            roles=tuple((role, n) for role, n in minima.items() if n),
+            bundle=groups if len(groups) > 1 else (),
+            within_zone=within_zone,
+        )
+        serving = PutPods(group, servers, priority=group % 2, role="ps")
+        working = PutPods(group, workers, priority=group % 2, role="worker")
+        found += [spec, working, *[serving] * servers]
+    zones = draw(st.sampled_from(["ab", "ab", "a"]))
+    room = [PutNode(draw(st.integers(0, 5)), cpu=draw(st.integers(2, 6)), zone=z) for z in zones]
+    return (*draw(st.permutations([*room, *found])), draw(decisions))
+
+
 _hows = ["delete", "delete", "terminate", "succeed", "succeed", "fail", "ungate", "ungate"]
 pod_changes = st.builds(
     ChangePod,
@@ -223,8 +254,9 @@ def histories(
     """Return histories that begin with a few nodes: about five deeds a chapter."""
     begin = st.lists(_node, min_size=1, max_size=4)
     chapter = st.lists(of, max_size=12)
+    scene = st.one_of(chapter, chapter, whole_gangs()) if of is deeds else chapter
     return st.builds(
         lambda first, rest: [*first, *(deed for deeds in rest for deed in deeds)],
         begin,
-        st.tuples(*[chapter] * chapters),
+        st.tuples(*[scene] * chapters),
     )

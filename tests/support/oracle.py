@@ -65,11 +65,12 @@ class LawOracle:
 
     Law 1: a member of a group that never started is bound only when at least ``min_available``
     distinct members hold a node in that instant, and of each role as many as its minimum, and
-    everybody who is released is bound in the
-    same tuple; and in the same call every other group of its bundle starts that has not started
-    before. Law 2: a group that is rejected holds nothing that it waited with. Law 6: nobody
-    waits longer than one timeout from the first waiter of its attempt. Law 8: one state per
-    member, no second bind while the first is under way, and no placement on a node without room.
+    everybody who is released is bound in the same tuple; and in the same call every other group
+    of its bundle starts that has not started before, and where a label is required, all are on
+    nodes with one value of it. Law 2: a group that is rejected holds nothing that it waited
+    with. Law 6: nobody waits longer than one timeout from the first waiter of its attempt. Law
+    8: one state per member, no second bind while the first is under way, and no placement on a
+    node without room.
 
     Args:
         permit_timeout: The policy's timeout, for groups that do not say.
@@ -96,7 +97,7 @@ class LawOracle:
         self._touched: list[Record] = []
         self._waits: list[tuple[float, PodUID, float]] = []
         self._released: dict[PodUID, Group] = {}
-        self._starting: list[Group] = []
+        self._starting: list[tuple[Group, frozenset[PodUID]]] = []
         self._together = 0
         self._gone_together: frozenset[PodUID] = frozenset()
 
@@ -231,7 +232,7 @@ class LawOracle:
             self._broken(1, f"{group.key} is let go with {holding} members of {need}")
         self._has_roles(group)
         if not group.started:
-            self._starting.append(group)
+            self._starting.append((group, self._gone_together))
         group.started = True
 
     def _starts_with_its_bundle(self, group: Group) -> None:
@@ -239,6 +240,21 @@ class LawOracle:
         bundles = self._bundles_of(group.key)
         if not any(all(self._has_started(key, each) for key in each) for each in bundles):
             self._broken(1, f"{group.key} is let go without others of {bundles}")
+
+    def _starts_within_its_label(self, group: Group, gone: frozenset[PodUID]) -> None:
+        """Check that who is let go is on nodes with one value, or where the others are already."""
+        topology = None if group.spec is None else group.spec.topology
+        if topology is None or not topology.required:
+            return
+        values: dict[bool, set[str | None]] = {True: set(), False: set()}
+        for uid, member in group.members.items():
+            name = member.bound if member.hold is None else member.hold.node
+            if member.counts and name in self.account.nodes:
+                node = self.account.nodes[name][-1]
+                values[uid in gone].add(node.labels.get(topology.key))
+        before, now = values[False], values[True]
+        if not (now <= before if before else len(now) <= 1):
+            self._broken(1, f"{group.key} is let go to {now}, not within one {topology.key}")
 
     def _bundles_of(self, key: GroupKey) -> list[list[GroupKey]]:
         """Return which groups start together by a specification that was told, or is true."""
@@ -391,8 +407,9 @@ class LawOracle:
     def _at_the_end(self, now: float) -> None:
         if self._released:
             self._broken(1, f"{list(self._released)} were released, and not bound in that step")
-        for group in self._starting:
+        for group, gone in self._starting:
             self._starts_with_its_bundle(group)
+            self._starts_within_its_label(group, gone)
         self._starting.clear()
         for record in self._touched:
             hold, pod = record.hold, record.pod

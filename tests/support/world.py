@@ -25,6 +25,7 @@ from gangsched import (
     PodUpdated,
     Taint,
     Toleration,
+    Topology,
     group_key,
 )
 from support.deeds import (
@@ -216,6 +217,7 @@ class World:
             min_resources={"cpu": deed.cpu},
             priority=deed.priority,
             bundle=tuple(group_key("default", f"g{group}") for group in deed.bundle),
+            topology=None if deed.within_zone is None else Topology("zone", deed.within_zone),
             created_at=self.driver.now if before is None else before.created_at,
         )
         self._tell(PodGroupAdded(group) if before is None else PodGroupUpdated(group))
