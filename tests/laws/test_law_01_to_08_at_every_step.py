@@ -34,7 +34,7 @@ from support.roles import gangs_of_roles
 from support.world import World
 
 STEPS = {"fast": 2_000, "ci": 12_000, "deep": 1_000_000}
-"""How many steps the machine takes, by profile."""
+"""How many steps the machine takes, by profile: each is one deed."""
 STEPS_A_LIFE = 60
 LIVES_AT_ONCE = 500
 """What hypothesis remembers of lives grows with them: so it is asked to forget now and then."""
@@ -59,7 +59,7 @@ class HistoryMachine(RuleBasedStateMachine):
         for deed in deeds:
             self.lived.append(deed)
             self.world.do(deed)
-        HistoryMachine.steps += 1
+            HistoryMachine.steps += 1
         self.is_well = True
 
     @initialize(policy=h.policies)

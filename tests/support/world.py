@@ -121,6 +121,9 @@ class World:
                     self.late = late
                     if not late:
                         driver.tell_untold()
+                    elif not self.told:
+                        # its first call lists: nothing that is there by then is told late
+                        driver.advance(driver.now)
                 elif driver.untold:
                     driver.tell_untold(index % len(driver.untold))
             case Restart(every):
