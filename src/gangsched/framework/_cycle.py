@@ -20,6 +20,7 @@ from gangsched.framework import (
     _falls,
     _gang,
     _holding,
+    _judging,
     _points,
     _shapes,
     _topology,
@@ -120,7 +121,7 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     if isinstance(outcome, Unschedulable):
         _fail(state, member, cycle, outcome.reason, now=now)
         return
-    pod_class, _judge, outcome = _points.judge_nodes(state, cycle, member, now)
+    pod_class, _judge, outcome = _judging.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else _topology.joined(state, member.group)
     node = (
         pod_class.best(state.nodes) if domain is None else _topology.best(state, pod_class, domain)

@@ -9,10 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-import math
-
 from gangsched._core._counters import MemberState
-from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
@@ -23,18 +21,25 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
 )
-from gangsched.framework import _bundles, _cycle, _falls, _points, _shapes, _survey, _wakeups
+from gangsched.framework import (
+    _bundles,
+    _falls,
+    _judging,
+    _places,
+    _points,
+    _survey,
+    _wakeups,
+)
 from gangsched.framework._state import Member, State
 from gangsched.framework._survey import Seen
 from gangsched.framework.pod_class import PodClass
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
-from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
+from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "expire", "group_changed", "node_changed", "pod_changed"]
+__all__ = ["bind_failed", "bound", "group_changed", "node_changed", "pod_changed"]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
-_STARTED = (MemberState.ASSIGNED, MemberState.SUCCEEDED, MemberState.FAILED)
 
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
@@ -67,9 +72,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.entities.get(key)
         if entity is not None:  # else its members have gone meanwhile
-            _reconsider(state, entity, now=now)
+            _places.settle(state, entity, now=now)
     for sibling in (*_bundles.siblings(state, before), *_bundles.siblings(state, spec)):
-        _reconsider_alone(state, sibling, now=now)
+        _places.settle_alone(state, sibling, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -138,12 +143,12 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.evicted
-    has_started = _is_started(member.entity)
+    has_started = _places.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
     verdict = _falls.release_node(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.out.append(PodUnschedulable(event.uid, member.reason))
-    _is_left(member.group)
+    _places.take_as_left(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
         _falls.carry_out(state, verdict, now=now)
     elif not evicted:
@@ -152,53 +157,9 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         member.bind_failures += 1
         _falls.fail_entity(state, member.entity, now=now)
     _wakeups.gain(state, (node,), now=now)
-    if has_started and not _is_started(member.entity):
-        _reconsider_siblings(state, member.entity, now=now)
+    if has_started and not _places.is_started(member.entity):
+        _places.settle_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
-
-
-def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
-    """End the waits whose deadline has come. O(k log n) for k of them, plus what follows.
-
-    Args:
-        state: The scheduler's memory.
-        now: The current instant.
-        begun_before: Only waits that began before this instant.
-    """
-    falling: dict[GroupKey, RejectGroup | EvictGroup] = {}
-    freed: dict[GroupKey, list[NodeName]] = {}
-    alone: dict[int, tuple[QueuedEntity, list[NodeName]]] = {}
-    for waiting in state.waiting.expire(now=now, begun_before=begun_before):
-        member = state.members[waiting.uid]
-        verdict = _falls.release_node(
-            state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
-        )
-        reason = f"timed out after waiting {now - waiting.since:g}s on permit"
-        _falls.set_down(state, member, waiting.node, reason)
-        verdict = verdict or _implied(state, member.group, reason)
-        if verdict is not None:
-            falling.setdefault(verdict.group, verdict)
-            freed.setdefault(verdict.group, []).append(waiting.node)
-        else:
-            _falls.settle_hold(state, member.group)
-            entity = member.entity
-            alone.setdefault(entity.seq, (entity, []))[1].append(waiting.node)
-    for entity, nodes in alone.values():
-        if entity.group is not None and entity.group.key in falling:
-            freed[entity.group.key] += nodes
-            continue
-        _falls.fail_entity(state, entity, now=now)
-        _wakeups.gain(state, nodes, now=now)
-    for key, verdict in falling.items():
-        _falls.carry_out(state, verdict, now=now, freed=freed[key])
-
-
-def _implied(state: State, info: PodGroupInfo | None, reason: str) -> RejectGroup | None:
-    """Let a gang fall that lost its quorum, though no plugin says so: its attempt is over."""
-    if info is None or _shapes.goes_alone(state, info):
-        return None
-    needed = _points.members_needed(state, info)
-    return None if needed is None or needed <= 0 else RejectGroup(info.key, reason)
 
 
 # What a pod is and wants ----------------------------------------------------------------------
@@ -278,7 +239,7 @@ def _admit(
         pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
         if state.labels.add(seen.labels):
             state.nodes.classify_anew()
-        _points.foresee(state, pod_class, now)
+        _judging.foresee(state, pod_class, now)
     pod_class.users += 1
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     state.members[pod.uid] = member
@@ -288,7 +249,7 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    _reconsider(state, entity, now=now)
+    _places.settle(state, entity, now=now)
 
 
 def _update(
@@ -308,7 +269,7 @@ def _update(
     if before is wanted and node is None:
         _look_at_node(state, pod.node_name, now=now)
         if changed and before is MemberState.UNSCHEDULED:
-            _review(state, member.entity, now=now)
+            _places.review(state, member.entity, now=now)
         return
     if node is not None:
         if pod.node_name == node:
@@ -325,7 +286,7 @@ def _update(
     state.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    _reconsider(state, member.entity, now=now)
+    _places.settle(state, member.entity, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -351,7 +312,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             for refused in state.of_group(info):
                 pod_changed(state, refused.pod.uid, now=now)
     _look_at_node(state, member.pod.node_name, now=now)
-    _reconsider(state, entity, now=now)
+    _places.settle(state, entity, now=now)
 
 
 def _confirm(state: State, member: Member, *, now: float) -> None:
@@ -406,88 +367,3 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
     if name is not None and state.nodes.refresh(name):
         _wakeups.gain(state, (name,), now=now)
-
-
-def _reconsider(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Put an entity where it belongs after a fact about it, and who starts with it."""
-    has_started = _is_started(entity)
-    _reconsider_alone(state, entity, now=now)
-    if not (has_started and _is_started(entity)):
-        _reconsider_siblings(state, entity, now=now)
-
-
-def _reconsider_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    for sibling in _bundles.siblings(state, None if entity.group is None else entity.group.spec):
-        _reconsider_alone(state, sibling, now=now)
-
-
-def _is_started(entity: QueuedEntity) -> bool:
-    return entity.group is None or entity.group.was_scheduled
-
-
-def _reconsider_alone(state: State, entity: QueuedEntity, *, now: float) -> None:
-    info = entity.group
-    if info is not None:
-        if info.complete_at is None and info.is_complete:
-            info.complete_at = now
-        _is_left(info)
-        if not info.was_scheduled and _has_started(state, info):
-            # also after a restart, when nobody remembers letting it go
-            info.was_scheduled = True
-    pod: Pod | None = entity.pod if len(entity) else None
-    if pod is None and info is not None and info.waiting:
-        pod = state.members[state.waiting.of(info.key)[0].uid].pod
-    if pod is None:
-        _wakeups.forget(state, entity)
-        state.queue.remove(entity, now=now)
-        return
-    _wakeups.stir(state, entity)
-    held = _bundles.pre_enqueue(state, pod, info, now)
-    if isinstance(held, Unschedulable):
-        if info is not None and info.key in state.holding:
-            _falls.reject_group(state, info.key, held.reason, now=now)
-        else:
-            _falls.gate(state, entity, held, now=now)
-        return
-    if info is not None and info.key in state.holding and _bundles.is_shared(state, entity):
-        # it began alone, and starts with others now
-        _falls.reject_group(state, info.key, "starts with others of its bundle", now=now)
-        return
-    if info is not None and _cycle.recheck_permit(state, info, now=now):
-        return
-    if not len(entity):
-        state.queue.remove(entity, now=now)
-        return
-    active = entity.place is Place.ACTIVE
-    if not active or not entity.ready_count:
-        # of a round under way, whoever was still to be tried may just have gone
-        entity.refill()
-    if not active or not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now)
-
-
-def _review(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Reconsider an entity of which a pod changed, if that may change where it belongs."""
-    held = _bundles.pre_enqueue(state, entity.pod, entity.group, now)
-    is_held = isinstance(held, Unschedulable)
-    is_shared = _bundles.is_shared(state, entity)
-    if is_shared or is_held != state.queue.is_gated(entity) or not state.profile.signed:
-        _reconsider(state, entity, now=now)
-
-
-def _is_left(info: PodGroupInfo | None) -> None:
-    """Take a group as one that was never let go when nobody of those who were is left."""
-    if info is not None and not info.scheduled and not info.members.started:
-        info.was_scheduled = False
-
-
-def _has_started(state: State, info: PodGroupInfo) -> bool:
-    """Say whether a quorum of members has had nodes. O(1) while too few could have."""
-    minimum = info.min_available
-    if minimum is None or info.members.started < minimum:
-        return False
-    # who finished without ever having had a node has started nothing
-    started = [m for m in state.of_group(info) if m.state in _STARTED and m.pod.node_name]
-    return len(started) >= minimum and all(
-        sum(m.role == role for m in started) >= least for role, least in info.roles.items()
-    )

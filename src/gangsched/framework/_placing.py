@@ -18,7 +18,7 @@ from gangsched._core._packing import Demand, Impossible, Packed, Quota, Undecide
 from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import Misfit, Shortage
 from gangsched.explain import Undecided as NotDecided
-from gangsched.framework import _points, _topology
+from gangsched.framework import _judging, _signing, _topology
 from gangsched.framework._plan import Domain, Plan
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
@@ -117,7 +117,7 @@ def place(
         if state.profile.signed and known in kinds:
             kinds[known].append(member)
             continue
-        pod_class, judge, outcome = _points.judge_nodes(state, cycles[member.seq], member, now)
+        pod_class, judge, outcome = _judging.judge_nodes(state, cycles[member.seq], member, now)
         if isinstance(outcome, Unschedulable):
             refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
             continue
@@ -300,7 +300,7 @@ class _Room:
 
     @property
     def binding(self) -> Collection[str]:
-        names = (_points.fitted(self._state, each.sample) for each in self._judges)
+        names = (_signing.fitted(self._state, each.sample) for each in self._judges)
         return frozenset(name for found in names for name in found) - {self._boundless}
 
     def after(self, node: NodeClass, pod: _Kind) -> NodeClass | None:

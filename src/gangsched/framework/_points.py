@@ -13,17 +13,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, TypeAlias, cast, final
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
 
 from gangsched._core import _quorum
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
-from gangsched.framework.node_class import NodeClass
-from gangsched.framework.pod_class import Judge, PodClass
 from gangsched.model import Node, NodeName, Pod, Resources
 from gangsched.outcomes import (
     SUCCESS,
@@ -37,19 +34,16 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
-from gangsched.protocols import EntityView, GroupView, NodeView, Rank
+from gangsched.protocols import EntityView, GroupView, Rank
 from gangsched.resources import NOTHING
 
 __all__ = [
     "bind",
-    "fitted",
-    "foresee",
+    "call",
+    "first_no",
     "group_requests",
-    "judge_nodes",
-    "judged",
-    "labels_read",
     "members_needed",
-    "node_signature",
+    "name_of",
     "permit",
     "post_bind",
     "post_filter",
@@ -59,18 +53,15 @@ __all__ = [
     "queue_sort",
     "reserve",
     "roles_needed",
-    "signature",
     "unreserve",
 ]
 
 _Plugins: TypeAlias = tuple[Any, ...]
 
-_FILTERED = (Success, Skip, Unschedulable)
-_UNBOUNDED = 1 << 40
 _LAST = 1 << 62
 
 
-def _call(
+def call(
     plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
 ) -> Any:
     try:
@@ -88,7 +79,7 @@ def _key(about: Pod | GroupView | Node) -> str:
     return about.name if isinstance(about, Node) else about.key
 
 
-def _first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float) -> Outcome:
+def first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float) -> Outcome:
     plugin: Any = None
     try:
         for plugin in plugins:
@@ -106,11 +97,16 @@ def _first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: f
     return SUCCESS
 
 
+def name_of(plugin: object) -> str:
+    """Return what a plugin is called in an error."""
+    return getattr(plugin, "name", repr(plugin))
+
+
 def queue_sort(state: State, entity: EntityView) -> Rank:
     """Ask for an entity's place in the queue; the last one where the plugin gives none."""
     plugin = state.profile.queue_sort
     try:
-        rank: Rank = _call(plugin, "queue_sort", entity.pod, tuple, entity)
+        rank: Rank = call(plugin, "queue_sort", entity.pod, tuple, entity)
         if len(rank) != 5 or not all(isinstance(n, int | float) and n == n for n in rank):
             raise PluginError(plugin.name, "queue_sort", entity.pod.key, f"returned {rank!r}")
     except GangschedError as error:
@@ -122,7 +118,7 @@ def queue_sort(state: State, entity: EntityView) -> Rank:
 def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> Outcome:
     """Ask whether a pod may queue."""
     try:
-        return _first_no(state.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now)
+        return first_no(state.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now)
     except GangschedError as error:
         state.deferred.append(error)
         return Unschedulable(str(error))
@@ -133,182 +129,14 @@ def pre_filter(
 ) -> Outcome:
     """Run the cheap checks of a cycle, all or those of *plugins*."""
     asked = state.profile.pre_filter if plugins is None else plugins
-    return _first_no(asked, "pre_filter", pod, cycle, pod, now=now)
+    return first_no(asked, "pre_filter", pod, cycle, pod, now=now)
 
 
 def pre_bind(state: State, member: Member, now: float) -> Outcome:
     """Run what precedes a bind."""
     pod = member.pod
     args = (member.cycle, pod, member.node)
-    return _first_no(state.profile.pre_bind, "pre_bind", pod, *args, now=now)
-
-
-def signature(state: State, pod: Pod) -> Hashable:
-    """Return the part of a pod that filters and scores depend on; its UID when unknown."""
-    if not state.profile.signed:
-        return pod.uid
-    parts: list[Hashable] = []
-    for plugin in state.profile.signers:
-        part = _call(plugin, "pod_signature", pod, Hashable, pod)
-        try:
-            hash(part)
-        except TypeError as error:
-            problem = f"returned {part!r}, which has no hash"
-            raise PluginError(_name(plugin), "pod_signature", pod.key, problem) from error
-        parts.append(part)
-    return tuple(parts)
-
-
-def labels_read(state: State, pod: Pod) -> frozenset[str]:
-    """Return which labels of nodes the plugins read for pods like *pod*."""
-    keys: set[str] = set()
-    for plugin in state.profile.label_readers:
-        for key in _call(plugin, "labels_read", pod, Iterable, pod):
-            if not isinstance(key, str):
-                raise PluginError(_name(plugin), "labels_read", pod.key, f"returned {key!r}")
-            keys.add(key)
-    return frozenset(keys)
-
-
-def fitted(state: State, pod: Pod) -> frozenset[str]:
-    """Return the resources that plugins fit pods like *pod* to."""
-    names: set[str] = set()
-    for plugin in state.profile.fittings:
-        names.update(_call(plugin, "fitted", pod, Iterable, pod))
-    return frozenset(names)
-
-
-def node_signature(state: State, view: NodeView) -> tuple[Hashable, ...] | None:
-    """Return what plugins read of a node; None when one does not say, or failed to."""
-    signers = state.profile.node_signers
-    if not signers:
-        return None
-    labels = view.node.labels
-    read = tuple((key, labels.get(key)) for key in state.labels.keys)
-    try:
-        parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
-        hash(parts)
-    except Exception:
-        _blame_signer(state, view)
-        return None
-    return (*parts, read)
-
-
-def _blame_signer(state: State, view: NodeView) -> None:
-    """Ask again, one after the other, to name who failed to say what it reads of a node."""
-    for plugin in state.profile.node_signers:
-        try:
-            part = _call(plugin, "node_signature", view.node, Hashable, view)
-        except GangschedError as error:
-            state.deferred.append(error)
-            return
-        try:
-            hash(part)
-        except TypeError as error:
-            problem = f"returned {part!r}, which has no hash"
-            name = str(view.node.name)
-            failed = PluginError(_name(plugin), "node_signature", name, problem)
-            failed.__cause__ = error
-            state.deferred.append(failed)
-            return
-
-
-def _name(plugin: object) -> str:
-    return getattr(plugin, "name", repr(plugin))
-
-
-@final
-class _Judge:
-    """Filter, bound and score nodes for one pod; see ``gangsched.framework.pod_class.Judge``.
-
-    A plugin that tells few nodes apart is asked once for all nodes of which it reads the same,
-    whatever others read of them.
-    """
-
-    def __init__(
-        self, state: State, cycle: CycleState, pod_class: PodClass, pod: Pod, now: float
-    ) -> None:
-        self._state = state
-        self._cycle = cycle
-        self._answers = pod_class.answers
-        self._pod = pod
-        self._now = now
-        self.outcome: Outcome = SUCCESS
-
-    def screen(self, given: NodeClass) -> tuple[int, str]:
-        pod, profile, view = self._pod, self._state.profile, given.sample
-        for plugin in profile.filter:
-            answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
-            if answer is not SUCCESS and isinstance(answer, Unschedulable):
-                return (0, answer.reason or plugin.name)
-        room = _UNBOUNDED
-        for bounding in profile.headrooms:
-            bound = _call(bounding, "headroom", pod, int, pod, view)
-            if bound < room:
-                room = bound
-        return (room, "")
-
-    def before_scoring(self) -> None:
-        self.outcome = _first_no(
-            self._state.profile.pre_score,
-            "pre_score",
-            self._pod,
-            self._cycle,
-            self._pod,
-            now=self._now,
-        )
-
-    def score(self, given: NodeClass) -> int:
-        score = 0
-        if not isinstance(self.outcome, Unschedulable):
-            for plugin in self._state.profile.score:
-                score += self._ask(plugin, "score", int, given)
-        return score
-
-    def _ask(self, plugin: Any, point: str, allowed: Any, given: NodeClass) -> Any:
-        pod, part = self._pod, self._state.profile.parts.get(id(plugin))
-        if part is None or given.key is None:
-            return _call(plugin, point, pod, allowed, self._cycle, pod, given.sample)
-        number, reads_labels = part
-        seen = (id(plugin), point, given.key[number], given.key[-1] if reads_labels else None)
-        answer = self._answers.get(seen)
-        if answer is None:
-            answer = _call(plugin, point, pod, allowed, self._cycle, pod, given.sample)
-            self._answers[seen] = answer
-        return answer
-
-
-def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
-    """Return a class of signed pods, judged as the nodes are now."""
-    cycle = CycleState(None, state.nodes.infos)
-    pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
-    return pod_class
-
-
-def foresee(state: State, pod_class: PodClass, now: float) -> None:
-    """Judge nodes for a class that is new, before anybody of it has a turn.
-
-    What a plugin raises is raised in that turn, and names the pod.
-    """
-    if state.profile.signed:
-        with suppress(GangschedError):
-            judged(state, pod_class, now)
-
-
-def judge_nodes(
-    state: State, cycle: CycleState, member: Member, now: float
-) -> tuple[PodClass, Judge, Outcome]:
-    """Filter and score for one pod; return its class, judged, and what ``pre_score`` said.
-
-    With it comes the judge, for nodes as they would be.
-    """
-    pod_class = member.pod_class
-    if not state.profile.signed:
-        # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod, pod_class.labels)
-    judge = _Judge(state, cycle, pod_class, member.pod, now)
-    pod_class.refresh(state.nodes, judge)
-    return pod_class, judge, judge.outcome
+    return first_no(state.profile.pre_bind, "pre_bind", pod, *args, now=now)
 
 
 def post_filter(
@@ -318,7 +146,7 @@ def post_filter(
     allowed = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
     answer: Outcome | Verdict = Unschedulable(reason)
     for plugin in state.profile.post_filter:
-        found: Outcome | Verdict = _call(
+        found: Outcome | Verdict = call(
             plugin, "post_filter", pod, allowed, cycle, pod, reason, now=now
         )
         if not isinstance(found, Skip):
@@ -330,7 +158,7 @@ def reserve(state: State, member: Member, now: float, plugins: _Plugins | None =
     """Let plugins take what a placement needs, all or those of *plugins*."""
     args = (member.cycle, member.pod, member.node)
     asked = state.profile.reserve if plugins is None else plugins
-    return _first_no(asked, "reserve", member.pod, *args, now=now)
+    return first_no(asked, "reserve", member.pod, *args, now=now)
 
 
 def unreserve(
@@ -342,7 +170,7 @@ def unreserve(
     args = (member.cycle, member.pod, member.node)
     for plugin in reversed(state.profile.reserve):
         try:
-            answer: RejectGroup | EvictGroup | None = _call(
+            answer: RejectGroup | EvictGroup | None = call(
                 plugin, "unreserve", member.pod, allowed, *args, cause=cause, now=now
             )
         except GangschedError as error:
@@ -357,7 +185,7 @@ def members_needed(state: State, group: GroupView) -> int | None:
     rule = state.profile.quorum
     if rule is not None:
         try:
-            answer = _call(rule, "members_needed", group, (int, type(None)), group)
+            answer = call(rule, "members_needed", group, (int, type(None)), group)
         except GangschedError as error:
             state.deferred.append(error)
         else:
@@ -370,9 +198,9 @@ def roles_needed(state: State, group: GroupView) -> Mapping[str, int]:
     rule = state.profile.roles
     if group.roles and rule is not None:
         try:
-            answer = _call(rule, "roles_needed", group, Mapping, group)
+            answer = call(rule, "roles_needed", group, Mapping, group)
             if not all(isinstance(k, str) and type(n) is int for k, n in answer.items()):
-                raise PluginError(_name(rule), "roles_needed", group.key, f"returned {answer!r}")
+                raise PluginError(name_of(rule), "roles_needed", group.key, f"returned {answer!r}")
         except GangschedError as error:
             state.deferred.append(error)
         else:
@@ -388,7 +216,7 @@ def group_requests(state: State, group: GroupView) -> Resources:
     wanted = NOTHING
     for plugin in state.profile.requests:
         try:
-            answer: Resources = _call(plugin, "group_requests", group, Resources, group)
+            answer: Resources = call(plugin, "group_requests", group, Resources, group)
         except GangschedError as error:
             state.deferred.append(error)
         else:
@@ -402,7 +230,7 @@ def permit(state: State, member: Member, now: float, plugins: _Plugins | None = 
     args = (member.cycle, member.pod, member.node)
     for plugin in state.profile.permit if plugins is None else plugins:
         allowed = (Success, Skip, Wait, Unschedulable)
-        answer = _call(plugin, "permit", member.pod, allowed, *args, now=now)
+        answer = call(plugin, "permit", member.pod, allowed, *args, now=now)
         if isinstance(answer, Unschedulable):
             return answer
         if isinstance(answer, Wait) and (wait is None or answer.timeout < wait.timeout):
@@ -439,6 +267,6 @@ def post_bind(state: State, pod: Pod, node: NodeName, now: float) -> None:
     """Tell plugins of a pod that was bound."""
     for plugin in state.profile.post_bind:
         try:
-            _call(plugin, "post_bind", pod, type(None), pod, node, now=now)
+            call(plugin, "post_bind", pod, type(None), pod, node, now=now)
         except GangschedError as error:
             state.deferred.append(error)

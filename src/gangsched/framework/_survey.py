@@ -16,7 +16,7 @@ from attrs import field, frozen
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidPodGroupError, PluginError
-from gangsched.framework import _points
+from gangsched.framework import _signing
 from gangsched.framework._state import Member, State
 from gangsched.membership import Membership
 from gangsched.model import NodeName, Pod, PodUID
@@ -127,7 +127,7 @@ def _ask(state: State, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"raised {error!r}") from error
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
-    signature, labels = _points.signature(state, shown), _points.labels_read(state, shown)
+    signature, labels = _signing.signature(state, shown), _signing.labels_read(state, shown)
     return Seen(shown, claim, problem, signature, labels)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Hashable
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
-from gangsched.framework import _points
+from gangsched.framework import _judging
 from gangsched.framework._shapes import Shape
 from gangsched.framework._state import State
 from gangsched.framework.pod_class import PodClass
@@ -86,7 +86,7 @@ def may_fit(
     touched = names is None or bool(shape.floor)
     for pod_class, count in counts.items():
         try:
-            _points.judged(state, pod_class, now)
+            _judging.judged(state, pod_class, now)
         except GangschedError:
             return True  # its own cycle will raise it, and name the pod
         needed -= min(count, pod_class.headroom)

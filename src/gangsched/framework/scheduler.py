@@ -37,7 +37,7 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.explain import Why
-from gangsched.framework import _cycle, _facts, _points, _survey, _why
+from gangsched.framework import _cycle, _deadlines, _facts, _points, _signing, _survey, _why
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.profile import Profile
@@ -123,7 +123,7 @@ class Scheduler:
         return _points.queue_sort(self._state, entity)
 
     def _node_signature(self, view: NodeView) -> tuple[Hashable, ...] | None:
-        return _points.node_signature(self._state, view)
+        return _signing.node_signature(self._state, view)
 
     # The four calls -----------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Scheduler:
         self._now = now
         # a wait of no time at all is over when time is said to pass, or has passed
         begun_before = math.inf if passing else now
-        _facts.expire(self._state, now=now, begun_before=begun_before)
+        _deadlines.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)
         self._state.registry.expire(now=now)
         if listing or not self._listed:
