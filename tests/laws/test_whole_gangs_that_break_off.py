@@ -106,3 +106,24 @@ def test_a_member_that_is_turned_down_and_not_needed_keeps_nobody(point: str) ->
     assert [e.uid for e in effects if isinstance(e, Bind)] == ["default/w-0", "default/w-2"]
     assert refused[1]._state.nodes.infos[NodeName("n")].pod_count == 2
     refused[1]._check()
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "reserve"])
+def test_a_plugin_that_answers_for_a_gang_and_says_no_turns_all_of_it_down(point: str) -> None:
+    """It is asked about the first member only, who is the one to be told."""
+    refused, asked = host(point, wide=point), list[str]()
+
+    def turn_down(_cycle: object, pod: Pod, *_args: object, now: float) -> Unschedulable:
+        asked.append(pod.name)
+        return Unschedulable("not this gang")
+
+    refused[2].answers[point] = turn_down
+    effects = refused[1].schedule_one(now=NOW) or ()
+    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    assert (blamed.uid, blamed.reason) == ("default/w-0", "not this gang")
+    assert asked == ["w-0"]
+    nothing_is_kept(refused[1])
+    refused[2].answers.clear()
+    refused[1].advance(now=NOW + 1.0)
+    again = refused[1].schedule_one(now=NOW + 1.0) or ()
+    assert sum(isinstance(e, Bind) for e in again) == 3

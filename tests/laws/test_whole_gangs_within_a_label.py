@@ -222,6 +222,17 @@ def test_a_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> No
     assert len(where(driver)) == 3
 
 
+def test_who_joins_a_gang_of_which_nobody_is_where_the_label_is_goes_anywhere() -> None:
+    """It runs on a node that has lost the label, or never had it."""
+    driver = rack_driver((1, None), (1, None), (1, "r1"))
+    driver.tell(PodGroupAdded(specify("g", 1, RACK)))
+    (runs,) = members("g", 1, cpu=1)
+    driver.add(evolve(runs, node_name=NodeName("n0")))
+    driver.add(*members("g", 2, 1, prefix="late-", cpu=1))
+    driver.settle()
+    assert set(where(driver).values()) == {"n0", "n1", "n2"}
+
+
 def test_a_gang_that_needs_one_label_is_as_whole_in_the_other_unit() -> None:
     """Pod by pod nobody could tell which rack has room for all."""
     driver = Driver(presets.coscheduling)

@@ -89,6 +89,15 @@ TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
 """Whose turn it was."""
 
 
+def problem_with(answer: Any) -> str:
+    """Return what is said of an answer."""
+    if isinstance(answer, Exception):
+        return f"raised {answer!r}"
+    if answer is bind_of_another:
+        answer = bind_of_another(make_pod("active-1"), NodeName("n1"), 1, now=NOW)
+    return f"returned {answer!r}"
+
+
 def break_off(host: tuple[InMemoryCluster, Scheduler, Odd], point: str, answer: Any) -> PluginError:
     """Let the plugin break off the next cycle."""
     _cluster, scheduler, odd = host
@@ -110,6 +119,7 @@ def test_where_a_cycle_can_stop_nothing_has_changed_but_whose_turn_it_was(
     for _turn in range(2):
         error = break_off(every, point, answer)
         assert (error.plugin, error.point, error.subject) == ("Odd", point, SUBJECT)
+        assert error.problem == problem_with(answer)
         assert error.__cause__ is (answer if isinstance(answer, Exception) else None)
         assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS) == before
     odd.answers.clear()
@@ -132,7 +142,13 @@ def test_a_signature_that_is_none_is_refused_and_the_pod_is_not_known(answer: An
     arrival = cluster.apply(PodAdded(make_pod("q")))
     before = fingerprint(cluster, scheduler)
     odd.answers["pod_signature"] = answer
-    expected: dict[str, object] = {"plugin": "Odd", "point": "pod_signature"}
+    deep_inside = ", which has no hash" if isinstance(answer, tuple) else ""
+    expected: dict[str, object] = {
+        "plugin": "Odd",
+        "point": "pod_signature",
+        "subject": "default/q",
+        "problem": problem_with(answer) + deep_inside,
+    }
     for _turn in range(2):
         check_refusal(lambda: scheduler.handle(arrival, now=NOW), PluginError, expected)
         assert fingerprint(cluster, scheduler) == before
@@ -187,6 +203,7 @@ def test_where_it_cannot_stop_it_goes_on_as_if_the_plugin_had_said_no(
     point: str, answer: Any
 ) -> None:
     _answers, happens, no = GOING_ON[point]
+    subject = {"pre_enqueue": "q", "unreserve": "held", "post_bind": "binding"}[point]
     points = {point, "permit", "reserve"} if point == "unreserve" else {point}
     twins = [host(*points), host(*points)]
     for cluster, scheduler, odd in twins:
@@ -197,6 +214,10 @@ def test_where_it_cannot_stop_it_goes_on_as_if_the_plugin_had_said_no(
     with pytest.raises(PluginError) as caught:
         happens(cluster, scheduler)
     assert (caught.value.plugin, caught.value.point) == ("Odd", point)
+    assert (caught.value.subject, caught.value.problem) == (
+        f"default/{subject}",
+        problem_with(answer),
+    )
     told: list[tuple[Effect, ...]] = [scheduler.advance(now=NOW)]
     scheduler._check()
 
@@ -224,6 +245,7 @@ def test_who_gets_no_rank_goes_last_and_that_is_told(answer: Any) -> None:
     with pytest.raises(PluginError) as caught:
         tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
     assert (caught.value.plugin, caught.value.point) == ("Odd", "queue_sort")
+    assert (caught.value.subject, caught.value.problem) == ("default/odd", problem_with(answer))
     odd.answers.clear()
     tell(cluster, scheduler, PodAdded(make_pod("late", priority=-9)), now=NOW)
     scheduler._check()

@@ -14,12 +14,16 @@ from gangsched import (
     InMemoryCluster,
     InvalidPodGroupError,
     Layout,
+    Outcome,
+    Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
     PodUnschedulable,
     Profile,
     Scheduler,
+    Success,
     Topology,
     Unit,
     Unschedulable,
@@ -27,6 +31,7 @@ from gangsched import (
 )
 from gangsched.framework import _bundles
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import GroupView
 from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
@@ -91,6 +96,83 @@ def test_who_has_started_is_nobodys_business() -> None:
         entity = state.entities[key(group)]
         assert _bundles.pending(state, entity) == [entity]
         assert _bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
+
+
+def test_the_others_of_a_bundle_are_without_itself() -> None:
+    driver = Driver()
+    driver.tell(*specs(*AB))
+    driver.add(*(p for group in AB for p in pods(group)))
+    state = driver.scheduler._state
+    for group, other in (AB, AB[::-1]):
+        spec_of_it = driver.cluster.pod_group(key(group))
+        assert _bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
+
+
+# Who is held, and why -------------------------------------------------------------------------
+
+
+def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
+    """Return what is said of a pod that a group would have next."""
+    state = driver.scheduler._state
+    return _bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
+
+
+def test_who_starts_with_another_says_with_which_and_more_room_is_no_help() -> None:
+    driver = Driver()
+    driver.tell(*specs(*AB))
+    driver.add(*(p for group in AB for p in pods(group)))
+    assert held(driver, "one/a") == Success()
+    says = "starts with pod group one/a"
+    assert held(driver, "two/b") == Unschedulable(says, resolvable=False)
+
+
+def test_who_waits_for_another_says_for_which_and_why_and_more_room_is_no_help() -> None:
+    driver = Driver()
+    driver.tell(specs(*AB)[0])
+    driver.add(*pods("one/a"))
+    waits = "waiting for pod group two/b of its bundle: "
+    says = f"{waits}it does not exist"
+    assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
+    driver.tell(specs(*AB)[1])
+    says = f"{waits}it has no pending members"
+    assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
+    driver.add(*pods("two/b", 1))
+    says = f"{waits}waiting for 1 more members: 1 of 2 exist"
+    assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
+    driver.tell(PodGroupAdded(spec("two/b", 1)))
+    says = "pod group two/b names another bundle"
+    assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
+
+
+def test_who_has_started_waits_for_nobody_who_goes() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9), *specs(*AB))
+    driver.add(*(p for group in AB for p in pods(group)))
+    driver.settle()
+    driver.tell(PodGroupDeleted(key("two/b")))
+    driver.add(*pods("one/a", 1, first=2))
+    driver.settle()
+    assert running(driver)["one/a"] == 3
+
+
+def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
+    odd, asked = Odd("pre_enqueue"), list[tuple[str, str]]()
+    cluster = InMemoryCluster()
+    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile)
+    for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
+        tell(cluster, scheduler, fact, now=1.0)
+
+    def ask(pod: Pod, group: GroupView, *, now: float) -> Outcome:
+        assert now == 2.0
+        asked.append((pod.name, group.key))
+        return Success()
+
+    odd.answers["pre_enqueue"] = ask
+    state = scheduler._state
+    info = state.registry.get(key("one/a"))
+    _bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
+    assert asked == [("a-1", "one/a"), ("b-0", "two/b")]
 
 
 # Roles ----------------------------------------------------------------------------------------

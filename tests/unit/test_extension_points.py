@@ -369,9 +369,15 @@ def test_a_signature_without_a_hash_is_refused_before_anything_has_changed() -> 
     assert len(host.scheduler.registry) == 0
 
 
-def test_a_bind_of_another_pod_is_refused() -> None:
-    recorder = Recorder(bind=lambda pod: Bind(make_pod("other").uid, NodeName("n"), 1))
-    host = Host(recorder)
+@pytest.mark.parametrize(
+    ("name", "node", "attempt"), [("other", "n", 1), ("p", "other", 1), ("p", "n", 2)]
+)
+def test_a_bind_of_another_pod_node_or_attempt_is_refused(
+    name: str, node: str, attempt: int
+) -> None:
+    other = Bind(make_pod(name).uid, NodeName(node), attempt)
+    host = Host(Recorder(bind=other))
     host.tell(PodAdded(make_pod("p", cpu=1)))
-    with pytest.raises(PluginError, match="at bind"):
+    with pytest.raises(PluginError) as raised:
         host.decide()
+    assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: returned {other!r}"

@@ -108,7 +108,8 @@ def _take(
         parties.setdefault(member.entity.seq, []).append(member)
     together = list(parties.values())
     _holding.assume_together(state, together, plan.placed, plan.become(), cycles)
-    others = [party[0].group for party in together if party[0].group is not info]
+    groups = (party[0].group for party in together)
+    others = [group for group in groups if group is not None and group is not info]
     for other in others:
         _begin(other, now=now)
     problem: Misfit | Wait | None = None
@@ -143,18 +144,16 @@ def _take(
         _fall(state, entity, info, problem, cycles, now=now, verdict=verdict)
 
 
-def _begin(info: PodGroupInfo | None, *, now: float) -> None:
+def _begin(info: PodGroupInfo, *, now: float) -> None:
     """Take note that another group of the bundle is tried."""
-    if info is not None:
-        info.attempts += 1
-        info.attempt_started_at = now
+    info.attempts += 1
+    info.attempt_started_at = now
 
 
-def _break_off(info: PodGroupInfo | None) -> None:
+def _break_off(info: PodGroupInfo) -> None:
     """Take a try of another group of the bundle as one that was not made: one of them falls."""
-    if info is not None:
-        info.attempts -= 1
-        info.attempt_started_at = None
+    info.attempts -= 1
+    info.attempt_started_at = None
 
 
 def _reserve(state: State, members: list[Member], *, now: float) -> Misfit | None:

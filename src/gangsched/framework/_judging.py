@@ -108,7 +108,7 @@ def judge_nodes(
     pod_class = member.pod_class
     if not state.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod, pod_class.labels)
+        pod_class = PodClass(pod_class.signature, member.pod)
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome

@@ -23,6 +23,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.model import Node, NodeName, Pod, Resources
 from gangsched.outcomes import (
+    SKIP,
     SUCCESS,
     EvictGroup,
     HoldGroup,
@@ -64,6 +65,11 @@ _LAST = 1 << 62
 def call(
     plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
 ) -> Any:
+    """Call a plugin at a point, and return its answer, which must be of an allowed class.
+
+    Raises:
+        PluginError: It raised, or answered against its contract.
+    """
     try:
         answer = getattr(plugin, point)(*args, **kwargs)
     except PluginError:
@@ -80,6 +86,11 @@ def _key(about: Pod | GroupView | Node) -> str:
 
 
 def first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float) -> Outcome:
+    """Ask plugins in order; return the first no, or yes.
+
+    Raises:
+        PluginError: One raised, or answered against its contract.
+    """
     plugin: Any = None
     try:
         for plugin in plugins:
@@ -97,9 +108,10 @@ def first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: fl
     return SUCCESS
 
 
-def name_of(plugin: object) -> str:
-    """Return what a plugin is called in an error."""
-    return getattr(plugin, "name", repr(plugin))
+def name_of(plugin: Any) -> str:
+    """Return what a plugin is called in an error; a profile takes none without a name."""
+    name: str = plugin.name
+    return name
 
 
 def queue_sort(state: State, entity: EntityView) -> Rank:
@@ -144,14 +156,13 @@ def post_filter(
 ) -> Outcome | Verdict:
     """Ask what follows from a failed cycle; the first answer but ``Skip`` counts."""
     allowed = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
-    answer: Outcome | Verdict = Unschedulable(reason)
     for plugin in state.profile.post_filter:
         found: Outcome | Verdict = call(
             plugin, "post_filter", pod, allowed, cycle, pod, reason, now=now
         )
         if not isinstance(found, Skip):
             return found
-    return answer
+    return SKIP
 
 
 def reserve(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:

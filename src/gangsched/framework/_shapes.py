@@ -93,11 +93,11 @@ def _shape_alone(state: State, entity: QueuedEntity) -> Shape:
     found = [
         (each, len(list(run)), role)
         for (each, role), run in groupby(
-            members, key=lambda m: (m.pod_class, m.role if m.role in asked else "")
+            members, key=lambda m: (m.pod_class, m.role if m.role and m.role in asked else "")
         )
     ]
     counts = tuple((each, count) for each, count, _role in found)
-    names = tuple(role or "" for *_, role in found)
+    names = tuple(role for *_, role in found)
     return Shape(more, counts, floor, tuple(lacking), names, topology)
 
 

@@ -1,0 +1,195 @@
+"""Shapes: what a group asks for, how many of it exist, and whether its members go one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    GroupKey,
+    NodeName,
+    PodGroup,
+    PodGroupAdded,
+    Profile,
+    Resources,
+    Scheduler,
+    Topology,
+)
+from gangsched.framework import _points, _shapes
+from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
+from gangsched.testing import make_pod
+from support.bundles import AB, pods, specs
+from support.driver import Driver
+from support.gangs import members, node, where
+from support.odd import Odd
+
+NOTHING = Resources({})
+
+
+def shape(driver: Driver, key: str) -> _shapes.Shape:
+    state = driver.scheduler._state
+    found = _shapes.shape(state, state.entities[GroupKey(key)])
+    assert isinstance(found, _shapes.Shape)
+    return found
+
+
+def info_of(driver: Driver, key: str) -> Any:
+    return driver.scheduler._state.registry.get(GroupKey(key))
+
+
+def ruled(odd: Odd | None = None) -> Driver:
+    """Return a driver with no gang policy, but what an odd plugin says of quorums."""
+    rules = () if odd is None else (odd,)
+    profile = Profile(*rules, PrioritySort(), NodeResources(), DefaultBinder())
+    return Driver(lambda cluster: Scheduler(cluster, profile), watched=False)
+
+
+# What it asks for -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("roles", [{}, {"ps": 1}])
+def test_groups_that_belong_elsewhere_are_not_alike(roles: dict[str, int]) -> None:
+    rack, driver = Topology("rack"), Driver()
+    for name, topology in (("g", rack), ("h", None)):
+        spec = PodGroup(name=name, min_available=2, roles=roles, topology=topology)
+        driver.tell(PodGroupAdded(spec))
+        driver.add(*(make_pod(f"{name}-{n}", group=name, cpu=1) for n in range(2)))
+    assert shape(driver, "default/g") == evolve(shape(driver, "default/h"), topology=rack)
+    assert shape(driver, "default/h").topology is None
+
+
+def test_members_of_no_role_that_lacks_some_are_one_run() -> None:
+    """Whether they have another role or none."""
+    driver = Driver()
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=3, roles={"ps": 1})))
+    roles = (None, "worker", "ps", "worker")
+    driver.add(*(make_pod(f"g-{n}", group="g", role=role, cpu=1) for n, role in enumerate(roles)))
+    found = shape(driver, "default/g")
+    assert found.roles == ("", "ps", "")
+    assert [count for _class, count in found.runs] == [2, 1, 1]
+
+
+def test_a_bundle_asks_for_what_all_of_its_groups_ask_for() -> None:
+    """Law 4: which of them needs how many is part of it."""
+    driver = Driver()
+    driver.tell(*specs(*AB, min_resources={"cpu": 3}))
+    driver.add(*pods("one/a"), *pods("two/b", 3, cpu=2))
+    found = shape(driver, "one/a")
+    ((small, _two), (large, _three)) = found.runs
+    assert found == _shapes.Shape(
+        needed=4,
+        runs=((small, 2), (large, 3)),
+        floor=Resources({"cpu": 6}),
+        parts=(
+            _shapes.Shape(2, ((small, 2),), Resources({"cpu": 3})),
+            _shapes.Shape(2, ((large, 3),), Resources({"cpu": 3})),
+        ),
+    )
+
+
+def test_what_members_hold_already_is_not_asked_for_again() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9))
+    spec = PodGroup(name="g", min_available=3, min_resources={"cpu": 6})
+    driver.tell(PodGroupAdded(spec))
+    runs = evolve(make_pod("g-0", group="g", cpu=1), node_name=NodeName("n"))
+    driver.add(runs, make_pod("g-1", group="g", cpu=3))
+    assert shape(driver, "default/g").floor == Resources({"cpu": 5})
+
+
+def test_a_group_that_asks_for_nothing_in_all_does_so_when_members_hold_nodes() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9))
+    runs, waits = members("g", 2, cpu=1)
+    driver.add(evolve(runs, node_name=NodeName("n")), waits)
+    assert shape(driver, "default/g").floor == NOTHING
+
+
+# What is missing ------------------------------------------------------------------------------
+
+
+def test_a_bundle_lacks_what_its_groups_lack_together() -> None:
+    driver = Driver()
+    driver.tell(node("n", 4), *specs(*AB, min_resources={"cpu": 3}))
+    driver.add(*(pod for group in AB for pod in pods(group)))
+    for group in AB:
+        missing = _shapes.missing(driver.scheduler._state, info_of(driver, group))
+        assert missing == Resources({"cpu": 2})
+
+
+def test_a_group_that_has_no_members_lacks_nothing() -> None:
+    driver = Driver()
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 3})))
+    assert _shapes.missing(driver.scheduler._state, info_of(driver, "default/g")) == NOTHING
+
+
+# How many -------------------------------------------------------------------------------------
+
+
+def test_a_group_of_which_nobody_had_a_turn_is_not_too_few_when_it_is_just_enough() -> None:
+    driver = Driver()
+    driver.add(*members("g", 2, cpu=1))
+    state = driver.scheduler._state
+    entity = state.entities[GroupKey("default/g")]
+    assert not _shapes.falls_short(state, entity)
+    entity.put_aside(entity.pod.uid)
+    assert _shapes.falls_short(state, entity)
+
+
+@pytest.mark.parametrize(("needed", "present"), [(2, 1), (1, 2), (None, 2)])
+def test_where_a_rule_says_how_many_are_needed_as_many_are_present_as_count_for_it(
+    needed: int | None, present: int
+) -> None:
+    """Of two members, one of which runs: it counts or not; all do where nobody counts."""
+    odd = Odd("permit", "members_needed")
+    driver = ruled(odd)
+    odd.answers["members_needed"] = needed
+    driver.tell(node("n", 9))
+    runs, waits = members("g", 2, cpu=1)
+    driver.add(evolve(runs, node_name=NodeName("n")), waits)
+    info = info_of(driver, "default/g")
+    assert _shapes.presence(driver.scheduler._state, info) == (present, ())
+
+
+def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> None:
+    driver = ruled()
+    driver.tell(node("n", 9))
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, roles={"ps": 1})))
+    driver.add(make_pod("g-0", group="g", role="ps", cpu=1))
+    state, info = driver.scheduler._state, info_of(driver, "default/g")
+    assert _points.members_needed(state, info) == 1
+    assert _points.roles_needed(state, info) == {"": 1, "ps": 1}
+    driver.drain()
+    assert where(driver) == {"g-0": "n"}
+    assert _points.members_needed(state, info) is None
+    assert _points.roles_needed(state, info) == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "started", "alone"),
+    [
+        (None, False, True),
+        (None, True, True),
+        (-1, True, True),
+        (0, True, True),
+        (0, False, False),
+        (1, True, False),
+        (2, True, False),
+    ],
+)
+def test_members_go_one_by_one_where_no_more_are_needed_than_run(
+    number: int | None, started: bool, alone: bool
+) -> None:
+    odd = Odd("permit", "members_needed")
+    driver = ruled(odd)
+    driver.add(*members("g", 2, cpu=1))
+    odd.answers["members_needed"] = number
+    info = info_of(driver, "default/g")
+    info.was_scheduled = started
+    assert _shapes.goes_alone(driver.scheduler._state, info) is alone
+
+
+def test_who_has_no_group_goes_alone() -> None:
+    assert _shapes.goes_alone(Driver().scheduler._state, None)

@@ -1,0 +1,323 @@
+"""Wake-ups, one rule at a time: whom a fact helps, and who is not tried in vain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    GroupKey,
+    NodeName,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    PodUnschedulable,
+    Profile,
+    RejectGroup,
+    Scheduler,
+    Success,
+    Topology,
+    Unschedulable,
+    WhenBlocked,
+)
+from gangsched.framework import _shapes, _wakeups
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import make_pod
+from support.driver import Driver
+from support.gangs import gang_driver, members, node, place, specify, where
+from support.odd import Odd
+from support.odd_gang import only
+
+RACK = Topology("rack")
+
+
+def key(group: str) -> GroupKey:
+    return GroupKey(f"default/{group}")
+
+
+def attempts(driver: Driver, group: str) -> int:
+    info: Any = driver.scheduler._state.registry.get(key(group))
+    return int(info.attempts)
+
+
+def may_fit(driver: Driver, group: str, *names: str) -> bool:
+    """Say whether a group may be placed, and if names are given, whether these nodes matter."""
+    state = driver.scheduler._state
+    shape = _shapes.shape(state, state.entities[key(group)])
+    return _wakeups.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
+
+
+def patient(*points: str) -> tuple[Driver, Odd]:
+    """Return a driver whose gangs hold nodes until their time is over, and an odd plugin."""
+    odd = Odd(*points)
+
+    def make(cluster: ClusterState) -> Scheduler:
+        policy = Coscheduling(when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+        return Scheduler(cluster, Profile(odd, policy, NodeResources(), DefaultBinder()))
+
+    return Driver(make), odd
+
+
+def turn_down(name: str) -> Any:
+    """Return what a plugin does that says no to one pod."""
+    return only(name, Success(), Unschedulable("not yet"))
+
+
+def is_awake(driver: Driver, uid: str) -> bool:
+    entity = driver.scheduler._state.members[PodUID(uid)].entity
+    return entity in driver.scheduler.queue.active
+
+
+# Whether it may fit ---------------------------------------------------------------------------
+
+
+def test_no_more_of_a_kind_count_than_there_are() -> None:
+    """There is room for many of one kind, and for too few of the other."""
+    driver = Driver()
+    driver.tell(node("cpu", 9), node("gpu", 0, 1))
+    driver.add(*members("g", 1, 3, cpu=1), *members("g", 2, 3, prefix="gpu-", gpu=1))
+    assert not may_fit(driver, "g")
+    driver.tell(node("gpu", 0, 2))
+    assert may_fit(driver, "g")
+
+
+def test_a_node_that_takes_no_member_may_complete_what_a_group_asks_for_in_all() -> None:
+    driver = Driver()
+    driver.tell(
+        node("n", 4), PodGroupAdded(specify("g", 2, min_resources={"cpu": 5})), node("other", 0)
+    )
+    driver.add(*members("g", 2, cpu=2))
+    assert not may_fit(driver, "g", "other")
+    driver.tell(node("other", 1))
+    assert may_fit(driver, "g", "other")
+    driver.drain()
+    assert len(where(driver)) == 2
+
+
+def test_a_node_that_takes_no_member_is_no_news_to_a_gang_that_fits_nowhere_together() -> None:
+    """Counted one by one there is room for all, as there was before."""
+    driver = gang_driver(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
+    place(driver, *members("g", 3, cpu=1), spec=specify("g", 3, RACK))
+    driver.settle()
+    driver.advance(60.0)
+    assert attempts(driver, "g") == 1
+    driver.tell(node("c", 0, rack="r1"))
+    assert not driver.step()
+    driver.tell(node("c", 1, rack="r1"))
+    driver.drain()
+    assert len(where(driver)) == 3
+
+
+def test_where_a_role_lacks_some_the_others_count_for_the_whole_only() -> None:
+    driver = Driver()
+    driver.tell(node("cpu", 2), node("gpu", 0, 0))
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, roles={"ps": 1})))
+    driver.add(
+        *(make_pod(f"w{n}", group="g", cpu=1) for n in range(2)),
+        make_pod("ps", group="g", role="ps", gpu=1),
+    )
+    assert not may_fit(driver, "g")
+    driver.tell(node("gpu", 0, 1))
+    assert may_fit(driver, "g")
+
+
+# Nodes that a falling group gives back --------------------------------------------------------
+
+
+def test_what_a_falling_group_gives_back_helps_who_failed_while_it_held_it() -> None:
+    """Law 4: whoever stands before them in the memory of those who failed."""
+    driver, _odd = patient("permit")
+    driver.tell(node("n", 4))
+    driver.add(make_pod("before", cpu=9))
+    driver.settle()
+    driver.add(*members("falls", 3, cpu=2))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.add(make_pod("after", cpu=3))
+    driver.drain()
+    assert where(driver) == {}
+    driver.advance(10.0)
+    assert is_awake(driver, "default/after")
+    assert not is_awake(driver, "default/before")
+    driver.drain()
+    assert where(driver) == {"after": "n"}
+
+
+def test_what_a_falling_group_gives_back_is_no_news_to_who_failed_before_it_held_it() -> None:
+    """Counted one by one there would be room for all three; no rack has it."""
+    driver, _odd = patient("permit")
+    driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
+    place(driver, *members("before", 3, cpu=1), spec=specify("before", 3, RACK))
+    driver.settle()
+    driver.advance(60.0)
+    driver.add(*members("falls", 3, cpu=2))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.settle()
+    assert list(driver.scheduler.waiting) == []
+    assert attempts(driver, "before") == 1
+
+
+def test_what_a_group_took_in_the_last_step_helps_who_failed_for_it_in_that_step() -> None:
+    """Law 4: no step comes between, where one group falls by the clock as the other holds on."""
+    driver, odd = patient("pre_filter")
+    odd.answers["pre_filter"] = turn_down("first-2")
+    driver.tell(node("n", 6))
+    driver.add(*members("first", 3, 3, cpu=2), *members("first", 1, 3, prefix="x", cpu=9))
+    driver.drain()
+    driver.add(*members("first", 1, 3, prefix="late-", cpu=9))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.advance(5.0)
+    driver.add(*members("second", 1, 2, cpu=1), *members("second", 1, 2, prefix="x", cpu=9))
+    driver.step()
+    assert len(driver.scheduler.waiting) == 3
+    driver.advance(10.0)
+    odd.answers.clear()
+    driver.drain()
+    assert [waiting.uid for waiting in driver.scheduler.waiting] == ["default/second-0"]
+    assert driver.settle() > 0
+    assert set(where(driver)) == {"first-0", "first-1", "first-2"}
+    assert driver.now == 15.0
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_who_asks_for_the_same_is_woken_unless_it_is_known_to_fail_with_these_nodes_too(
+    is_proven: bool,
+) -> None:
+    """Law 4: a member that a plugin turns down proves nothing about the others."""
+    driver, odd = patient("pre_filter")
+    driver.tell(node("n", 6))
+    place(driver, make_pod("runs", cpu=2))
+    if not is_proven:
+        odd.answers["pre_filter"] = turn_down("falls-2")
+    driver.add(*members("falls", 3, cpu=2))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.add(*members("like", 3, cpu=2))
+    driver.drain()
+    if not is_proven:
+        driver.delete("default/runs")
+        driver.drain()
+    assert attempts(driver, "like") == 1
+    driver.advance(10.0)
+    assert is_awake(driver, "default/like-0") is not is_proven
+    driver.drain()
+    assert len(where(driver)) == (1 if is_proven else 3)
+
+
+# News in the middle of a try ------------------------------------------------------------------
+
+
+def reject_in_the_middle(large: int) -> Driver:
+    """Let a plugin end the attempt of a gang after the first of its members had its turn."""
+    odd = Odd("post_filter")
+
+    def make(cluster: ClusterState) -> Scheduler:
+        return Scheduler(cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder()))
+
+    driver = Driver(make)
+    driver.tell(node("n", 4))
+    cpus = [9] * large + [1] * (3 - large)
+    driver.add(
+        *(make_pod(f"g-{n}", group="g", min_available=2, cpu=cpu) for n, cpu in enumerate(cpus))
+    )
+    driver.step()
+    odd.answers["post_filter"] = RejectGroup(key("g"), "make room")
+    driver.add(make_pod("urgent", cpu=9, priority=9))
+    driver.step()
+    odd.answers.clear()
+    assert attempts(driver, "g") == 1
+    driver.settle()
+    return driver
+
+
+def test_a_gang_whose_round_was_cut_short_is_tried_again_though_one_of_it_fits_nowhere() -> None:
+    """Law 4: the others would have been enough."""
+    assert where(reject_in_the_middle(large=1)) == {"g-1": "n", "g-2": "n"}
+
+
+def test_a_gang_whose_round_was_cut_short_is_not_tried_again_where_too_few_of_it_fit() -> None:
+    """Law 5."""
+    driver = reject_in_the_middle(large=2)
+    assert attempts(driver, "g") == 1
+
+
+def test_a_pod_that_made_others_fall_is_not_tried_again_where_that_does_not_help_it() -> None:
+    """Law 5."""
+    driver, odd = patient("post_filter")
+    driver.tell(node("n", 4))
+    driver.add(*members("falls", 3, cpu=2))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    odd.answers["post_filter"] = RejectGroup(key("falls"), "make room")
+    driver.add(make_pod("urgent", cpu=9, priority=9))
+    driver.step()
+    odd.answers.clear()
+    assert list(driver.scheduler.waiting) == []
+    driver.settle()
+    told = [e for t in driver.log for e in t.effects if isinstance(e, PodUnschedulable)]
+    assert [e.uid for e in told].count(PodUID("default/urgent")) == 1
+
+
+# Those that hold nodes ------------------------------------------------------------------------
+
+
+def test_a_gang_that_holds_nodes_is_not_tried_for_a_node_that_takes_none_of_it() -> None:
+    driver, _odd = patient("permit")
+    driver.tell(node("n", 4))
+    driver.add(*members("g", 3, cpu=2))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.tell(node("m", 1))
+    assert not driver.step()
+    driver.tell(node("m", 2))
+    driver.drain()
+    assert len(where(driver)) == 3
+
+
+def test_a_gang_that_holds_nodes_is_not_tried_again_for_news_that_did_not_help_it() -> None:
+    """Somebody joins it while the round of the others is under way."""
+    driver, _odd = patient("permit")
+    driver.tell(node("n", 4))
+    driver.add(*members("g", 4, 3, cpu=2))
+    for _turn in range(3):
+        driver.step()
+    assert len(driver.scheduler.waiting) == 2
+    driver.add(*members("g", 1, 3, prefix="late-", cpu=2))
+    assert driver.drain() == 2
+    assert not driver.step()
+    driver.tell(node("m", 2))
+    driver.drain()
+    assert len(where(driver)) == 3
+
+
+def test_gangs_that_hold_nodes_and_were_turned_down_wake_up_without_each_other() -> None:
+    """Any fact may help any of them: nobody is like another."""
+    driver, odd = patient("pre_filter")
+    odd.answers["pre_filter"] = lambda _cycle, pod, *, now: (
+        Unschedulable("not yet") if pod.name.endswith("1") else turn_down("")(pod)
+    )
+    driver.tell(node("n", 2))
+    driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.tell(node("m", 2))
+    assert is_awake(driver, "default/g-1")
+    assert is_awake(driver, "default/h-1")
+
+
+def test_who_follows_in_line_is_tried_when_the_first_has_come_to_hold_a_node() -> None:
+    """The first is turned down afterwards, which says nothing of the other."""
+    driver, odd = patient("pre_filter")
+    driver.tell(node("n", 0))
+    driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
+    driver.settle()
+    driver.advance(60.0)
+    odd.answers["pre_filter"] = turn_down("g-1")
+    driver.tell(node("n", 1), node("m", 2))
+    driver.drain()
+    assert set(where(driver)) == {"h-0", "h-1"}
