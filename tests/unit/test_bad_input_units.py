@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangsched import InMemoryCluster, Layout, Scheduler, Topology, Unit, presets
+from gangsched import Backoff, InMemoryCluster, Layout, Scheduler, Topology, Unit, presets
 from gangsched.errors import GangschedError, InvalidPodGroupError, InvalidValueError
 from support.gangs import specify
 from support.refusals import check_refusal, row
@@ -52,6 +52,17 @@ def test_what_is_bad_is_refused_when_it_is_made(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     check_refusal(call, error, fields)
+
+
+def test_a_scheduler_may_search_not_at_all_and_forget_at_once() -> None:
+    rest = Backoff(5.0)
+    state = scheduler(search_budget=0, group_grace=0, backoff=rest)()._state
+    assert (state.budget, state.rest) == (0, rest)
+
+
+def test_a_search_has_ten_thousand_steps_unless_it_is_told_otherwise() -> None:
+    assert scheduler()()._state.budget == 10_000
+    assert scheduler(search_budget=5)()._state.budget == 5
 
 
 @pytest.mark.parametrize("unit", [*Unit, "pod", "group"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gangsched.errors import InternalError
-from gangsched.framework.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
+from gangsched.framework.node_class import _SPARE, LabelsRead, NodeClass, NodeClasses, Snapshot
 from gangsched.model import Node, NodeName, Resources
 from gangsched.protocols import NodeView
 from support.views import FakeNode, node_view
@@ -182,6 +182,44 @@ def test_a_second_node_that_takes_the_same_is_not_looked_at_again() -> None:
     assert classes.of(0) is not classes.of(1)
 
 
+def test_a_second_node_that_gives_back_the_same_is_not_looked_at_again() -> None:
+    """Nor one that takes it again, though nobody took it here."""
+    classes, read = fleet(a_view(), a_view())
+    full = classes.of(0)
+    classes.give_back(0, ONE)
+    asked = read.asked
+    classes.give_back(1, ONE)
+    assert classes.of(1) is classes.of(0) is not full
+    classes.take(1, ONE)
+    assert classes.of(1) is full
+    assert read.asked == asked
+
+
+def test_what_a_node_would_be_with_no_end_of_something_is_asked_once() -> None:
+    classes, read = fleet(a_view())
+    endless = classes.boundless(classes.of(0), "cpu")
+    asked = read.asked
+    assert classes.boundless(classes.of(0), "cpu") is endless
+    assert classes.boundless(endless, "cpu") is endless
+    assert read.asked == asked
+    other = classes.boundless(classes.of(0), "gpu")
+    assert other is not endless
+    assert other.sample.free["cpu"] == 4000
+
+
+def test_a_node_has_less_than_nothing_of_what_it_never_offered() -> None:
+    classes, _read = fleet(a_view())
+    classes.take(0, Resources({"disk": 1}))
+    sample = classes.of(0).sample
+    assert (sample.free["disk"], sample.free["cpu"], sample.pod_count) == (-1000, 4000, 1)
+
+
+def test_classes_are_numbered_in_the_order_in_which_they_were_made() -> None:
+    classes, _read = fleet(a_view(1), a_view(3), a_view(2))
+    numbers = [classes.of(index).number for index in range(3)]
+    assert numbers == sorted(set(numbers))
+
+
 def test_where_nobody_says_what_is_read_each_node_stands_alone() -> None:
     classes = NodeClasses()
     for index in range(3):
@@ -209,6 +247,39 @@ def test_classes_without_nodes_are_forgotten_before_they_outnumber_the_nodes() -
     assert classes.epoch > 1
     assert len(classes._known) < 600
     classes._check({0: node_view(a_view(4999).node, used={"cpu": 1}, pods=1)})
+
+
+def test_classes_are_forgotten_once_they_are_more_than_twice_the_nodes_and_a_few() -> None:
+    classes, _read = fleet(a_view(0), a_view(0))
+    most = 2 * 2 + _SPARE
+    for epoch in (0, 1, 2):
+        # of one the nodes are, and of each that is made here none is
+        for asked in range(1, most):
+            classes.taking(classes.of(0), Resources({"cpu": asked}))
+            classes.forget_unused()
+        assert (classes.epoch, len(classes._known)) == (epoch, most)
+        classes.taking(classes.of(0), Resources({"cpu": most}))
+        classes.forget_unused()
+        assert list(classes._known.values()) == [classes.of(0)]
+    assert classes.epoch == 3
+
+
+def test_half_of_the_moves_are_forgotten_once_they_are_more_than_twice_the_nodes_and_a_few() -> (
+    None
+):
+    classes = NodeClasses(Reading())
+    assert (classes.version, classes.since(0)) == (0, [])
+    for index in range(2):
+        classes.put(index, a_view())
+    most = 2 * 2 + _SPARE
+    for cpu in range(2, most):
+        classes.put(0, a_view(10 + cpu))
+    assert len(classes.since(0) or ()) == most
+    classes.put(0, a_view(0))
+    kept = len(classes._moves)
+    assert (classes.version, kept) == (most + 1, most // 2 + 1)
+    assert classes.since(classes.version - kept) == classes._moves
+    assert classes.since(classes.version - kept - 1) is None
 
 
 def test_old_moves_are_forgotten_and_that_is_told() -> None:
@@ -252,8 +323,8 @@ def move_to_another(classes: NodeClasses) -> None:
     ("sabotage", "says"),
     [
         (lose_a_node, "the nodes and the nodes in classes differ"),
-        (move_in_silence, "does not have its node 0"),
-        (forget_a_class, "is not known by its key"),
+        (move_in_silence, "class 2 does not have its node 0"),
+        (forget_a_class, "class 1 is not known by its key"),
         (move_to_another, "node 0 is not what its class is"),
         (keep_a_node_twice, "a class has a node that is not in it"),
         (take_a_class_as_occupied, "the classes that a node is in are miscounted"),
@@ -264,8 +335,9 @@ def test_the_check_sees_what_drifted(sabotage: Callable[[NodeClasses], None], sa
     classes, _read = fleet(*views.values())
     classes._check(views)
     sabotage(classes)
-    with pytest.raises(InternalError, match=says):
+    with pytest.raises(InternalError) as caught:
         classes._check(views)
+    assert caught.value.invariant == says
 
 
 # Labels ---------------------------------------------------------------------------------------
@@ -277,6 +349,7 @@ def test_a_label_is_read_as_long_as_somebody_reads_it() -> None:
     assert not labels.add(["zone"])
     assert (labels.keys, len(labels)) == (("disk", "zone"), 2)
     assert not labels.discard(["zone"])
+    assert len(labels) == 2
     assert not labels.discard(["zone"])
     assert len(labels) == 1
     assert labels.keys == ("disk", "zone"), "one that may be read again is kept"

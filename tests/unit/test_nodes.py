@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis.stateful import invariant
 
+from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
-from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded
-from gangsched.framework.nodes import Nodes
+from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
+from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from support.fleet import FleetMachine
@@ -150,6 +151,95 @@ def test_a_node_says_whether_it_may_take_more(
     assert nodes.refresh(N1) is may_take_more
 
 
+def on_n1(name: str, **requests: int | str) -> PodAdded:
+    return PodAdded(Pod(name=name, node_name=N1, requests=requests))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "may_take_more"),
+    [
+        ([on_n1("q")], [PodDeleted(Pod(name="q").uid)], True),
+        ([on_n1("q", cpu=2)], [on_n1("q", cpu=1)], True),
+        ([on_n1("q", cpu=1)], [on_n1("q", cpu=2)], False),
+        ([on_n1("q", cpu=1)], [PodDeleted(Pod(name="q").uid), on_n1("r", cpu=1)], False),
+        ([], [on_n1("q", disk=1)], False),
+        ([on_n1("q", disk=1)], [on_n1("r", cpu=1)], False),
+    ],
+    ids=[
+        "loses-a-pod-that-asks-for-nothing",
+        "has-one-that-shrinks",
+        "has-one-that-grows",
+        "has-one-in-the-place-of-another",
+        "takes-one-that-asks-for-what-it-lacks",
+        "has-one-that-asks-for-what-it-lacks-and-takes-another",
+    ],
+)
+def test_a_node_may_take_more_when_it_has_more_of_something_or_fewer_pods(
+    first: list[PodAdded], then: list[PodAdded | PodDeleted], may_take_more: bool
+) -> None:
+    cluster, nodes = fleet(N2)
+    cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": 8, "memory": 8})))
+    for event in first:
+        cluster.apply(event)
+    nodes.refresh(N1)
+    for change in then:
+        cluster.apply(change)
+    assert nodes.refresh(N1) is may_take_more
+    nodes._check()
+
+
+@pytest.mark.parametrize("others", [0, 7])
+@pytest.mark.parametrize("had", range(-2, 3))
+@pytest.mark.parametrize("has", range(-2, 3))
+def test_what_a_node_lacks_is_not_taken_from_what_all_have_free(
+    had: int, has: int, others: int
+) -> None:
+    """To the thousandth, on either side of nothing."""
+    info = NodeInfo(Node(name=N1), 1)
+    info.free["cpu"] = had
+    other = {"cpu": others}
+    total = total_free([info.free, other])
+    requests = Resources.from_milli({"cpu": abs(has - had)})
+    info.shift(requests, 1 if has > had else -1, total)
+    assert info.free["cpu"] == has
+    assert {name: n for name, n in total.items() if n} == total_free([info.free, other])
+
+
+def test_what_a_node_never_offered_can_be_asked_of_it_and_given_back() -> None:
+    cluster, nodes = fleet(N1)
+    before = dict(nodes.total())
+    pod = Pod(name="q", requests={"cpu": 1, "disk": 2})
+    cluster.apply(PodAdded(pod))
+    nodes.assume(pod, N1)
+    assert nodes.infos[N1].free == {"cpu": 7000, "disk": -2000}
+    nodes._check()
+    nodes.forget(pod.uid)
+    assert {name: n for name, n in nodes.infos[N1].free.items() if n} == {"cpu": 8000}
+    nodes._check()
+    assert nodes.total() == before
+
+
+def test_the_least_that_a_node_can_offer_counts() -> None:
+    cluster, nodes = fleet()
+    cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": "1m"})))
+    assert nodes.refresh(N1)
+    assert nodes.total() == {"cpu": 1}
+
+
+def test_each_change_makes_another_version() -> None:
+    cluster, nodes = fleet(N1)
+    versions = [nodes.version]
+    changes: list[Callable[[], object]] = [
+        lambda: nodes.assume(POD, N1),
+        lambda: nodes.forget(POD.uid),
+        lambda: cluster.apply(NodeDeleted(N1)) and nodes.refresh(N1),
+    ]
+    for change in changes:
+        change()
+        versions.append(nodes.version)
+    assert versions == sorted(set(versions))
+
+
 def test_a_cluster_state_that_contradicts_itself_is_refused() -> None:
     class Confused:
         def node(self, name: NodeName) -> Node:
@@ -167,16 +257,79 @@ def test_a_cluster_state_that_contradicts_itself_is_refused() -> None:
     )
 
 
-def test_the_check_sees_what_drifted() -> None:
-    _cluster, nodes = fleet(N1, N2)
+class Asked:
+    """A cluster state with one node, that knows what it was asked."""
+
+    def __init__(self, *names: NodeName) -> None:
+        self.names = names
+        self.asked: list[tuple[str, NodeName]] = []
+
+    def node(self, name: NodeName) -> Node | None:
+        self.asked.append(("node", name))
+        return Node(name=name) if name in self.names else None
+
+    def pods_on(self, name: NodeName) -> Iterable[Pod]:
+        self.asked.append(("pods_on", name))
+        return ()
+
+
+def test_what_was_looked_at_is_not_asked_for_again() -> None:
+    cluster: Any = Asked(N1)
+    nodes = Nodes(cluster)
+    nodes.look(N1)
+    nodes.look(N1)
+    assert nodes.refresh(N1)
+    assert cluster.asked == [("node", N1), ("pods_on", N1)]
+    nodes.forget_looks()
+    nodes.refresh(N1)
+    assert len(cluster.asked) == 4
+
+
+def test_nobody_is_asked_who_is_on_a_node_that_is_not_there() -> None:
+    cluster: Any = Asked(N1)
+    assert not Nodes(cluster).refresh(N2)
+    assert cluster.asked == [("node", N2)]
+
+
+def lose_room(nodes: Nodes) -> None:
     nodes.infos[N1].free["cpu"] -= 1
-    with pytest.raises(InternalError):
-        nodes._check()
-    _cluster, nodes = fleet(N1, N2)
+
+
+def find_room(nodes: Nodes) -> None:
+    nodes.infos[N1].free["disk"] = 1
+
+
+def forget_room(nodes: Nodes) -> None:
+    del nodes.infos[N1].free["cpu"]
+
+
+def lose_the_class(nodes: Nodes) -> None:
     nodes.classes.remove(nodes.infos[N1].index)
-    with pytest.raises(InternalError):
-        nodes._check()
-    _cluster, nodes = fleet(N1)
+
+
+def assume_a_ghost(nodes: Nodes) -> None:
     nodes.assumed[PodUID("ghost")] = (N1, POD)
-    with pytest.raises(InternalError):
+
+
+def miscount_the_total(nodes: Nodes) -> None:
+    nodes._total["cpu"] += 1
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (lose_room, "n1: cpu is miscounted"),
+        (find_room, "n1: disk is miscounted"),
+        (forget_room, "n1: cpu is miscounted"),
+        (lose_the_class, "the nodes and the nodes in classes differ"),
+        (assume_a_ghost, "ghost is assumed on n1, and does not hold it"),
+        (miscount_the_total, "in all {'cpu': 16000} is free, not {'cpu': 16001}"),
+    ],
+)
+def test_the_check_sees_what_drifted(sabotage: Callable[[Nodes], None], says: str) -> None:
+    _cluster, nodes = fleet(N1, N2)
+    nodes._check()
+    sabotage(nodes)
+    with pytest.raises(InternalError) as caught:
         nodes._check()
+    assert caught.value.invariant == says

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis.stateful import invariant, rule
 
 from gangsched.errors import InternalError
 from gangsched.events import NodeAdded, NodeDeleted, PodAdded
-from gangsched.framework.node_class import NodeClass
+from gangsched.explain import Diagnosis
+from gangsched.framework.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.pod_class import PodClass
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import Unschedulable
 from gangsched.plugins import NodeResources, NodeUnschedulable
-from support.fleet import NAMES, FleetMachine
+from support.fleet import NAMES, FleetMachine, signature
 from support.views import cycle
 
 POD = Pod(name="p", requests={"cpu": 1, "gpu": 1})
@@ -96,9 +99,9 @@ TestPodClassMachine = PodClassMachine.TestCase
 TestLonelyPodClassMachine = LonelyPodClassMachine.TestCase
 
 
-def fleet(*allocatable: dict[str, int], cordoned: int = 0) -> Nodes:
+def fleet(*allocatable: dict[str, int], cordoned: int = 0, signed: bool = False) -> Nodes:
     cluster = InMemoryCluster()
-    nodes = Nodes(cluster)
+    nodes = Nodes(cluster, signature if signed else None)
     for number, amounts in enumerate(allocatable):
         name = NodeName(f"n{number}")
         node = Node(name=name, allocatable=amounts, unschedulable=number < cordoned)
@@ -132,6 +135,15 @@ def test_without_nodes_the_diagnosis_says_so() -> None:
     assert str(a_class(nodes).diagnosis()) == "no nodes available to schedule pods"
     assert a_class(nodes).best(nodes) is None
     assert (a_class(nodes).headroom, a_class(nodes).users) == (0, 0)
+
+
+def test_a_class_that_was_never_judged_knows_of_no_node() -> None:
+    """Its judge may have raised; it can be asked all the same."""
+    nodes, fresh = fleet({"cpu": 4, "gpu": 4}), PodClass(POD.requests, POD)
+    assert (fresh.headroom, fresh.best(nodes)) == (0, None)
+    assert fresh.diagnosis() == Diagnosis(0, ())
+    assert not fresh.takes(nodes.class_of(NodeName("n0")))
+    assert not [*fresh.ranked(), *fresh.rooms(), *fresh.by_room(False, 1)]
 
 
 def test_reasons_that_no_node_gives_any_more_are_not_told() -> None:
@@ -169,6 +181,35 @@ def test_only_nodes_that_changed_are_asked_again() -> None:
     assert judge.scored[3:] == []
     assert judge.prepared == 1
     assert not kept.takes(nodes.class_of(NodeName("n1")))
+
+
+def test_of_many_nodes_only_those_that_changed_are_gone_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F32."""
+
+    def gone_through(_classes: NodeClasses) -> Iterator[NodeClass]:
+        pytest.fail("every class was gone through")
+
+    nodes = fleet(*[{"cpu": 4, "gpu": 4}] * 3)
+    kept = a_class(nodes)
+    monkeypatch.setattr(NodeClasses, "occupied", gone_through)
+    nodes.assume(Pod(name="q", requests={"gpu": 3}), NodeName("n1"))
+    kept.refresh(nodes, Judging())
+    assert kept.headroom == 4 + 1 + 4
+
+
+def test_a_class_that_a_node_left_is_ranked_no_more() -> None:
+    """One that was ranked from the first, and one that came between."""
+    nodes = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4})
+    kept = a_class(nodes)
+    for number in range(3):
+        nodes.assume(Pod(name=f"q{number}", requests={"gpu": 1}), NodeName("n1"))
+        kept.refresh(nodes, Judging())
+        here = [nodes.class_of(NodeName(name)) for name in ("n0", "n1")]
+        assert {found for _score, found in kept.ranked()} == set(here)
+        assert dict(kept.rooms()) == {here[0]: 4, here[1]: 3 - number}
+        kept._check(nodes, Judging())
 
 
 class Failing(Judging):
@@ -218,19 +259,70 @@ def test_a_judge_that_raises_leaves_the_class_as_it_was(method: str) -> None:
     assert kept.best(nodes) == "n1"
 
 
-def test_the_check_sees_a_class_that_drifted() -> None:
-    nodes = fleet({"cpu": 4, "gpu": 4})
+def test_until_they_are_judged_anew_the_best_is_of_the_nodes_that_did_not_change() -> None:
+    nodes = fleet(*[{"cpu": 4, "gpu": 4}] * 3)
     kept = a_class(nodes)
+    nodes.assume(Pod(name="q", requests={"cpu": 1}), NodeName("n0"))
+    with pytest.raises(RuntimeError):
+        kept.refresh(nodes, Failing("before_scoring"))
+    assert kept.best(nodes) == "n1"
+
+
+def test_the_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
+    """And what changed since the class was last asked."""
+    alike = {"cpu": 4, "gpu": 2}
+    nodes = fleet(alike, alike, {"cpu": 9, "gpu": 9}, {"gpu": 1}, {}, {}, signed=True)
+    kept = a_class(nodes)
+    kept._check(nodes, Judging())
+    assert kept.headroom == 2 + 2 + 9
+    assert str(kept.diagnosis()) == (
+        "0/6 nodes are available: 3 Insufficient cpu, 2 Insufficient gpu."
+    )
+    nodes.assume(Pod(name="q", requests={"gpu": 3}), NodeName("n2"))
+    kept._check(nodes, Judging())
+    assert kept.headroom == 2 + 2 + 6
+
+
+def miscount_the_headroom(kept: PodClass) -> None:
     kept.headroom += 1
-    with pytest.raises(InternalError):
-        kept._check(nodes, Judging())
-    kept = a_class(nodes)
+
+
+def lose_the_order(kept: PodClass) -> None:
     kept._order.clear()
-    with pytest.raises(InternalError):
-        kept._check(nodes, Judging())
-    kept = a_class(nodes)
-    with pytest.raises(InternalError):
-        kept._check(nodes, Judging(Pod(name="p", requests={"cpu": 2})))
+
+
+def keep_another_score(kept: PodClass) -> None:
+    kept._judged = {c: known._replace(score=-1) for c, known in kept._judged.items()}
+
+
+def keep_another_reason(kept: PodClass) -> None:
+    kept._reasons["why"] = 1
+
+
+def miscount_the_nodes(kept: PodClass) -> None:
+    kept._nodes += 1
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (miscount_the_headroom, "headroom 5 is wrong"),
+        (lose_the_order, "the order of nodes is wrong"),
+        (keep_another_score, "a node is not judged as it is"),
+        (keep_another_reason, "reasons Counter({'Insufficient cpu': 1, 'why': 1}) are wrong"),
+        (miscount_the_nodes, "reasons Counter({'Insufficient cpu': 1}) are wrong"),
+    ],
+)
+def test_the_check_sees_a_class_that_drifted(
+    sabotage: Callable[[PodClass], None], says: str
+) -> None:
+    nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"gpu": 1}), Judging()
+    kept = PodClass("alike", POD)
+    kept._check(nodes, judge)
+    sabotage(kept)
+    with pytest.raises(InternalError) as caught:
+        kept._check(nodes, judge)
+    assert caught.value.invariant == f"class alike: {says}"
 
 
 def test_a_pod_on_a_node_takes_its_room() -> None:
@@ -256,3 +348,28 @@ def test_what_was_thought_of_classes_that_are_forgotten_is_forgotten_though_no_n
     kept.refresh(nodes, judge)
     assert list(kept._judged) == [here]
     kept._check(nodes, judge)
+
+
+def test_what_was_thought_of_and_answered_is_kept_until_classes_are_forgotten() -> None:
+    nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4}), Judging()
+    kept = PodClass(POD.requests, POD)
+    # a judge notes them while the first nodes are judged
+    kept.answers["part"] = "answer"
+    kept.refresh(nodes, judge)
+    here = nodes.class_of(NodeName("n0"))
+    assert here is not None
+    would_be = nodes.classes.taking(here, POD.requests)
+    kept.judgement(would_be, judge)
+    nodes.assume(Pod(name="q", requests={"gpu": 4}), NodeName("n1"))
+    kept.refresh(nodes, judge)
+    kept.refresh(nodes, judge)
+    asked = len(judge.screened)
+    assert kept.judgement(would_be, judge).room == 3
+    assert len(judge.screened) == asked
+    assert kept.answers == {"part": "answer"}
+    nodes.classes._forget_empty()
+    kept.refresh(nodes, judge)
+    assert kept.answers == {}
+    kept.answers["part"] = "another answer"
+    kept.refresh(nodes, judge)
+    assert kept.answers == {"part": "another answer"}, "once for each time"

@@ -67,6 +67,36 @@ def test_first_the_tightest_that_takes_all_then_the_roomiest(
         assert rooms_in_order(pods, strands, wanted) == [*enough, *less]
 
 
+def nodes_that_offer(*offers: dict[str, int | str]) -> Nodes:
+    cluster = InMemoryCluster()
+    nodes = Nodes(cluster)
+    for number, allocatable in enumerate(offers):
+        name = NodeName(f"n{number}")
+        cluster.apply(NodeAdded(Node(name=name, allocatable=allocatable)))
+        nodes.refresh(name)
+    return nodes
+
+
+def filled(pods: PodClass, strands: bool) -> set[str]:
+    """Return the nodes that are filled when nodes that strand something are, or when others."""
+    return {found.sample.node.name for found in pods.by_room(strands, 1)}
+
+
+def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded() -> None:
+    nodes = nodes_that_offer(
+        {"cpu": 4}, {"cpu": 4, "memory": 4}, {"cpu": 4, GPU: 1}, {"cpu": 4, GPU: "1m"}
+    )
+    pods = fresh_class(nodes)
+    assert filled(pods, strands=False) == {"n0", "n1"}
+    assert filled(pods, strands=True) == {"n2", "n3"}
+    nodes.assume(Pod(name="q", requests={GPU: 1}), NodeName("n2"))
+    pods = fresh_class(nodes)
+    assert filled(pods, strands=False) == {"n0", "n1", "n2"}
+    asking = PodClass("asking", Pod(name="p", requests={"cpu": 1, GPU: 1}))
+    asking.refresh(nodes, Fitting())
+    assert filled(asking, strands=True) == set()
+
+
 class RoomMachine(FleetMachine):
     """The order of rooms is kept through every change."""
 

@@ -10,13 +10,18 @@ import pytest
 from gangsched import (
     Backoff,
     Coscheduling,
+    InMemoryCluster,
+    Layout,
     MatchPolicy,
     Order,
     PodGroupCounters,
     PodGroupRegistry,
+    Scheduler,
+    Unit,
     WaitingMap,
     WhenBindFails,
     WhenBlocked,
+    presets,
 )
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import GangschedError
@@ -25,6 +30,7 @@ from support.refusals import INF, NAN
 Call = Callable[[], object]
 
 # of no type, as what is given is of the wrong one
+NO_PROFILE: Any = "x"
 BACKOFF: Any = Backoff()
 REGISTRY: Any = PodGroupRegistry()
 COUNTERS: Any = PodGroupCounters()
@@ -39,6 +45,14 @@ def waits(**given: Any) -> Call:
     return lambda: WAITS.wait(**{**every, **given})
 
 
+LATER = Scheduler(InMemoryCluster(), presets.coscheduling_profile())
+LATER.advance(now=2.5)
+
+
+def scheduler(**given: Any) -> Call:
+    return lambda: Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
+
+
 SECONDS = "seconds, finite and not negative"
 COMPARABLE = "a key that can be compared with those that are in the heap, and with itself"
 SENTENCES: list[tuple[Call, str]] = [
@@ -47,6 +61,20 @@ SENTENCES: list[tuple[Call, str]] = [
     (lambda: Backoff(2.5, 1), "maximum: expected seconds, finite and at least 2.5, got 1"),
     (lambda: BACKOFF.delay("x"), "failures: expected a whole number, got 'x'"),
     (lambda: Order("x"), "order: expected one of last_failure, creation, got 'x'"),
+    (
+        lambda: Scheduler(InMemoryCluster(), NO_PROFILE),
+        "profile: expected a Profile, got 'x'",
+    ),
+    (scheduler(backoff=5), "backoff: expected a Backoff or None, got 5"),
+    (scheduler(group_grace=-1), f"group_grace: expected {SECONDS}, got -1"),
+    (
+        scheduler(search_budget=-1),
+        "search_budget: expected a whole number, not negative, got -1",
+    ),
+    (lambda: LATER.advance(now=NAN), "now: expected a finite number of seconds, got nan"),
+    (lambda: LATER.advance(now=1), "now: expected an instant not before 2.5, got 1"),
+    (lambda: Unit("x"), "unit: expected one of pod, group, got 'x'"),
+    (lambda: Layout("x"), "layout: expected one of auto, pack, spread, score, got 'x'"),
     (
         lambda: MatchPolicy("x"),
         "match_policy: expected one of once_satisfied, waiting_and_running, only_waiting, got 'x'",

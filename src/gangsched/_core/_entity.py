@@ -222,8 +222,7 @@ class QueuedEntity:
             ready.pop(without, None)
         if not ready:
             self._ready_by_role.pop(role, None)
-        if self.group is None:
-            return
+        assert self.group is not None  # who is in none has no role
         if ready:
             self.group.untried_by_role[role] = len(ready)
         else:

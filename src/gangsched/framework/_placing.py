@@ -24,7 +24,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass
 from gangsched.framework.pod_class import Judge, PodClass
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, Resources
 from gangsched.outcomes import Unschedulable
 
 __all__ = ["Ask", "place"]
@@ -41,9 +41,13 @@ class Ask:
 
 
 class _Kind(NamedTuple):
-    """What members have in common that may stand in for each other."""
+    """What members have in common that may stand in for each other.
+
+    Where no plugin reads what is asked for, members of one class may ask for different things.
+    """
 
     pod_class: PodClass
+    requests: Resources
     group: GroupKey
     role: str | None
 
@@ -113,7 +117,7 @@ def place(
     for member in members:
         assert member.group is not None
         group = member.group.key
-        known = _Kind(member.pod_class, group, member.role)
+        known = _Kind(member.pod_class, member.requests, group, member.role)
         if state.profile.signed and known in kinds:
             kinds[known].append(member)
             continue
@@ -121,7 +125,7 @@ def place(
         if isinstance(outcome, Unschedulable):
             refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
             continue
-        kinds[_Kind(pod_class, group, member.role)] = [member]
+        kinds[_Kind(pod_class, member.requests, group, member.role)] = [member]
         judges[pod_class] = judge
     task = _Task(state, kinds, judges, tuple(asks), len(groups) > 1)
     if task.shared and any(_topology.asked(info) for info in groups):
@@ -217,10 +221,7 @@ def _extend(task: _Task, plan: Plan) -> tuple[Member, PodClass] | None:
 
 
 def _search(task: _Task, plan: Plan, budget: int) -> _Answer:
-    demands = [
-        Demand(kind, len(alike), kind.pod_class.sample.requests)
-        for kind, alike in task.kinds.items()
-    ]
+    demands = [Demand(kind, len(alike), kind.requests) for kind, alike in task.kinds.items()]
     quotas = [
         Quota(frozenset(kind for kind in task.kinds if kind.counts_for(ask)), ask.count, str(n))
         for n, ask in enumerate(task.asks)
@@ -309,7 +310,7 @@ class _Room:
         pod_class = pod.pod_class
         if pod_class.judgement(node, self._judges[pod_class]).reasons:
             return None
-        return self._classes.taking(node, pod_class.sample.requests)
+        return self._classes.taking(node, pod.requests)
 
     def free(self, node: NodeClass) -> Mapping[str, int]:
         return node.sample.free

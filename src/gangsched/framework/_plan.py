@@ -72,7 +72,7 @@ class Plan:
         Runtime complexity: O(members x log members) and O(classes of nodes that are looked at).
         """
         if layout is Layout.AUTO:
-            scarce = any("/" in name for name in pod_class.sample.requests)
+            scarce = any("/" in name for member in members[:1] for name in member.requests)
             layout = Layout.PACK if scarce else Layout.SCORE
         if layout is Layout.PACK:
             return self._pack(pod_class, judge, members)

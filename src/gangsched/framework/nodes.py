@@ -198,7 +198,7 @@ class Nodes:
 
     def confirm(self, uid: PodUID) -> None:
         """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
-        self.assumed.pop(uid, None)
+        del self.assumed[uid]
 
     def forget(self, uid: PodUID) -> NodeName:
         """Let an assumed pod hold its node no more; return the node. O(resources).

@@ -117,7 +117,7 @@ class PodClass:
         if self._seen == classes.version:
             self._forget_unused(classes)
             return
-        moves = classes.since(self._seen) if self._seen >= 0 else None
+        moves = classes.since(self._seen)
         if moves is None:
             found: dict[NodeClass, int] = {c: len(c.nodes) for c in classes.occupied()}
         else:
@@ -145,7 +145,7 @@ class PodClass:
         """Return what is known of a class, perhaps of one that no node is in yet."""
         known = self._judged.get(node_class)
         if known is None:
-            self._judge({node_class: 1}, judge)
+            self._judge((node_class,), judge)
             known = self._judged[node_class]
         return known
 
@@ -250,11 +250,10 @@ class PodClass:
             return
         self.headroom += known.room * count
         if not node_class.nodes:
-            entry = self._ordered.pop(node_class, None)
-            if entry is not None:
-                self._order.remove(entry)
-                if self._by_room is not None:
-                    self._by_room.remove(self._room_entry(node_class, known))
+            # it had nodes when it was last counted, so it stands in order
+            self._order.remove(self._ordered.pop(node_class))
+            if self._by_room is not None:
+                self._by_room.remove(self._room_entry(node_class, known))
         elif node_class not in self._ordered:
             entry = (-known.score, node_class.number, node_class)
             self._ordered[node_class] = entry
