@@ -16,6 +16,7 @@ from gangsched._version import __version__
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import (
     ClusterStateError,
+    DecisionLogError,
     GangschedError,
     InternalError,
     InvalidPodGroupError,
@@ -99,6 +100,7 @@ __all__ = [
     "ClusterStateError",
     "Coscheduling",
     "CycleState",
+    "DecisionLogError",
     "Effect",
     "Event",
     "Evict",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 __all__ = [
     "ClusterStateError",
+    "DecisionLogError",
     "GangschedError",
     "InternalError",
     "InvalidPodGroupError",
@@ -193,4 +194,28 @@ class TraceError(GangschedError, ValueError):
         where = f"{self.file}: line {self.line}"
         return (
             f"{where}: {self.column}: {self.problem}" if self.column else f"{where}: {self.problem}"
+        )
+
+
+class DecisionLogError(GangschedError, ValueError):
+    """A line of a decision log is malformed.
+
+    Attributes:
+        file: The file, as the caller named it.
+        line: The line's number in the file, from 1; the header is line 1.
+        field: The dotted path of the field at fault; empty for the line as a whole.
+        problem: What is wrong, with the value.
+    """
+
+    def __init__(self, file: str, line: int, field: str, problem: str) -> None:
+        super().__init__(file, line, field, problem)
+        self.file = file
+        self.line = line
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        where = f"{self.file}: line {self.line}"
+        return (
+            f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
         )

@@ -1,0 +1,246 @@
+"""How a value is written as JSON, and read back: one form for each kind of value.
+
+Rules:
+  R1  what was written is read back as an equal value;
+  R2  the forms are a closed set: there is no reading of what no form describes;
+  R3  a field that has its plain default is left out, and so is read as that default;
+  R4  what is refused is named by its dotted path, with its value.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar, cast, final
+
+from attrs import NOTHING as REQUIRED
+from attrs import fields_dict, frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.model import FrozenMap, Resources
+
+__all__ = [
+    "FLAG",
+    "NAMED",
+    "RESOURCES",
+    "SECONDS",
+    "TEXT",
+    "WHOLE",
+    "Form",
+    "Record",
+    "as_object",
+    "at",
+    "choice",
+    "many",
+    "mapping",
+    "optional",
+    "row",
+    "union",
+]
+
+T = TypeVar("T")
+
+
+@final
+@frozen
+class Form(Generic[T]):
+    """How values of one kind are written and read.
+
+    Attributes:
+        write: Returns the JSON value of a value.
+        read: Returns the value of a JSON value; it is told the path of it, for its errors, which
+            are ``InvalidValueError``.
+    """
+
+    write: Callable[[T], Any]
+    read: Callable[[Any, str], T]
+
+
+def at(path: str, name: str) -> str:
+    """Return the path of a field of what is at *path*."""
+    return f"{path}.{name}" if path else name
+
+
+def _checked(kind: Callable[[Any], bool], expected: str) -> Form[Any]:
+    def read(value: Any, path: str) -> Any:
+        if not kind(value):
+            raise InvalidValueError(path, value, expected)
+        return value
+
+    return Form(lambda value: value, read)
+
+
+TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a text")
+WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "a whole number")
+FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "true or false")
+
+_ENDLESS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _write_seconds(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _read_seconds(value: Any, path: str) -> float:
+    if isinstance(value, str) and value in _ENDLESS:
+        return _ENDLESS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValueError(path, value, 'seconds, a number or "Infinity"')
+    return value
+
+
+SECONDS: Final = Form(_write_seconds, _read_seconds)
+"""A number; what is no number in JSON is written as a text."""
+
+
+def as_object(value: Any, path: str) -> dict[str, Any]:
+    """Return an object; refuse what is none."""
+    if not isinstance(value, dict):
+        raise InvalidValueError(path, value, "an object")
+    return cast("dict[str, Any]", value)
+
+
+def _list(value: Any, path: str) -> list[object]:
+    if not isinstance(value, list):
+        raise InvalidValueError(path, value, "a list")
+    return cast("list[object]", value)
+
+
+def optional(form: Form[Any]) -> Form[Any]:
+    """Return the form of a value or None."""
+    return Form(
+        lambda value: None if value is None else form.write(value),
+        lambda value, path: None if value is None else form.read(value, path),
+    )
+
+
+def many(form: Form[T]) -> Form[tuple[T, ...]]:
+    """Return the form of a tuple of any length."""
+    return Form(
+        lambda values: [form.write(value) for value in values],
+        lambda values, path: tuple(
+            form.read(value, f"{path}[{index}]") for index, value in enumerate(_list(values, path))
+        ),
+    )
+
+
+def row(*forms: Form[Any]) -> Form[tuple[Any, ...]]:
+    """Return the form of a tuple with one value for each form."""
+
+    def read(values: Any, path: str) -> tuple[Any, ...]:
+        given = _list(values, path)
+        if len(given) != len(forms):
+            raise InvalidValueError(path, given, f"{len(forms)} values")
+        return tuple(
+            form.read(value, f"{path}[{index}]")
+            for index, (form, value) in enumerate(zip(forms, given, strict=True))
+        )
+
+    return Form(
+        lambda values: [form.write(one) for form, one in zip(forms, values, strict=True)], read
+    )
+
+
+def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
+    """Return the form of a mapping from texts."""
+    return Form(
+        lambda value: {name: form.write(one) for name, one in value.items()},
+        lambda value, path: FrozenMap(
+            {name: form.read(one, at(path, name)) for name, one in as_object(value, path).items()}
+        ),
+    )
+
+
+NAMED: Final[Form[Any]] = mapping(TEXT)
+_AMOUNTS: Final[Form[Any]] = mapping(WHOLE)
+RESOURCES: Final = Form(
+    _AMOUNTS.write, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
+)
+"""Amounts in thousandths: whole numbers, so that the largest is as exact as the smallest."""
+
+
+def choice(kind: type[enum.Enum]) -> Form[Any]:
+    """Return the form of a member of an enumeration."""
+    values = {member.value: member for member in kind}
+
+    def read(value: Any, path: str) -> enum.Enum:
+        if not isinstance(value, str) or value not in values:
+            raise InvalidValueError(path, value, "one of " + ", ".join(values))
+        return values[value]
+
+    return Form(lambda member: member.value, read)
+
+
+@final
+class Record(Generic[T]):
+    """The form of a class of values: an object with a field for each of theirs.
+
+    Args:
+        kind: The class, of attrs.
+        whole: Whether fields that have their default are written too.
+        forms: The form of each field.
+    """
+
+    def __init__(self, kind: type[T], /, *, whole: bool = False, **forms: Form[Any]) -> None:
+        self.kind = kind
+        self.forms: Mapping[str, Form[Any]] = forms
+        # cast: a generic kind cannot be said to be of attrs
+        attributes = fields_dict(cast("Any", kind))
+        self._defaults = {name: attributes[name].default for name in forms}
+        plain = (bool, int, float, str, tuple, FrozenMap, enum.Enum, type(None))
+        self._required: list[str] = []
+        for name, default in self._defaults.items():
+            if whole or default is REQUIRED or not isinstance(default, plain):
+                self._defaults[name] = REQUIRED
+                self._required.append(name)
+        self.form: Form[T] = Form(self.write, self.read)
+
+    def write(self, value: T) -> dict[str, Any]:
+        """Return the object of a value."""
+        defaults = self._defaults
+        written: dict[str, Any] = {}
+        for name, form in self.forms.items():
+            one = getattr(value, name)
+            if one != defaults[name]:
+                written[name] = form.write(one)
+        return written
+
+    def read(self, value: Any, path: str) -> T:
+        """Return the value of an object."""
+        given = as_object(value, path)
+        for name in given:
+            if name not in self.forms:
+                expected = "a field of " + self.kind.__name__
+                raise InvalidValueError(at(path, name), given[name], expected)
+        for name in self._required:
+            if name not in given:
+                raise InvalidValueError(at(path, name), None, "to be there")
+        read = {name: self.forms[name].read(one, at(path, name)) for name, one in given.items()}
+        try:
+            return self.kind(**read)
+        except InvalidValueError as error:
+            raise InvalidValueError(at(path, error.field), error.value, error.expected) from error
+
+
+def union(*records: Record[Any]) -> Form[Any]:
+    """Return the form of values of several classes: an object that says its ``kind``."""
+    by_kind: dict[type, Record[Any]] = {record.kind: record for record in records}
+    by_name = {record.kind.__name__: record for record in records}
+
+    def write(value: Any) -> dict[str, Any]:
+        record = by_kind.get(value.__class__)
+        if record is None:
+            raise InvalidValueError("kind", value, "one of " + ", ".join(by_name))
+        return {"kind": record.kind.__name__, **record.write(value)}
+
+    def read(value: Any, path: str) -> Any:
+        given = dict(as_object(value, path))
+        name = given.pop("kind", None)
+        if not isinstance(name, str) or name not in by_name:
+            raise InvalidValueError(at(path, "kind"), name, "one of " + ", ".join(by_name))
+        return by_name[name].read(given, path)
+
+    return Form(write, read)

@@ -1,0 +1,163 @@
+"""The nouns, the facts and the effects as JSON: one table.
+
+Rules:
+  R1  every class of facts and of effects is in the table, with every field;
+  R2  amounts are whole numbers of thousandths, instants and durations are seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Evict,
+    GroupIncomplete,
+    GroupRejected,
+    GroupScheduled,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodHeld,
+    PodRefused,
+    PodRejected,
+    PodScheduled,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Release,
+)
+from gangsched.model import (
+    Node,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodGroup,
+    PodPhase,
+    Taint,
+    TaintEffect,
+    Toleration,
+    Topology,
+)
+from gangsched.replay.forms import (
+    FLAG,
+    NAMED,
+    RESOURCES,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Form,
+    Record,
+    choice,
+    many,
+    mapping,
+    optional,
+    row,
+    union,
+)
+
+__all__ = ["EFFECT", "EFFECTS", "EVENT", "EVENTS", "NOUNS"]
+
+_TAINT_EFFECT: Final = choice(TaintEffect)
+_REQUIREMENT: Final = Record(NodeSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
+_TERM: Final = Record(NodeSelectorTerm, requirements=many(_REQUIREMENT.form))
+_TAINT: Final = Record(Taint, key=TEXT, value=TEXT, effect=_TAINT_EFFECT)
+_TOLERATION: Final = Record(
+    Toleration, key=TEXT, value=TEXT, exists=FLAG, effect=optional(_TAINT_EFFECT)
+)
+_TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
+_POD: Final = Record(
+    Pod,
+    uid=TEXT,
+    name=TEXT,
+    namespace=TEXT,
+    priority=WHOLE,
+    requests=RESOURCES,
+    limits=RESOURCES,
+    labels=NAMED,
+    annotations=NAMED,
+    node_selector=NAMED,
+    affinity=many(_TERM.form),
+    tolerations=many(_TOLERATION.form),
+    pod_group=optional(TEXT),
+    scheduling_gates=many(TEXT),
+    owners=many(TEXT),
+    node_name=optional(TEXT),
+    phase=choice(PodPhase),
+    deleted_at=optional(SECONDS),
+    created_at=SECONDS,
+)
+_GROUP: Final = Record(
+    PodGroup,
+    name=TEXT,
+    namespace=TEXT,
+    roles=mapping(WHOLE),
+    min_available=WHOLE,
+    schedule_timeout=optional(SECONDS),
+    min_resources=RESOURCES,
+    priority=optional(WHOLE),
+    created_at=SECONDS,
+    topology=optional(_TOPOLOGY.form),
+    bundle=many(TEXT),
+)
+_NODE: Final = Record(
+    Node,
+    name=TEXT,
+    allocatable=RESOURCES,
+    labels=NAMED,
+    taints=many(_TAINT.form),
+    unschedulable=FLAG,
+)
+
+NOUNS: Final[tuple[Record[Any], ...]] = (
+    *(_POD, _GROUP, _NODE),
+    *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, _TOPOLOGY),
+)
+"""The nouns, and what they are made of."""
+
+EVENTS: Final[tuple[Record[Any], ...]] = (
+    Record(PodAdded, pod=_POD.form),
+    Record(PodUpdated, pod=_POD.form),
+    Record(PodDeleted, uid=TEXT),
+    Record(NodeAdded, node=_NODE.form),
+    Record(NodeUpdated, node=_NODE.form),
+    Record(NodeDeleted, name=TEXT),
+    Record(PodGroupAdded, group=_GROUP.form),
+    Record(PodGroupUpdated, group=_GROUP.form),
+    Record(PodGroupDeleted, key=TEXT),
+    Record(Bound, uid=TEXT, node=TEXT, attempt=WHOLE),
+    Record(BindFailed, uid=TEXT, attempt=WHOLE, reason=TEXT),
+)
+"""The facts."""
+
+EFFECTS: Final[tuple[Record[Any], ...]] = (
+    Record(Release, group=TEXT, members=many(TEXT)),
+    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE),
+    Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
+    Record(PodRefused, uid=TEXT, reason=TEXT),
+    Record(PodHeld, uid=TEXT, reason=TEXT),
+    Record(
+        GroupIncomplete,
+        group=TEXT,
+        present=WHOLE,
+        min_available=optional(WHOLE),
+        roles=many(row(TEXT, WHOLE, WHOLE)),
+    ),
+    Record(PodUnschedulable, uid=TEXT, reason=TEXT),
+    Record(PodWaiting, uid=TEXT, node=TEXT, deadline=SECONDS, remaining=WHOLE),
+    Record(PodRejected, uid=TEXT, node=TEXT, reason=TEXT),
+    Record(GroupRejected, group=TEXT, attempt=WHOLE, reason=TEXT, retry_after=SECONDS),
+    Record(GroupScheduled, group=TEXT, attempt=WHOLE, scheduled=WHOLE, waited=SECONDS),
+    Record(PodScheduled, uid=TEXT, node=TEXT),
+)
+"""The effects and the notices."""
+
+EVENT: Final[Form[Any]] = union(*EVENTS)
+EFFECT: Final[Form[Any]] = union(*EFFECTS)
