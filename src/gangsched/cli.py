@@ -1,7 +1,8 @@
 """The ``gangsched`` command.
 
 Rules:
-  R1  exit code 0; 2 for bad input, with one sentence that names file, place, field and value;
+  R1  exit code 0; 1 where a replay diverges; 2 for bad input, with one sentence that names file,
+      place, field and value;
   R2  data goes to standard output, progress to standard error, and only on a terminal;
   R3  one input and one seed give the same bytes.
 """
@@ -12,22 +13,23 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from gangsched import presets
 from gangsched._core._ordering import Order
 from gangsched._version import __version__
 from gangsched.coscheduling import WhenBlocked
-from gangsched.errors import GangschedError
+from gangsched.errors import GangschedError, InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
-from gangsched.framework import Layout, Scheduler
-from gangsched.protocols import ClusterState
+from gangsched.framework import Layout
+from gangsched.replay import Recipe, replay
 from gangsched.simulation import (
     Arrival,
     EventLog,
+    FaultPlan,
     Report,
     Simulator,
     Snapshots,
@@ -41,6 +43,7 @@ from gangsched.simulation.render import print_report, progress
 
 __all__ = ["main"]
 
+DIVERGED: Final = 1
 BAD_INPUT: Final = 2
 _DETAILED_PODS: Final = 100
 """Up to so many pods a run keeps tables and events, unless it is told otherwise."""
@@ -52,6 +55,15 @@ _UNUSED: Final = {
     "none": ("order", "when_blocked", "permit_timeout", "layout"),
 }
 """Which settings mean nothing for which policy."""
+
+_POLICY: Final = {
+    "policy": "coscheduling",
+    "order": Order.LAST_FAILURE.value,
+    "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
+    "layout": Layout.AUTO.value,
+    "permit_timeout": 10.0,
+}
+"""How it is scheduled, if nobody says."""
 
 _LINGER: Final = 60.0
 """For how many seconds a run goes on over what holds nodes to the end."""
@@ -115,30 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument(
         "--nodes", metavar="COUNTxGPUS", help="nodes that are there from the start, such as 40x8"
     )
-    policy = simulate.add_argument_group("how it is scheduled")
-    policy.add_argument(
-        "--policy",
-        choices=("coscheduling", "gang", "none"),
-        default="coscheduling",
-        help="gangs pod by pod, members that hold a node waiting for the others; a gang in one"
-        " decision; or no gangs",
-    )
-    policy.add_argument(
-        "--order", choices=[order.value for order in Order], default=Order.LAST_FAILURE.value
-    )
-    policy.add_argument(
-        "--when-blocked",
-        choices=[when.value for when in WhenBlocked],
-        default=WhenBlocked.UNTIL_OTHERS_TURN.value,
-        help="what members that hold a node do when their group cannot be completed",
-    )
-    policy.add_argument(
-        "--layout",
-        choices=[layout.value for layout in Layout],
-        default=Layout.AUTO.value,
-        help="where the members of a gang go, with --policy gang",
-    )
-    policy.add_argument("--permit-timeout", type=_seconds, default=10.0, metavar="SECONDS")
+    _policy_options(simulate)
+    simulate.set_defaults(**_POLICY)
     run = simulate.add_argument_group("how it runs")
     run.add_argument(
         "--until",
@@ -149,6 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--bind-seconds", type=_seconds, default=0.0, metavar="SECONDS")
     run.add_argument("--seed", type=int, default=0, help="what bind times are drawn from")
+    wrong = run.add_mutually_exclusive_group()
+    wrong.add_argument("--faults", metavar="JSON", help="what goes wrong: a file with a plan")
+    wrong.add_argument(
+        "--fault-seed", type=int, metavar="SEED", help="what goes wrong: a plan drawn from a seed"
+    )
     out = simulate.add_argument_group("what is said")
     out.add_argument("--output", choices=("text", "json"), default="text")
     out.add_argument(
@@ -157,7 +152,38 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help=f"tables and events too; auto: up to {_DETAILED_PODS} pods",
     )
+    out.add_argument("--log", metavar="FILE", help="write a decision log, for gangsched replay")
+    again = commands.add_parser(
+        "replay",
+        help="run a decision log again",
+        description="Run a decision log again, and say where it first goes another way.",
+    )
+    again.set_defaults(run=_replay)
+    again.add_argument("log", metavar="LOG", help="a decision log; - for stdin")
+    _policy_options(again)
     return parser
+
+
+def _policy_options(parser: argparse.ArgumentParser) -> None:
+    policy = parser.add_argument_group("how it is scheduled")
+    policy.add_argument(
+        "--policy",
+        choices=("coscheduling", "gang", "none"),
+        help="gangs pod by pod, members that hold a node waiting for the others; a gang in one"
+        " decision; or no gangs",
+    )
+    policy.add_argument("--order", choices=[order.value for order in Order])
+    policy.add_argument(
+        "--when-blocked",
+        choices=[when.value for when in WhenBlocked],
+        help="what members that hold a node do when their group cannot be completed",
+    )
+    policy.add_argument(
+        "--layout",
+        choices=[layout.value for layout in Layout],
+        help="where the members of a gang go, with --policy gang",
+    )
+    policy.add_argument("--permit-timeout", type=_seconds, metavar="SECONDS")
 
 
 def _seconds(text: str) -> float:
@@ -180,12 +206,42 @@ def _simulate(options: argparse.Namespace) -> int:
         "layout": options.layout,
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
+        "faults": _plan(options),
         "until": options.until,
     }
     for name in _UNUSED[options.policy]:
         settings[name] = None
-    _print(_run(workload, settings, detail=options.detail), options.output)
+    _print(_run(workload, settings, detail=options.detail, log=options.log), options.output)
     return 0
+
+
+def _plan(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what goes wrong, as plain data."""
+    if options.fault_seed is not None:
+        return FaultPlan.drawn(options.fault_seed).to_json()
+    if options.faults is None:
+        return None
+    try:
+        return FaultPlan.from_json(json.loads(_read(options.faults))).to_json()
+    except InvalidValueError as error:
+        raise _BadInput(f"{options.faults}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _BadInput(f"{options.faults}: expected JSON: {error}") from error
+
+
+def _replay(options: argparse.Namespace) -> int:
+    given = {name: getattr(options, name) for name in _POLICY}
+    said = {name: value for name, value in given.items() if value is not None}
+    if said and options.policy is None:
+        raise _BadInput(f"--{next(iter(said)).replace('_', '-')}: expected --policy with it")
+    divergence = replay(
+        _lines(options.log), _recipe({**_POLICY, **said}) if said else None, file=options.log
+    )
+    if divergence is None:
+        print(f"{options.log}: no divergence")
+        return 0
+    print(f"{options.log}: {divergence}")
+    return DIVERGED
 
 
 def _demo(_options: argparse.Namespace) -> int:
@@ -256,6 +312,20 @@ def _refuse_twins(parts: Sequence[Workload]) -> None:
         seen.update(new)
 
 
+def _lines(name: str) -> Iterator[str]:
+    """Read a file line by line, as it is asked for."""
+    try:
+        if name == "-":
+            yield from sys.stdin
+            return
+        with Path(name).open(encoding="utf-8-sig") as file:
+            yield from file
+    except OSError as error:
+        raise _BadInput(f"{name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _BadInput(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
+
+
 def _read(name: str) -> str:
     try:
         if name == "-":
@@ -267,48 +337,60 @@ def _read(name: str) -> str:
         raise _BadInput(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
 
 
-def _make(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
+def _recipe(settings: dict[str, Any]) -> Recipe:
     if settings["policy"] == "none":
-        return presets.pod_by_pod
+        return Recipe("pod_by_pod")
     if settings["policy"] == "gang":
-        return lambda cluster: presets.gang(
-            cluster, layout=Layout(settings["layout"]), order=Order(settings["order"])
-        )
-    return lambda cluster: presets.coscheduling(
-        cluster,
+        return Recipe("gang", layout=settings["layout"], order=settings["order"])
+    return Recipe(
+        "coscheduling",
         permit_timeout=settings["permit_timeout"],
-        order=Order(settings["order"]),
-        when_blocked=WhenBlocked(settings["when_blocked"]),
+        order=settings["order"],
+        when_blocked=settings["when_blocked"],
     )
 
 
-def _run(workload: Workload, settings: dict[str, Any], *, detail: str) -> Report:
-    log, tables = EventLog(), Snapshots()
+def _run(
+    workload: Workload, settings: dict[str, Any], *, detail: str, log: str | None = None
+) -> Report:
+    events, tables = EventLog(), Snapshots()
     pods = sum(isinstance(arrival.event, PodAdded) for arrival in workload.arrivals)
     detailed = detail == "all" or (detail == "auto" and pods <= _DETAILED_PODS)
-    simulator = Simulator(
-        workload,
-        _make(settings),
-        bind_seconds=settings.get("bind_seconds", 0.0),
-        seed=settings["seed"],
-        observers=(log, tables) if detailed else (),
-    )
-    tables.watch(simulator)
-    until = settings["until"]
-    with progress(len(workload.arrivals)) as advanced:
+    faults = settings.get("faults")
+    with ExitStack() as stack:
+        simulator = Simulator(
+            workload,
+            _recipe(settings),
+            bind_seconds=settings.get("bind_seconds", 0.0),
+            seed=settings["seed"],
+            faults=None if faults is None else FaultPlan.from_json(faults),
+            log=None if log is None else _written(log, stack),
+            observers=(events, tables) if detailed else (),
+        )
+        tables.watch(simulator)
+        until = settings["until"]
+        advanced = stack.enter_context(progress(len(workload.arrivals)))
         while simulator.step(until=math.inf if until is None else until) is not None:
             advanced(len(workload.arrivals) - simulator.arrivals_left)
-    if until is None and any(job.holding for job in simulator.jobs):
-        until = simulator.last_event_at + _LINGER
-    if until is not None:
-        simulator.run(until=until)
+        if until is None and any(job.holding for job in simulator.jobs):
+            until = simulator.last_event_at + _LINGER
+        if until is not None:
+            simulator.run(until=until)
     return report(
         simulator,
         settings=settings,
         skipped=workload.skipped,
         snapshots=tables.taken,
-        events=log.entries,
+        events=events.entries,
     )
+
+
+def _written(name: str, stack: ExitStack) -> Callable[[str], object]:
+    try:
+        file = stack.enter_context(Path(name).open("w", encoding="ascii", newline="\n"))
+    except OSError as error:
+        raise _BadInput(f"{name}: {error.strerror}") from error
+    return file.write
 
 
 def _print(result: Report, output: str) -> None:

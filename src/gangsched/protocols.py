@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from gangsched.events import Bind
+from gangsched.events import Bind, Effect, Event
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
@@ -27,6 +27,7 @@ __all__ = [
     "EntityView",
     "FilterPlugin",
     "Fitting",
+    "FourCalls",
     "GroupRequests",
     "GroupView",
     "GroupWide",
@@ -92,6 +93,26 @@ class ClusterState(Protocol):
 
     def pod_group(self, key: GroupKey) -> PodGroup | None:
         """Return one pod group's specification; None when there is none. O(1)."""
+        ...
+
+
+class FourCalls(Protocol):
+    """The four calls of a scheduler, for who drives one; see ``Scheduler``."""
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        """Take in a fact; return what follows from it."""
+        ...
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        """Let time pass; return what follows from it."""
+        ...
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        """Make one decision; None when there is nobody to decide about and nothing to tell."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """Return when ``advance`` has something to do; None when only a fact changes anything."""
         ...
 
 

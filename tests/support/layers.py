@@ -117,7 +117,11 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_CORE,),
     (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
     (_one("presets"),),
-    (_one(FACADE), Room((("objects.*",), ("objects",)), free=True)),
+    (
+        _one(FACADE),
+        Room((("objects.*",), ("objects",)), free=True),
+        Room((("replay.*",), ("replay",)), free=True),
+    ),
     (_shell("simulation"), _shell("drivers"), _shell("kubernetes")),
     (_shell("cli"),),
     (Room((("strategies",),), pure=False), Room((("testing",),), pure=False)),

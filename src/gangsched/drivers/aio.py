@@ -20,7 +20,7 @@ from typing import final
 
 from gangsched._checks import check_event
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
-from gangsched.framework import Scheduler
+from gangsched.protocols import FourCalls
 
 __all__ = ["Driver"]
 
@@ -32,7 +32,7 @@ class Driver:
     """Runs a scheduler: facts in through ``tell``, binds out through *bind*.
 
     Args:
-        scheduler: The scheduler; nobody else may call it.
+        scheduler: The scheduler, or what records its calls; nobody else may call it.
         apply: Makes a fact true in the cluster state, such as ``InMemoryCluster.apply``.
         bind: Performs a bind and returns when it is done, or raises when it is not.
         evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
@@ -43,7 +43,7 @@ class Driver:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: FourCalls,
         *,
         apply: Callable[[Event], object],
         bind: Callable[[Bind], Awaitable[object]],

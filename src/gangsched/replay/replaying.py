@@ -88,12 +88,15 @@ class Replay:
         self.scheduler = self._make(self.cluster)
         self.divergence: Divergence | None = None
 
-    def perform(self, call: Call) -> tuple[Effect, ...] | None:
-        """Make one call as the log has it, and return what the scheduler does."""
+    def show(self, call: Call) -> None:
+        """Let the cluster show what it showed at a call."""
         if call.event is not None:
             take_in(self.cluster, call.event)
         for event in call.shown:
             take_in(self.cluster, event)
+
+    def perform(self, call: Call) -> tuple[Effect, ...] | None:
+        """Make one call as the log has it, after ``show``; return what the scheduler does."""
         if call.call == "restart":
             self.scheduler = self._make(self.cluster)
         if call.now is None:
@@ -141,6 +144,7 @@ def replay(
     log = read_log(lines, file=file)
     running = Replay(log, make)
     for call in log:
+        running.show(call)
         running.perform(call)
         if running.divergence is not None:
             break

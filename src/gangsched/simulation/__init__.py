@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from gangsched.simulation.describe import EventLog, LogEntry, PodRow
+from gangsched.simulation.faults import (
+    BindAnswerLost,
+    BindFails,
+    BindSlow,
+    ClockJumps,
+    EventDelayed,
+    EventDropped,
+    EventDuplicated,
+    EventReordered,
+    Fault,
+    FaultPlan,
+    NodeVanishes,
+    SchedulerRestarts,
+)
 from gangsched.simulation.jobs import Job, Jobs
 from gangsched.simulation.manifests import load_manifests
 from gangsched.simulation.metrics import Account, Distribution
@@ -25,16 +39,28 @@ __all__ = [
     "SCHEMA",
     "Account",
     "Arrival",
+    "BindAnswerLost",
+    "BindFails",
+    "BindSlow",
+    "ClockJumps",
     "Counts",
     "Deadlock",
     "Distribution",
+    "EventDelayed",
+    "EventDropped",
+    "EventDuplicated",
     "EventLog",
+    "EventReordered",
+    "Fault",
+    "FaultPlan",
     "Job",
     "Jobs",
     "LogEntry",
+    "NodeVanishes",
     "Observer",
     "PodRow",
     "Report",
+    "SchedulerRestarts",
     "Simulator",
     "Snapshot",
     "Snapshots",

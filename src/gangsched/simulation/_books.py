@@ -1,0 +1,136 @@
+"""The books of a run: which job holds what, and what the nodes offer, over time.
+
+Rules:
+  R1  a fact says what to look at; what is there is read from the cluster, as facts may come twice
+      and late;
+  R2  what a call returned is in the books before any of it is performed.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodRejected,
+    PodUpdated,
+    PodWaiting,
+)
+from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.protocols import ClusterState
+from gangsched.simulation.jobs import Jobs
+from gangsched.simulation.metrics import Account
+
+__all__ = ["Books"]
+
+
+@final
+class Books:
+    """What is kept of a run.
+
+    Args:
+        cluster: The cluster that it is about, as it is.
+
+    Attributes:
+        jobs: The jobs, and what they hold.
+        capacity: What the nodes offer, over time.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self.jobs = Jobs()
+        self.capacity = Account()
+        self._cluster = cluster
+        self._nodes: dict[NodeName, Node] = {}
+        self._attempts: dict[PodUID, int] = {}
+
+    def fact(self, event: Event, now: float) -> list[PodUID]:
+        """Take in a fact that is true by now; return the pods whose work begins with it."""
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                return self._pod(pod.uid, now)
+            case PodDeleted(uid) | Bound(uid):
+                return self._pod(uid, now)
+            case BindFailed(uid, attempt):
+                shown = self._cluster.pod(uid)
+                bound = shown is not None and shown.node_name is not None
+                if self._attempts.get(uid) == attempt and not bound:
+                    self.jobs.give_back(uid, now=now)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                self._group(group.key, now)
+            case PodGroupDeleted(key):
+                self._group(key, now)
+            case NodeAdded(node) | NodeUpdated(node):
+                self._node(node.name, now)
+            case NodeDeleted(name):
+                self._node(name, now)
+        return []
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> list[PodUID]:
+        """Take in what a call returned; return the pods that are given a node by it."""
+        given: list[PodUID] = []
+        for effect in effects:
+            match effect:
+                case PodWaiting(uid):
+                    given += self._hold(uid, now)
+                case Bind(uid, _node, attempt):
+                    self._attempts[uid] = attempt
+                    given += self._hold(uid, now)
+                case PodRejected(uid):
+                    self.jobs.give_back(uid, now=now)
+                case _:
+                    pass
+        return given
+
+    def restarted(self, now: float) -> None:
+        """Take note of a new scheduler: it knows of nobody who holds a node and is not bound."""
+        self._attempts.clear()
+        for job in self.jobs:
+            for uid in sorted(job.holding - job.bound):
+                self.jobs.give_back(uid, now=now)
+
+    def _hold(self, uid: PodUID, now: float) -> list[PodUID]:
+        job = self.jobs.of(uid)
+        if job is None or uid in job.holding:
+            return []
+        self.jobs.hold(uid, now=now)
+        return [uid]
+
+    def _pod(self, uid: PodUID, now: float) -> list[PodUID]:
+        pod = self._cluster.pod(uid)
+        if pod is None:
+            self._attempts.pop(uid, None)
+            self.jobs.remove_pod(uid, now=now)
+            return []
+        self.jobs.add_pod(pod, now=now)
+        if pod.is_finished:
+            self.jobs.finish(uid, now=now)
+        elif pod.node_name is not None:
+            return self.jobs.bind(uid, now=now)
+        return []
+
+    def _group(self, key: GroupKey, now: float) -> None:
+        group = self._cluster.pod_group(key)
+        if group is None:
+            self.jobs.remove_group(key)
+        else:
+            self.jobs.add_group(group, now=now)
+
+    def _node(self, name: NodeName, now: float) -> None:
+        before, node = self._nodes.pop(name, None), self._cluster.node(name)
+        if before is not None:
+            self.capacity.subtract(before.allocatable, now=now)
+        if node is not None:
+            self._nodes[name] = node
+            self.capacity.add(node.allocatable, now=now)
