@@ -14,7 +14,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -357,19 +357,18 @@ def _run(
     pods = sum(isinstance(arrival.event, PodAdded) for arrival in workload.arrivals)
     detailed = detail == "all" or (detail == "auto" and pods <= _DETAILED_PODS)
     faults = settings.get("faults")
-    with ExitStack() as stack:
+    with _written(log) as write, progress(len(workload.arrivals)) as advanced:
         simulator = Simulator(
             workload,
             _recipe(settings),
             bind_seconds=settings.get("bind_seconds", 0.0),
             seed=settings["seed"],
             faults=None if faults is None else FaultPlan.from_json(faults),
-            log=None if log is None else _written(log, stack),
+            log=write,
             observers=(events, tables) if detailed else (),
         )
         tables.watch(simulator)
         until = settings["until"]
-        advanced = stack.enter_context(progress(len(workload.arrivals)))
         while simulator.step(until=math.inf if until is None else until) is not None:
             advanced(len(workload.arrivals) - simulator.arrivals_left)
         if until is None and any(job.holding for job in simulator.jobs):
@@ -385,12 +384,17 @@ def _run(
     )
 
 
-def _written(name: str, stack: ExitStack) -> Callable[[str], object]:
+@contextmanager
+def _written(name: str | None) -> Iterator[Callable[[str], object] | None]:
+    """Open a file for a decision log, if one is asked for."""
+    if name is None:
+        yield None
+        return
     try:
-        file = stack.enter_context(Path(name).open("w", encoding="ascii", newline="\n"))
+        with Path(name).open("w", encoding="ascii", newline="\n") as file:
+            yield file.write
     except OSError as error:
         raise _BadInput(f"{name}: {error.strerror}") from error
-    return file.write
 
 
 def _print(result: Report, output: str) -> None:

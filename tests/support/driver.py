@@ -37,7 +37,7 @@ from support.account import claim_of
 from support.oracle import LawOracle
 from support.units import coscheduling
 
-__all__ = ["Driver", "Fate", "Told"]
+__all__ = ["Driver", "Fate", "Told", "list_to"]
 
 Maker = Callable[[ClusterState], Scheduler]
 
@@ -261,19 +261,7 @@ class Driver:
         self._list()
 
     def _list(self) -> None:
-        oracle, cluster = self.oracle, self.cluster
-        for node in cluster.nodes():
-            oracle.event(NodeAdded(node), self.now)
-        for group in cluster.pod_groups():
-            oracle.event(PodGroupAdded(group), self.now)
-        for pod in cluster.pods():
-            oracle.event(PodAdded(pod), self.now)
-        account = oracle.account
-        gone: list[Event] = [NodeDeleted(n) for n in account.nodes if cluster.node(n) is None]
-        gone += [PodGroupDeleted(k) for k in account.groups if cluster.pod_group(k) is None]
-        gone += [PodDeleted(uid) for uid in account.pods if cluster.pod(uid) is None]
-        for event in gone:
-            oracle.event(event, self.now)
+        list_to(self.oracle, self.cluster, self.now)
 
     # Inside ---------------------------------------------------------------------------------
 
@@ -290,3 +278,19 @@ class Driver:
         self.dying += [effect.uid for effect in effects if isinstance(effect, Evict)]
         while self.dying and self.fate is not Fate.PENDING:
             self.end(0)
+
+
+def list_to(oracle: LawOracle, cluster: ClusterState, now: float) -> None:
+    """Let an oracle take in all that a cluster shows, and what it shows no more."""
+    for node in cluster.nodes():
+        oracle.event(NodeAdded(node), now)
+    for group in cluster.pod_groups():
+        oracle.event(PodGroupAdded(group), now)
+    for pod in cluster.pods():
+        oracle.event(PodAdded(pod), now)
+    account = oracle.account
+    gone: list[Event] = [NodeDeleted(n) for n in account.nodes if cluster.node(n) is None]
+    gone += [PodGroupDeleted(k) for k in account.groups if cluster.pod_group(k) is None]
+    gone += [PodDeleted(uid) for uid in account.pods if cluster.pod(uid) is None]
+    for event in gone:
+        oracle.event(event, now)

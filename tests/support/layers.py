@@ -124,7 +124,10 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (_shell("simulation"), _shell("drivers"), _shell("kubernetes")),
     (_shell("cli"),),
-    (Room((("strategies",),), pure=False), Room((("testing",),), pure=False)),
+    (
+        Room((("_fault_strategies",), ("strategies",)), pure=False),
+        Room((("testing",),), pure=False),
+    ),
 )
 """Bottom first; rooms of one storey do not know each other."""
 
@@ -149,7 +152,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "kubernetes": ("kubernetes",),
-    "hypothesis": ("strategies", "testing"),
+    "hypothesis": ("_fault_strategies", "strategies", "testing"),
 }
 """Who may import what is not of the standard library; the empty name stands for everybody."""
 

@@ -1,0 +1,80 @@
+"""Whatever goes wrong: every law holds at every step, and when the faults are over all is well."""
+
+from __future__ import annotations
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from gangsched._fault_strategies import faults
+from gangsched.simulation import FaultPlan, Simulator, Workload
+from support.brute import are_alike, could_start, entities
+from support.units import coscheduling
+from support.watched import watched, workloads
+
+_SEEDS = st.integers(0, 3)
+_BIND_SECONDS = st.sampled_from([0.0, 2.0])
+
+
+def at_its_end(simulator: Simulator) -> Simulator:
+    """Run until nothing happens any more, which takes a bounded number of instants."""
+    for _ in range(1000):
+        if simulator.step() is None:
+            break
+    else:
+        raise AssertionError(f"law 5: still going on at {simulator.now:g}")
+    note(f"struck: {simulator.struck}")
+    simulator.jobs._check()
+    return simulator
+
+
+@given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
+def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_who_could_start(
+    workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
+) -> None:
+    simulator = at_its_end(
+        Simulator(workload, watched(), bind_seconds=bind_seconds, seed=seed, faults=plan)
+    )
+    for entity in entities(simulator.cluster):
+        if are_alike(simulator.cluster, entity):
+            could = could_start(coscheduling, simulator.cluster, entity)
+            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+
+
+@given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
+def test_when_the_faults_are_over_the_scheduler_is_shown_what_is_true(
+    workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
+) -> None:
+    views = []
+
+    simulator = at_its_end(
+        Simulator(
+            workload,
+            lambda cluster: (views.append(cluster), coscheduling(cluster))[1],
+            bind_seconds=bind_seconds,
+            seed=seed,
+            faults=plan,
+        )
+    )
+    truth, shown = simulator.cluster, views[-1]
+    assert {pod.uid: pod for pod in truth.pods()} == {pod.uid: pod for pod in shown.pods()}
+    assert {node.name: node for node in truth.nodes()} == {n.name: n for n in shown.nodes()}
+    assert {g.key: g for g in truth.pod_groups()} == {g.key: g for g in shown.pod_groups()}
+
+
+@given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
+def test_one_workload_one_seed_and_one_plan_give_one_log_byte_for_byte(
+    workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
+) -> None:
+    logs: list[str] = []
+    for _ in range(2):
+        lines: list[str] = []
+        Simulator(
+            workload,
+            coscheduling,
+            bind_seconds=bind_seconds,
+            seed=seed,
+            faults=plan,
+            log=lines.append,
+        ).run()
+        logs.append("".join(lines))
+    assert logs[0] == logs[1]
