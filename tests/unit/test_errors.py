@@ -9,6 +9,7 @@ import pytest
 from gangsched import errors
 from gangsched.errors import (
     ClusterStateError,
+    DecisionLogError,
     GangschedError,
     InternalError,
     InvalidPodGroupError,
@@ -90,6 +91,23 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         TraceError("pods.csv", 4, "", "has 3 columns, the header has 5"),
         "pods.csv: line 4: has 3 columns, the header has 5",
         {"column": ""},
+        ValueError,
+    ),
+    (
+        DecisionLogError("run.log", 3, "event.pod.name", "expected a text, got 7"),
+        "run.log: line 3: event.pod.name: expected a text, got 7",
+        {
+            "file": "run.log",
+            "line": 3,
+            "field": "event.pod.name",
+            "problem": "expected a text, got 7",
+        },
+        ValueError,
+    ),
+    (
+        DecisionLogError("run.log", 1, "", "expected a header, got nothing"),
+        "run.log: line 1: expected a header, got nothing",
+        {"field": ""},
         ValueError,
     ),
 ]

@@ -1,0 +1,154 @@
+"""Strategies for every noun, fact and effect, with every field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    Evict,
+    GroupIncomplete,
+    GroupKey,
+    GroupRejected,
+    GroupScheduled,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeUpdated,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodHeld,
+    PodPhase,
+    PodRefused,
+    PodRejected,
+    PodScheduled,
+    PodUID,
+    PodUnschedulable,
+    PodUpdated,
+    PodWaiting,
+    Release,
+    Resources,
+    Taint,
+    TaintEffect,
+    Toleration,
+    Topology,
+)
+
+__all__ = ["effects", "events", "nodes", "pod_groups", "pods"]
+
+_strings = st.text(max_size=5)
+_texts = st.text(min_size=1, max_size=5)
+_spaces = _texts.filter(lambda text: "/" not in text)
+_named = st.dictionaries(_strings, _strings, max_size=2)
+_amounts = st.dictionaries(_strings, st.integers(0, 2**70), max_size=2).map(Resources.from_milli)
+_instants = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5)
+_seconds = st.floats(0, 1e9)
+_endless = _instants | st.just(float("inf"))
+_wholes = st.integers(-(2**70), 2**70)
+_uids = _texts.map(PodUID)
+_names = _texts.map(NodeName)
+_keys = st.builds(lambda space, name: GroupKey(f"{space}/{name}"), _spaces, _spaces)
+_kinds = st.sampled_from(TaintEffect)
+
+
+def _few(one: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(one, max_size=2).map(tuple)
+
+
+_requirements = st.builds(
+    NodeSelectorRequirement,
+    _texts,
+    st.sampled_from(["In", "NotIn"]),
+    st.lists(_strings, min_size=1, max_size=2),
+) | st.builds(NodeSelectorRequirement, _texts, st.sampled_from(["Exists", "DoesNotExist"]))
+_tolerations = st.builds(Toleration, _texts, _strings, st.booleans(), st.none() | _kinds)
+
+pods = st.builds(
+    Pod,
+    name=_texts,
+    uid=_uids,
+    namespace=_spaces,
+    priority=_wholes,
+    requests=_amounts,
+    limits=_amounts,
+    labels=_named,
+    annotations=_named,
+    node_selector=_named,
+    affinity=_few(st.builds(NodeSelectorTerm, _few(_requirements))),
+    tolerations=_few(_tolerations),
+    pod_group=st.none() | _strings,
+    scheduling_gates=_few(_strings),
+    owners=_few(_strings),
+    node_name=st.none() | _names,
+    phase=st.sampled_from(PodPhase),
+    deleted_at=st.none() | _instants,
+    created_at=_instants,
+)
+
+
+@st.composite
+def _groups(draw: st.DrawFn) -> PodGroup:
+    roles = draw(st.dictionaries(_texts, st.integers(1, 3), max_size=2))
+    return PodGroup(
+        name=draw(_texts),
+        namespace=draw(_spaces),
+        roles=roles,
+        min_available=sum(roles.values()) + draw(st.integers(1, 3)),
+        schedule_timeout=draw(st.none() | _seconds),
+        min_resources=draw(_amounts),
+        priority=draw(st.none() | _wholes),
+        created_at=draw(_instants),
+        topology=draw(st.none() | st.builds(Topology, _texts, st.booleans())),
+        bundle=draw(_few(_keys)),
+    )
+
+
+pod_groups = _groups()
+nodes = st.builds(
+    Node,
+    name=_names,
+    allocatable=_amounts,
+    labels=_named,
+    taints=_few(st.builds(Taint, _texts, _strings, _kinds)),
+    unschedulable=st.booleans(),
+)
+events = st.one_of(
+    st.builds(PodAdded, pods),
+    st.builds(PodUpdated, pods),
+    st.builds(PodDeleted, _uids),
+    st.builds(NodeAdded, nodes),
+    st.builds(NodeUpdated, nodes),
+    st.builds(NodeDeleted, _names),
+    st.builds(PodGroupAdded, pod_groups),
+    st.builds(PodGroupUpdated, pod_groups),
+    st.builds(PodGroupDeleted, _keys),
+    st.builds(Bound, _uids, _names, _wholes),
+    st.builds(BindFailed, _uids, _wholes, _strings),
+)
+_roles = _few(st.tuples(_strings, _wholes, _wholes))
+effects = st.one_of(
+    st.builds(Release, _keys, _few(_uids)),
+    st.builds(Bind, _uids, _names, _wholes),
+    st.builds(Evict, _uids, _names, _strings),
+    st.builds(PodRefused, _uids, _strings),
+    st.builds(PodHeld, _uids, _strings),
+    st.builds(GroupIncomplete, _keys, _wholes, st.none() | _wholes, _roles),
+    st.builds(PodUnschedulable, _uids, _strings),
+    st.builds(PodWaiting, _uids, _names, _endless, _wholes),
+    st.builds(PodRejected, _uids, _names, _strings),
+    st.builds(GroupRejected, _keys, _wholes, _strings, _endless),
+    st.builds(GroupScheduled, _keys, _wholes, _wholes, _endless),
+    st.builds(PodScheduled, _uids, _names),
+)

@@ -1,0 +1,363 @@
+"""Recording and replay: whatever a cluster shows, and whenever, the run can be made again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Bind,
+    Bound,
+    ClusterState,
+    ClusterStateError,
+    Coscheduling,
+    Event,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUID,
+    PodUpdated,
+    Profile,
+    Scheduler,
+    Unschedulable,
+    presets,
+)
+from gangsched.plugins import DefaultBinder
+from gangsched.replay import (
+    Call,
+    DecisionLog,
+    Recipe,
+    RecordedScheduler,
+    Replay,
+    read_log,
+    replay,
+)
+from gangsched.testing import make_pod
+
+NODE = Node(name=NodeName("n0"), allocatable={"cpu": 2})
+A, B = (make_pod(name, group="g", min_available=2, cpu=1) for name in "ab")
+
+
+class Host:
+    """A cluster, a recorded scheduler over it, and the log that it writes."""
+
+    def __init__(self, make: Callable[[ClusterState], Scheduler] | None = None) -> None:
+        self.cluster = InMemoryCluster()
+        self.lines: list[str] = []
+        self.log = DecisionLog(self.lines.append, make or Recipe("coscheduling"))
+        self.scheduler = self.log.scheduler(self.cluster)
+
+    def tell(self, *events: Event, now: float = 0.0) -> None:
+        for event in events:
+            self.scheduler.handle(self.cluster.apply(event), now=now)
+
+    def drain(self, now: float = 0.0) -> list[Bind]:
+        binds: list[Bind] = []
+        while (effects := self.scheduler.schedule_one(now=now)) is not None:
+            binds += [effect for effect in effects if isinstance(effect, Bind)]
+        for bind in binds:
+            self.tell(Bound(bind.uid, bind.node, bind.attempt), now=now)
+        return binds
+
+    def calls(self) -> list[Call]:
+        return list(read_log(self.lines))
+
+
+# What is written ------------------------------------------------------------------------------
+
+
+def test_facts_that_are_shown_as_they_are_told_are_written_once() -> None:
+    host = Host()
+    host.tell(NodeAdded(NODE), PodAdded(A), PodAdded(B))
+    assert len(host.drain()) == 2
+    assert all(not call.shown for call in host.calls())
+    assert replay(host.lines) is None
+
+
+def test_a_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
+    host = Host()
+    group = PodGroup(name="g", min_available=2)
+    there = (NodeAdded(NODE), PodGroupAdded(group), PodAdded(A), PodAdded(B))
+    for event in there:
+        host.cluster.apply(event)
+    host.scheduler.advance(now=7.0)
+    assert len(host.drain(7.0)) == 2
+    first, *_others = host.calls()
+    assert (first.call, set(first.shown)) == ("advance", set(there))
+    assert replay(host.lines) is None
+
+
+def test_what_is_shown_before_it_is_told_is_in_the_log() -> None:
+    host = Host()
+    host.tell(NodeAdded(NODE), PodAdded(A))
+    # somebody else's pod is on the node; nobody tells
+    seized = evolve(make_pod("x", cpu=2), node_name=NODE.name)
+    host.cluster.apply(PodAdded(seized))
+    host.tell(NodeAdded(evolve(NODE, labels={"a": "b"})))
+    host.tell(PodAdded(B))
+    assert host.drain() == []
+    assert (PodAdded(seized),) in [call.shown for call in host.calls()]
+    assert replay(host.lines) is None
+
+
+def test_old_news_that_is_told_again_makes_nothing_old_in_the_log() -> None:
+    host = Host()
+    bound = evolve(A, node_name=NODE.name)
+    host.tell(NodeAdded(NODE), PodAdded(A), PodUpdated(bound))
+    host.scheduler.handle(PodAdded(A), now=0.0)
+    host.scheduler.handle(PodDeleted(A.uid), now=0.0)
+    host.scheduler.handle(NodeDeleted(NODE.name), now=0.0)
+    again = host.calls()[3:]
+    assert [call.shown for call in again] == [
+        (PodAdded(bound),),
+        (PodAdded(bound),),
+        (NodeAdded(NODE),),
+    ]
+    assert replay(host.lines) is None
+
+
+def test_a_fact_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
+    host = Host()
+    group = PodGroup(name="g", min_available=2)
+    for event in (PodGroupAdded(group), PodGroupUpdated(group), Bound(PodUID("u"), NODE.name, 1)):
+        with suppress(ClusterStateError):
+            host.scheduler.handle(event, now=0.0)
+    host.scheduler.handle(PodGroupDeleted(group.key), now=0.0)
+    assert host.calls()[0].shown == (PodGroupDeleted(group.key),)
+    assert replay(host.lines) is None
+
+
+def test_a_listing_says_what_is_gone_and_in_which_order_the_rest_came() -> None:
+    host = Host()
+    one, two, three = (make_pod(name, cpu=1) for name in ("one", "two", "three"))
+    other = Node(name=NodeName("n1"), allocatable={"cpu": 1})
+    host.tell(PodAdded(one), PodAdded(two), PodAdded(three), NodeAdded(NODE), NodeAdded(other))
+    group = PodGroup(name="g", min_available=2)
+    host.tell(PodGroupAdded(group))
+    for event in (PodDeleted(one.uid), PodAdded(one), PodDeleted(three.uid)):
+        host.cluster.apply(event)
+    host.cluster.apply(NodeDeleted(NODE.name))
+    host.cluster.apply(NodeAdded(NODE))
+    host.cluster.apply(PodGroupDeleted(group.key))
+    host.scheduler.rebuild(now=1.0)
+    running = Replay(read_log(host.lines))
+    for call in read_log(host.lines):
+        running.show(call)
+    shown, known = host.cluster, running.cluster
+    assert list(known.pods()) == list(shown.pods()) == [two, one]
+    assert list(known.nodes()) == list(shown.nodes()) == [other, NODE]
+    assert list(known.pod_groups()) == list(shown.pod_groups()) == []
+
+
+def test_pods_that_came_to_a_node_in_another_order_are_shown_in_that_order() -> None:
+    host = Host()
+    one, two = (evolve(make_pod(name, cpu=1), node_name=NODE.name) for name in ("one", "two"))
+    host.tell(NodeAdded(NODE), PodAdded(one), PodAdded(two))
+    host.cluster.apply(PodUpdated(evolve(one, node_name=None)))
+    host.cluster.apply(PodUpdated(one))
+    host.tell(NodeAdded(NODE))
+    host.tell(PodAdded(make_pod("three", cpu=1)))
+    host.drain()
+    running = Replay(read_log(host.lines))
+    for call in read_log(host.lines):
+        running.show(call)
+        running.perform(call)
+    assert running.divergence is None
+    assert list(host.cluster.pods_on(NODE.name)) == [two, one]
+    assert list(running.cluster.pods_on(NODE.name)) == [two, one]
+
+
+def test_what_is_read_between_two_calls_has_a_line_of_its_own() -> None:
+    readers: list[ClusterState] = []
+    host = Host(lambda cluster: (readers.append(cluster), presets.coscheduling(cluster))[1])
+    host.tell(NodeAdded(NODE))
+    host.cluster.apply(PodAdded(A))
+    assert list(readers[0].pods()) == [A]
+    host.cluster.apply(PodUpdated(evolve(A, priority=3)))
+    host.tell(PodAdded(evolve(A, priority=5)))
+    assert [(call.call, call.shown) for call in host.calls()] == [
+        ("handle", ()),
+        ("shown", (PodAdded(A),)),
+        ("handle", ()),
+    ]
+    assert replay(host.lines, presets.coscheduling) is None
+
+
+def test_a_new_scheduler_is_a_restart_and_takes_over_from_a_listing() -> None:
+    host = Host()
+    host.tell(NodeAdded(NODE), PodAdded(A), PodAdded(B))
+    host.scheduler.schedule_one(now=0.0)
+    host.cluster.apply(PodUpdated(evolve(A, node_name=NODE.name)))
+    host.scheduler = host.log.scheduler(host.cluster)
+    assert [bind.uid for bind in host.drain(1.0)] == [B.uid]
+    assert "restart" in [call.call for call in host.calls()]
+    assert replay(host.lines) is None
+
+
+def test_the_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
+    host = Host()
+    host.tell(NodeAdded(evolve(NODE, allocatable={"cpu": 1})), PodAdded(A), PodAdded(B))
+    host.scheduler.schedule_one(now=1.0)
+    host.scheduler.advance(now=2.0)
+    assert isinstance(host.scheduler, RecordedScheduler)
+    assert host.scheduler.next_deadline() == host.scheduler.scheduler.next_deadline() is not None
+    assert [call.now for call in host.calls()] == [0.0, 0.0, 0.0, 1.0, 2.0]
+
+
+# What is refused or raised --------------------------------------------------------------------
+
+
+def test_what_is_no_fact_or_no_instant_is_refused_and_not_written() -> None:
+    host = Host()
+    wrong: Any
+    for wrong in ("PodAdded", None):
+        with pytest.raises(InvalidValueError, match="event"):
+            host.scheduler.handle(wrong, now=0.0)
+    for wrong in (float("nan"), None):
+        with pytest.raises(InvalidValueError, match="now"):
+            host.scheduler.handle(PodAdded(A), now=wrong)
+        with pytest.raises(InvalidValueError, match="now"):
+            host.scheduler.advance(now=wrong)
+    assert host.calls() == []
+    host.tell(PodAdded(A))
+    assert replay(host.lines) is None
+
+
+class Moody:
+    """A plugin that raises at its second pod."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    @property
+    def name(self) -> str:
+        return "Moody"
+
+    def pre_filter(self, state: object, pod: Pod, *, now: float) -> Unschedulable:
+        self.seen += 1
+        if self.seen == 2:
+            raise ZeroDivisionError("mood")
+        return Unschedulable("no")
+
+
+def moody(cluster: ClusterState) -> Scheduler:
+    return Scheduler(cluster, Profile(Coscheduling(), Moody(), DefaultBinder()))
+
+
+def test_a_call_that_raised_raises_again() -> None:
+    host = Host(moody)
+    host.tell(NodeAdded(NODE), PodAdded(make_pod("p")), PodAdded(make_pod("q")))
+    host.scheduler.schedule_one(now=0.0)
+    with pytest.raises(Exception, match="mood"):
+        host.scheduler.schedule_one(now=0.0)
+    raised = host.calls()[-1].raised
+    assert raised is not None
+    assert raised.startswith("PluginError: plugin 'Moody' at pre_filter")
+    assert replay(host.lines, moody) is None
+    found = replay(host.lines, presets.pod_by_pod)
+    assert found is not None
+    assert "log:  PodUnschedulable" in str(found)
+
+
+def test_a_call_that_returned_and_raises_now_is_a_divergence() -> None:
+    host = Host(presets.pod_by_pod)
+    host.tell(NodeAdded(NODE), PodAdded(make_pod("p")), PodAdded(make_pod("q")))
+    host.scheduler.schedule_one(now=0.0)
+    host.scheduler.schedule_one(now=0.0)
+
+    def hidden(cluster: ClusterState) -> Scheduler:
+        plugin = Moody()
+        plugin.seen = 1
+        return Scheduler(cluster, Profile(Coscheduling(), plugin, DefaultBinder()))
+
+    found = replay(host.lines, hidden)
+    assert found is not None
+    assert (found.call.line, found.found) == (5, None)
+    assert "now:  raised PluginError" in str(found)
+
+
+# What replay says -----------------------------------------------------------------------------
+
+
+def a_run() -> list[str]:
+    host = Host()
+    host.tell(NodeAdded(NODE), PodAdded(A), PodAdded(B), now=1.0)
+    host.drain(2.0)
+    return host.lines
+
+
+def test_a_divergence_says_the_line_the_call_and_both_effects() -> None:
+    lines = a_run()
+    number = next(n for n, line in enumerate(lines) if '"Release"' in line)
+    lines[number] = lines[number].replace(
+        '"uid":"default/b","node":"n0"', '"uid":"default/b","node":"n1"'
+    )
+    found = replay(lines)
+    assert found is not None
+    assert found.call.line == number + 1
+    assert str(found) == (
+        f"line {number + 1}: schedule_one at t=2: differs from the log at effect 4\n"
+        "  log:  Bind(uid='default/b', node='n1', attempt=1)\n"
+        "  now:  Bind(uid='default/b', node='n0', attempt=1)"
+    )
+
+
+def test_a_divergence_says_where_one_has_fewer_effects() -> None:
+    lines = a_run()
+    number = next(n for n, line in enumerate(lines) if '"GroupIncomplete"' in line)
+    fewer, _effects, _end = lines[number].partition('"effects"')
+    lines[number] = fewer + '"effects":[]}\n'
+    found = replay(lines)
+    assert found is not None
+    assert "line 3: handle PodAdded at t=1: differs from the log at effect 1" in str(found)
+    assert "log:  no more\n  now:  GroupIncomplete" in str(found)
+
+
+def test_a_decision_where_there_was_none_is_a_divergence() -> None:
+    lines = a_run()
+    assert lines[-1] != lines[-3]
+    lines.insert(1, '{"call":"schedule_one","now":0,"effects":[]}\n')
+    found = replay(lines)
+    assert found is not None
+    assert found.call.line == 2
+    assert "now:  nobody to decide about" in str(found)
+
+
+def test_another_policy_diverges_where_it_decides_otherwise() -> None:
+    found = replay(a_run(), Recipe("pod_by_pod"))
+    assert found is not None
+    assert found.call.line == 3
+
+
+def test_a_log_of_somebody_unnamed_has_to_be_told_who() -> None:
+    host = Host(presets.pod_by_pod)
+    host.tell(NodeAdded(NODE))
+    with pytest.raises(InvalidValueError, match="make"):
+        replay(host.lines)
+    assert replay(host.lines, presets.pod_by_pod) is None
+
+
+def test_a_log_is_written_as_the_run_goes_on() -> None:
+    file = io.StringIO()
+    cluster = InMemoryCluster()
+    scheduler = DecisionLog(file.write, Recipe("gang"), about={"host": "x"}).scheduler(cluster)
+    before = file.getvalue()
+    assert before.count("\n") == 1
+    scheduler.handle(cluster.apply(NodeAdded(NODE)), now=0.0)
+    assert file.getvalue().count("\n") == 2
+    assert read_log(io.StringIO(file.getvalue())).header.about == {"host": "x"}
