@@ -314,16 +314,23 @@ def _refuse_twins(parts: Sequence[Workload]) -> None:
 
 def _lines(name: str) -> Iterator[str]:
     """Read a file line by line, as it is asked for."""
+    if name == "-":
+        yield from sys.stdin
+        return
     try:
-        if name == "-":
-            yield from sys.stdin
-            return
-        with Path(name).open(encoding="utf-8-sig") as file:
-            yield from file
+        with Path(name).open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield _decoded(line, name, number)
     except OSError as error:
         raise _BadInput(f"{name}: {error.strerror}") from error
+
+
+def _decoded(line: bytes, name: str, number: int) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise _BadInput(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
+        where = f"{name}: line {number}"
+        raise _BadInput(f"{where}: expected UTF-8 text, byte {error.start} is not") from error
 
 
 def _read(name: str) -> str:

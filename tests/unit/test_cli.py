@@ -11,6 +11,7 @@ import pytest
 
 from gangsched import __version__
 from gangsched.cli import main
+from gangsched.replay import Header, Recipe
 from gangsched.simulation import SCHEMA
 from gangsched.simulation.render import progress
 
@@ -174,3 +175,108 @@ def test_a_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -
     (files / "long.yaml").write_text(POD.replace("name: p,", f"name: {long},"))
     assert main(["simulate", "node.yaml", "long.yaml"]) == 0
     assert f"Successfully assigned default/{long} to node-0\n" in capsys.readouterr().out
+
+
+# Faults, logs, replay -------------------------------------------------------------------------
+
+
+def test_faults_are_read_from_a_file_or_drawn_and_told_in_the_report(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {"faults": [{"kind": "BindFails", "bind": 1}]}
+    (files / "plan.json").write_text(json.dumps(plan))
+    words = ["simulate", "node.yaml", "pod.yaml", "--output", "json"]
+    assert main([*words, "--faults", "plan.json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["settings"]["faults"] == {**plan, "ahead": False}
+    assert "FailedBinding" in [event["reason"] for event in told["events"]]
+    assert main([*words, "--fault-seed", "3"]) == 0
+    first = capsys.readouterr().out
+    assert len(json.loads(first)["settings"]["faults"]["faults"]) == 8
+    assert main([*words, "--fault-seed", "3"]) == 0
+    assert capsys.readouterr().out == first
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["faults"] is None
+
+
+def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "no.json").write_text("{")
+    (files / "odd.json").write_text('{"faults": [{"kind": "BindFails", "bind": 0}]}')
+    words = ("node.yaml", "pod.yaml", "--faults")
+    assert "no.json: expected JSON" in fails(capsys, *words, "no.json")
+    assert "odd.json: faults[0].bind: expected" in fails(capsys, *words, "odd.json")
+    assert "nowhere.json: No such file" in fails(capsys, *words, "nowhere.json")
+    with pytest.raises(SystemExit):
+        main(["simulate", "node.yaml", "--faults", "a", "--fault-seed", "1"])
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("policy", ["coscheduling", "gang", "none"])
+def test_what_simulate_logs_replay_runs_again(
+    policy: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simulate", "node.yaml", "pod.yaml", "--policy", policy, "--fault-seed", "1"]
+    assert main([*words, "--log", "run.log"]) == 0
+    capsys.readouterr()
+    assert main(["replay", "run.log"]) == 0
+    assert capsys.readouterr().out == "run.log: no divergence\n"
+
+
+def test_a_replay_that_diverges_says_where_and_exits_with_1(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["simulate", "node.yaml", "pod.yaml", "--log", "run.log"]) == 0
+    text = (files / "run.log").read_text()
+    before, after = '"node":"node-0","attempt":1', '"node":"x","attempt":1'
+    (files / "run.log").write_text(text.replace(before, after, 1))
+    capsys.readouterr()
+    assert main(["replay", "run.log"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("run.log: line ")
+    assert "log:  Bind(uid='default/p', node='x', attempt=1)" in printed
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["replay", "-"]) == 0
+    assert capsys.readouterr().out == "-: no divergence\n"
+
+
+def test_a_replay_can_be_asked_of_another_policy(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = POD.replace("name: p,", "name: p, labels: {scheduling.x-k8s.io/pod-group: g},")
+    (files / "gang.yaml").write_text(group)
+    assert main(["simulate", "node.yaml", "gang.yaml", "--log", "run.log"]) == 0
+    capsys.readouterr()
+    assert main(["replay", "run.log", "--policy", "coscheduling", "--order", "creation"]) == 0
+    assert main(["replay", "run.log", "--policy", "none"]) == 1
+    assert "GroupIncomplete" in capsys.readouterr().out
+    for option in (["--order", "creation"], ["--permit-timeout", "3"]):
+        assert main(["replay", "run.log", *option]) == 2
+        assert f"{option[0]}: expected --policy with it" in capsys.readouterr().err
+
+
+def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "unsaid.log").write_text(Header().to_line())
+    (files / "bad.log").write_text(Header(recipe=Recipe("gang")).to_line() + '{"call":"fly"}\n')
+    (files / "latin.log").write_bytes(b"caf\xe9")
+    for name, expected in (
+        ("nowhere.log", "nowhere.log: No such file"),
+        ("unsaid.log", "the log's header does not say"),
+        ("bad.log", "bad.log: line 2: call: expected one of handle"),
+        ("latin.log", "latin.log: line 1: expected UTF-8 text, byte 3"),
+        ("pod.yaml", "pod.yaml: line 1: expected a header"),
+    ):
+        assert main(["replay", name]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert expected in captured.err
+        assert captured.err.count("\n") == 1
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no/run.log: No such file" in fails(capsys, "node.yaml", "--log", "no/run.log")

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from gangsched import (
     Bind,
     Effect,
@@ -20,6 +22,8 @@ from gangsched import (
     presets,
 )
 from gangsched.drivers import aio, blocking
+from gangsched.protocols import FourCalls
+from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.simulation import Arrival, Simulator, Workload
 from gangsched.testing import make_pod
 
@@ -54,10 +58,15 @@ def simulated() -> list[Effect]:
     return seen
 
 
-def blocked(bind: Callable[[Bind], object] = lambda _bind: None) -> list[Effect]:
+Maker = Callable[[InMemoryCluster], FourCalls]
+
+
+def blocked(
+    bind: Callable[[Bind], object] = lambda _bind: None, make: Maker = presets.coscheduling
+) -> list[Effect]:
     cluster, seen = InMemoryCluster(), list[Effect]()
     driver = blocking.Driver(
-        presets.coscheduling(cluster),
+        make(cluster),
         apply=cluster.apply,
         bind=bind,
         observe=seen.append,
@@ -73,7 +82,7 @@ def blocked(bind: Callable[[Bind], object] = lambda _bind: None) -> list[Effect]
     return seen
 
 
-def awaited() -> list[Effect]:
+def awaited(make: Maker = presets.coscheduling) -> list[Effect]:
     cluster, seen = InMemoryCluster(), list[Effect]()
 
     async def bind(_bind: Bind) -> None:
@@ -81,7 +90,7 @@ def awaited() -> list[Effect]:
 
     async def run() -> None:
         driver = aio.Driver(
-            presets.coscheduling(cluster),
+            make(cluster),
             apply=cluster.apply,
             bind=bind,
             observe=seen.append,
@@ -110,6 +119,38 @@ def test_a_bind_that_raises_is_a_bind_that_failed() -> None:
 
     failed = [e for e in blocked(bind) if isinstance(e, PodUnschedulable) and "bind" in e.reason]
     assert failed == [PodUnschedulable(failed[0].uid, "binding rejected: no route")]
+
+
+@pytest.mark.parametrize("run", [blocked, awaited])
+def test_a_log_that_a_driver_writes_runs_again_in_the_simulator(run: Callable[..., object]) -> None:
+    lines: list[str] = []
+    assert run(make=DecisionLog(lines.append, Recipe("coscheduling")).scheduler) == simulated()
+    assert replay(lines) is None
+    simulator = Simulator.from_log(lines)
+    simulator.run()
+    assert simulator.divergence is None
+    assert all(pod.node_name for pod in simulator.cluster.pods())
+    assert {job.key: job.started_at for job in simulator.jobs} == {
+        "default/a": 0.0,
+        "default/b": 0.0,
+        "default/single": 0.0,
+    }
+
+
+def test_a_log_with_binds_that_failed_runs_again() -> None:
+    lines: list[str] = []
+
+    def bind(effect: Bind) -> None:
+        if effect.uid == "default/a-1":
+            raise OSError("no route")
+
+    blocked(bind, DecisionLog(lines.append, Recipe("coscheduling")).scheduler)
+    assert replay(lines) is None
+    found = replay([line.replace("rejected: no route", "rejected: no way") for line in lines])
+    assert found is not None
+    assert "now:  PodUnschedulable(uid='default/a-1', reason='binding rejected: no route')" in str(
+        found
+    )
 
 
 def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
