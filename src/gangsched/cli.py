@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -392,7 +392,7 @@ def _run(
 
 
 @contextmanager
-def _written(name: str | None) -> Iterator[Callable[[str], object] | None]:
+def _written(name: str | None) -> Generator[Callable[[str], object] | None, None, None]:
     """Open a file for a decision log, if one is asked for."""
     if name is None:
         yield None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from gangsched import ClusterState, Scheduler
 from gangsched._fault_strategies import faults
 from gangsched.simulation import FaultPlan, Simulator, Workload
 from support.brute import are_alike, could_start, entities
@@ -44,12 +45,16 @@ def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_wh
 def test_when_the_faults_are_over_the_scheduler_is_shown_what_is_true(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
 ) -> None:
-    views = []
+    views: list[ClusterState] = []
+
+    def make(cluster: ClusterState) -> Scheduler:
+        views.append(cluster)
+        return coscheduling(cluster)
 
     simulator = at_its_end(
         Simulator(
             workload,
-            lambda cluster: (views.append(cluster), coscheduling(cluster))[1],
+            make,
             bind_seconds=bind_seconds,
             seed=seed,
             faults=plan,

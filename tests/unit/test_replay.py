@@ -184,7 +184,12 @@ def test_pods_that_came_to_a_node_in_another_order_are_shown_in_that_order() -> 
 
 def test_what_is_read_between_two_calls_has_a_line_of_its_own() -> None:
     readers: list[ClusterState] = []
-    host = Host(lambda cluster: (readers.append(cluster), presets.coscheduling(cluster))[1])
+
+    def make(cluster: ClusterState) -> Scheduler:
+        readers.append(cluster)
+        return presets.coscheduling(cluster)
+
+    host = Host(make)
     host.tell(NodeAdded(NODE))
     host.cluster.apply(PodAdded(A))
     assert list(readers[0].pods()) == [A]
