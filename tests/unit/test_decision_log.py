@@ -203,6 +203,12 @@ def test_a_malformed_recipe_in_a_header_is_refused_by_field(scheduler: Any, fiel
     assert refused.value.field == field
 
 
+def test_what_is_no_plain_data_is_not_said_in_a_header() -> None:
+    for wrong in ({"x": float("nan")}, {"x": object()}):
+        with pytest.raises(InvalidValueError, match="about: expected an object of plain JSON data"):
+            Header(about=wrong).to_line()
+
+
 def test_a_log_without_any_line_has_no_header() -> None:
     with pytest.raises(DecisionLogError, match="log: line 1: expected a header"):
         read_log([])

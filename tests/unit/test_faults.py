@@ -28,7 +28,9 @@ from gangsched import (
     PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodRejected,
     PodScheduled,
+    PodUnschedulable,
     PodUpdated,
     PodWaiting,
     Resources,
@@ -156,6 +158,7 @@ def test_a_bind_whose_answer_is_lost_is_done_and_reported_as_failed(ahead: bool)
     assert pod is not None
     assert pod.node_name == "n0"
     assert len(seen.of(Bind)) == 2, "nobody is bound twice"
+    assert seen.of(PodUnschedulable) == [], "who is shown to be bound did not fail"
     assert (0.0, PodUpdated(pod)) in seen.all
 
 
@@ -291,9 +294,9 @@ def test_what_is_told_late_shows_what_is_true_by_then() -> None:
 
 
 def test_the_nth_event_is_told_after_others() -> None:
-    pods = [PodAdded(make_pod(name)) for name in "abcd"]
+    pods = [PodAdded(make_pod(name)) for name in "abcde"]
     _simulator, seen = run(*pods, faults=(EventReordered(2, by=2),))
-    assert [event.pod.name for _now, event in seen.of(PodAdded)] == ["a", "c", "d", "b"]
+    assert [event.pod.name for _now, event in seen.of(PodAdded)] == ["a", "c", "d", "b", "e"]
 
 
 def test_what_others_were_to_be_told_before_is_told_when_no_others_come() -> None:
@@ -371,6 +374,36 @@ def test_a_bind_that_is_under_way_at_a_restart_is_told_by_the_watch() -> None:
     assert told(seen, PodUpdated) == [5.0]
     assert len(seen.of(Bind)) == 1
     assert seen.of(Bound) == []
+
+
+def test_what_the_old_scheduler_was_to_be_told_late_a_listing_has_shown_the_new_one() -> None:
+    plan = (EventDelayed(1, 9.0), EventReordered(2, 9), SchedulerRestarts(3))
+    _simulator, seen = run(node_of(), *gang("g"), (20.0, PodAdded(make_pod("p"))), faults=plan)
+    assert told(seen, NodeAdded) == []
+    assert [event.pod.name for _now, event in seen.of(PodAdded)] == ["g-1", "p"]
+    assert len(seen.of(Bound)) == 3
+
+
+def test_what_the_old_scheduler_held_nobody_holds_after_a_restart() -> None:
+    lines: list[str] = []
+    first = make_pod("x", cpu=1, priority=5)
+    simulator, seen = run(
+        node_of(1),
+        *gang("g"),
+        (2.0, PodAdded(first)),
+        faults=(SchedulerRestarts(9),),
+        until=3.0,
+        log=lines.append,
+        make=Recipe("coscheduling"),
+    )
+    assert [effect.uid for _now, effect in seen.of(PodWaiting)] == ["default/g-0"]
+    assert seen.of(PodRejected) == []
+    assert [now for now, _fault in simulator.struck] == [2.0]
+    again = Simulator.from_log(lines)
+    again.run(until=3.0)
+    for each in (simulator, again):
+        assert each.jobs.idle.amounts() == Resources()
+        assert each.jobs.used.amounts() == Resources({"cpu": 1})
 
 
 def test_the_clock_leaps_and_what_was_due_meanwhile_happens_at_once() -> None:

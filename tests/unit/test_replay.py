@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
@@ -47,7 +49,9 @@ from gangsched.replay import (
     read_log,
     replay,
 )
+from gangsched.replay.shown import Shown, take_in
 from gangsched.testing import make_pod
+from support.values import events
 
 NODE = Node(name=NodeName("n0"), allocatable={"cpu": 2})
 A, B = (make_pod(name, group="g", min_available=2, cpu=1) for name in "ab")
@@ -224,6 +228,42 @@ def test_the_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
     assert [call.now for call in host.calls()] == [0.0, 0.0, 0.0, 1.0, 2.0]
 
 
+@given(st.lists(st.tuples(events, st.booleans()), max_size=12))
+def test_what_was_read_is_known_whatever_was_told(told: list[tuple[Event, bool]]) -> None:
+    cluster, known = InMemoryCluster(), InMemoryCluster()
+    shown = Shown(cluster, known)
+    retold = InMemoryCluster()
+    for event, shown_too in told:
+        if shown_too:
+            with suppress(ClusterStateError):
+                cluster.apply(event)
+        for each in (known, retold):
+            take_in(each, event)
+    pods, nodes, groups = list(shown.pods()), list(shown.nodes()), list(shown.pod_groups())
+    assert (pods, nodes, groups) == (
+        list(cluster.pods()),
+        list(cluster.nodes()),
+        list(cluster.pod_groups()),
+    )
+    for event in shown.take_news():
+        take_in(retold, event)
+    for each in (known, retold):
+        assert list(each.pods()) == pods
+        assert list(each.nodes()) == nodes
+        assert list(each.pod_groups()) == groups
+    assert shown.take_news() == ()
+
+
+def test_who_has_left_a_node_is_known_to_have_left_once_the_node_was_read() -> None:
+    cluster, known = InMemoryCluster(), InMemoryCluster()
+    bound = evolve(A, node_name=NODE.name)
+    known.apply(PodAdded(bound))
+    cluster.apply(PodAdded(evolve(bound, phase="Succeeded")))
+    shown = Shown(cluster, known)
+    assert list(shown.pods_on(NODE.name)) == list(known.pods_on(NODE.name)) == []
+    assert list(known.pods()) == list(cluster.pods())
+
+
 # What is refused or raised --------------------------------------------------------------------
 
 
@@ -274,6 +314,11 @@ def test_a_call_that_raised_raises_again() -> None:
     assert raised is not None
     assert raised.startswith("PluginError: plugin 'Moody' at pre_filter")
     assert replay(host.lines, moody) is None
+    other = replay([line.replace("mood", "whim") for line in host.lines], moody)
+    assert other is not None
+    assert (other.call.line, other.found) == (6, None)
+    assert "whim" in str(other).splitlines()[1]
+    assert "mood" in str(other).splitlines()[2]
     found = replay(host.lines, presets.pod_by_pod)
     assert found is not None
     assert "log:  PodUnschedulable" in str(found)

@@ -51,7 +51,15 @@ class Header:
     version: str = __version__
 
     def to_line(self) -> str:
-        """Return it as a line, with its end."""
+        """Return it as a line, with its end.
+
+        Raises:
+            InvalidValueError: ``about`` is no plain data.
+        """
+        try:
+            _line(self.about)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidValueError("about", self.about, "an object of plain JSON data") from error
         scheduler = None if self.recipe is None else self.recipe.to_json()
         return _line(
             {

@@ -13,21 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from gangsched._checks import check_event
-from gangsched.events import (
-    BindFailed,
-    Bound,
-    Effect,
-    Event,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    PodAdded,
-    PodDeleted,
-    PodGroupAdded,
-    PodGroupDeleted,
-    PodGroupUpdated,
-    PodUpdated,
-)
+from gangsched.events import Effect, Event
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState
@@ -53,6 +39,9 @@ class DecisionLog:
         make: Makes the scheduler. A ``Recipe`` is written into the header, so that the log can be
             run again without being told how.
         about: What else to say in the header, as plain data for JSON.
+
+    Raises:
+        InvalidValueError: *about* is no plain data; nothing was written.
     """
 
     def __init__(
@@ -116,7 +105,6 @@ class RecordedScheduler:
             return self.scheduler.handle(event, now=now)  # which refuses it
         self._write_news()
         take_in(self._known, event)
-        self._look_at(event)
         effects = self._made("handle", event, now, lambda: self.scheduler.handle(event, now=now))
         return effects or ()
 
@@ -166,19 +154,3 @@ class RecordedScheduler:
         """Write what was read between two calls, before the next fact is in what is known."""
         if self._shown.news:
             self._log.write(Call(call="shown", shown=self._shown.take_news()))
-
-    def _look_at(self, event: Event) -> None:
-        """Read what a fact is about, so that what is known of it is what is there."""
-        match event:
-            case PodAdded(pod) | PodUpdated(pod):
-                self._shown.pod(pod.uid)
-            case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
-                self._shown.pod(uid)
-            case NodeAdded(node) | NodeUpdated(node):
-                self._shown.node(node.name)
-            case NodeDeleted(name):
-                self._shown.node(name)
-            case PodGroupAdded(group) | PodGroupUpdated(group):
-                self._shown.pod_group(group.key)
-            case PodGroupDeleted(key):
-                self._shown.pod_group(key)

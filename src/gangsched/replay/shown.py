@@ -165,8 +165,8 @@ class Shown:
         again: Callable[[T], tuple[Event, Event]],
     ) -> None:
         """Note in which order a list came, where it is another than the facts give."""
-        order = list(known)
-        same = next((n for n, one in enumerate(order) if shown[n] != one), len(order))
+        pairs = enumerate(zip(known, shown, strict=False))
+        same = next((n for n, (one, other) in pairs if one != other), len(shown))
         for one in shown[same:]:
             for event in again(one):
                 self._note(event)
