@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from gangsched import ClusterState, Scheduler
 from gangsched._fault_strategies import faults
-from gangsched.simulation import FaultPlan, Simulator, Workload
+from gangsched.simulation import EventDropped, FaultPlan, Simulator, Workload
 from support.brute import are_alike, could_start, entities
 from support.units import coscheduling
-from support.watched import watched, workloads
+from support.watched import Watched, watched, workloads
 
 _SEEDS = st.integers(0, 3)
 _BIND_SECONDS = st.sampled_from([0.0, 2.0])
@@ -28,6 +30,21 @@ def at_its_end(simulator: Simulator) -> Simulator:
     return simulator
 
 
+def nobody_sleeps_who_could_start(simulator: Simulator) -> None:
+    for entity in entities(simulator.cluster):
+        if are_alike(simulator.cluster, entity):
+            could = could_start(coscheduling, simulator.cluster, entity)
+            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+
+
+def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
+    state = cast("Watched", simulator.scheduler).inner._state
+    pods = {pod.uid for pod in simulator.cluster.pods()}
+    assert set(state.members) <= pods, "law 7: pods that are gone"
+    nodes = {node.name for node in simulator.cluster.nodes()}
+    assert set(state.nodes.infos) <= nodes, "law 7: nodes that are gone"
+
+
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
 def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_who_could_start(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
@@ -35,10 +52,18 @@ def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_wh
     simulator = at_its_end(
         Simulator(workload, watched(), bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
-    for entity in entities(simulator.cluster):
-        if are_alike(simulator.cluster, entity):
-            could = could_start(coscheduling, simulator.cluster, entity)
-            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+    nobody_sleeps_who_could_start(simulator)
+    nobody_is_remembered_who_is_gone(simulator)
+
+
+@given(workloads(), st.sets(st.integers(1, 25), min_size=1, max_size=10), _BIND_SECONDS)
+def test_whichever_events_are_dropped_a_listing_makes_up_for_them(
+    workload: Workload, lost: set[int], bind_seconds: float
+) -> None:
+    plan = FaultPlan(tuple(EventDropped(n, 3.0) for n in sorted(lost)))
+    simulator = at_its_end(Simulator(workload, watched(), bind_seconds=bind_seconds, faults=plan))
+    nobody_sleeps_who_could_start(simulator)
+    nobody_is_remembered_who_is_gone(simulator)
 
 
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)

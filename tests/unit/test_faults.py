@@ -308,6 +308,14 @@ def test_what_others_were_to_be_told_before_is_told_when_no_others_come() -> Non
     assert simulator.is_quiescent
 
 
+def test_what_is_kept_back_is_told_though_the_scheduler_tries_for_ever() -> None:
+    pod = make_pod("p", cpu=1)
+    plan = (BindFails(1), EventReordered(3, by=1))
+    simulator, seen = run(node_of(), PodAdded(pod), (0.5, PodDeleted(pod.uid)), faults=plan)
+    assert told(seen, PodDeleted) == [0.5]
+    assert simulator.is_quiescent
+
+
 def test_an_event_that_is_dropped_is_shown_by_the_next_listing() -> None:
     simulator, seen = run(node_of(), *gang("g"), faults=(EventDropped(1, 12.0),))
     assert told(seen, NodeAdded) == []

@@ -108,9 +108,11 @@ class Live:
 
     def next(self) -> float | None:
         """Return the next instant at which something happens; None when there is none."""
+        if self._watch.keeps_some and self._is_at_rest():
+            return self.now
         when = self._due()
         if when is None:
-            return self.now if self._watch.keeps_some else None
+            return None
         jump = self.strikes.next_jump()
         return max(when if jump is None else min(when, jump), self.now)
 
@@ -122,9 +124,13 @@ class Live:
             candidates.append(self._agenda[0][0])
         return min((when for when in candidates if when is not None), default=None)
 
+    def _is_at_rest(self) -> bool:
+        """Whether nothing happens by itself any more; a scheduler may go on trying for ever."""
+        return not self.arrivals and not self._agenda
+
     def step(self, when: float) -> None:
         """Run through an instant."""
-        nothing_else_comes = self._due() is None
+        nothing_else_comes = self._is_at_rest()
         self.now = self.last_event_at = now = self.strikes.leap(when)
         self._before_a_call()
         self._perform(self._calls.advance(now=now))
