@@ -18,7 +18,18 @@ from attrs import evolve, frozen
 
 from gangsched._core._packing import Demand, Impossible, Packed, Quota, Undecided, pack
 
-__all__ = ["Answer", "Box", "Case", "Oracle", "Shelf", "random_case", "solve"]
+__all__ = [
+    "ODD_NODES",
+    "ODD_SIZES",
+    "Answer",
+    "Box",
+    "Case",
+    "Oracle",
+    "Shelf",
+    "box",
+    "random_case",
+    "solve",
+]
 
 
 @frozen(cache_hash=True)
@@ -36,6 +47,21 @@ class Box:
     free: tuple[tuple[str, int], ...]
     pods: tuple[str, ...] = ()
     most: int = 99
+
+
+def box(label: str = "n", *, gpu: int = 0, cpu: int = 0, most: int = 99) -> Box:
+    """Return an empty node."""
+    return Box(label, (("cpu", cpu), ("gpu", gpu)), most=most)
+
+
+_SIZES: Mapping[str, int] = {"a": 3, "b": 5, "c": 2, "d": 7}
+ODD_SIZES: Mapping[str, Mapping[str, int]] = {
+    kind: {"gpu": size, "cpu": 9 - size} for kind, size in _SIZES.items()
+}
+"""What four kinds of pods ask for that leave gaps beside each other."""
+
+ODD_NODES = [(box(gpu=gpu, cpu=31 - gpu), 2) for gpu in range(11, 20)]
+"""Nodes that 13 pods of each kind fill, by search only; of 14 of each, two are left over."""
 
 
 @frozen(eq=False)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import field, frozen
 
 from gangsched._core._packing import Demand, Impossible, Packed, Quota, Undecided, pack
+from gangsched._core._packing_bounds import ceiling
 from gangsched._core._packing_passes import passes
 from gangsched._core._packing_problem import Need, Problem, States
 from gangsched.errors import InvalidValueError
 from gangsched.resources import Resources
-from support.packing import Answer, Box, Case, Oracle, Shelf, solve
+from support.packing import ODD_NODES, ODD_SIZES, Answer, Box, Case, Oracle, Shelf, box, solve
 
 GPU = 1000
 ALL = frozenset("abcd")
-
-
-def box(label: str = "n", *, gpu: int = 0, cpu: int = 0, most: int = 99) -> Box:
-    return Box(label, (("cpu", cpu), ("gpu", gpu)), most=most)
 
 
 def ask(
@@ -139,35 +136,16 @@ def test_the_fewest_nodes_are_used_and_large_ones_left_whole() -> None:
     assert ((box("fit", gpu=8), (("a", 4),)),) == answer.nodes
 
 
-def first_pass(
-    counts: Mapping[str, int],
-    requests: Mapping[str, Mapping[str, int]],
-    nodes: list[tuple[Box, int]],
-    *needs: Need,
-    **filters: Any,
-) -> tuple[int, ...]:
-    demands = tuple(Demand(kind, count, requests[kind]) for kind, count in counts.items())
-    states = States(Shelf(requests, **filters), counts)
-    return next(passes(Problem(states, demands, needs, tuple(nodes)))).placed
-
-
-def test_a_node_that_others_cannot_use_is_used_first() -> None:
-    """The only node for b is the tighter one, which a would be given by size alone."""
-    alike = {"a": {"gpu": 2}, "b": {"gpu": 2}}
-    nodes = [(box("x", gpu=2), 1), (box("y", gpu=3), 1)]
-    apart = frozenset({("b", "y")})
-    assert first_pass({"a": 1, "b": 1}, alike, nodes, Need((0, 1), 2), banned=apart) == (1, 1)
-
-
-def test_a_pass_counts_a_role_towards_its_group() -> None:
-    counts, requests = {"a": 4, "b": 4}, {"a": {"gpu": 1}, "b": {"gpu": 4}}
-    needs = Need((0, 1), 4), Need((1,), 1)
-    assert first_pass(counts, requests, [(box(gpu=8), 1)], *needs) == (3, 1)
-
-
-def test_a_node_that_a_kind_fills_in_part_is_there_for_the_next() -> None:
-    counts, requests = {"a": 8, "b": 2}, {"a": {"gpu": 1}, "b": {"gpu": 1}}
-    assert first_pass(counts, requests, [(box(gpu=5), 2)], Need((0, 1), 10)) == (8, 2)
+def test_a_gang_that_only_fits_when_it_is_spread_is_placed_without_a_search() -> None:
+    """No node takes two b: one goes beside the single a, where filling puts a pair of a."""
+    answer = ask(
+        {"a": 3, "b": 2},
+        {"a": {"gpu": 4}, "b": {"gpu": 6}},
+        [(box("x", gpu=8), 2), (box("y", gpu=11), 1)],
+        rivals=frozenset({frozenset("b")}),
+        budget=0,
+    )
+    assert placed(answer) == {"a": 3, "b": 2}
 
 
 def test_nothing_asked_is_nothing_placed() -> None:
@@ -200,6 +178,23 @@ def test_filters_that_are_no_resource_are_kept_to() -> None:
     assert str(answer) == "at most 2 of 4 members fit at once"
 
 
+def test_what_a_search_places_beyond_the_need_is_given_up() -> None:
+    """The only node for d is filled with all there are, and one is asked for."""
+    counts, requests, nodes = TRAP
+    kept_apart = frozenset({("d", "n"), ("a", "x"), ("b", "x"), ("c", "x")})
+    answer = ask(
+        {**counts, "d": 2},
+        {**requests, "d": {}},
+        [*nodes, (box("x"), 1)],
+        Quota(frozenset("abc"), 4),
+        Quota(frozenset("d"), 1),
+        banned=kept_apart,
+    )
+    assert placed(answer) == {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert isinstance(answer, Packed)
+    assert answer.steps > 0
+
+
 # Scale ------------------------------------------------------------------------------------
 
 
@@ -209,6 +204,7 @@ class Counting:
 
     room: Shelf
     asked: list[tuple[Box, str]]
+    weighed: list[Box] = field(factory=list)
 
     @property
     def binding(self) -> frozenset[str]:
@@ -219,6 +215,7 @@ class Counting:
         return self.room.after(node, pod)
 
     def free(self, node: Box) -> Mapping[str, int]:
+        self.weighed.append(node)
         return self.room.free(node)
 
     def without(self, resource: str) -> Counting:
@@ -236,6 +233,23 @@ def test_like_nodes_are_asked_once_however_many_there_are() -> None:
     assert len(set(room.asked)) == len(room.asked) < 5 * len(nodes)
 
 
+def test_a_node_is_asked_about_no_more_pods_than_there_are() -> None:
+    room = Counting(Shelf({"a": {"gpu": 1}}), [])
+    assert isinstance(
+        pack([Demand("a", 2, {"gpu": 1})], [Quota(ALL, 2)], [(box(gpu=9), 1)], room), Packed
+    )
+    assert len(room.asked) == 2
+
+
+def test_a_node_is_weighed_once() -> None:
+    room = Counting(Shelf({"a": {"gpu": 1}}), [])
+    demand = Demand("a", 2, {"gpu": 1})
+    problem = Problem(States(room, "a"), (demand,), (Need((0,), 2),), ((box(gpu=9), 1),))
+    room.weighed.clear()
+    assert problem.size(0) == problem.size(0) > 0
+    assert room.weighed == [box(gpu=9)]
+
+
 def test_every_pod_may_be_of_a_kind_of_its_own() -> None:
     kinds = [f"p{number}" for number in range(120)]
     demands = [Demand(kind, 1, {"gpu": 1}) for kind in kinds]
@@ -245,25 +259,43 @@ def test_every_pod_may_be_of_a_kind_of_its_own() -> None:
     assert str(answer) == "at most 119 of 120 members fit: gpu is short"
 
 
+class Plain:
+    """A room in which a node is how many pods it can take, of whatever kind."""
+
+    binding: tuple[str, ...] = ()
+
+    def after(self, node: int, pod: object) -> int | None:
+        return node - 1 if node else None
+
+    def free(self, node: int) -> Mapping[str, int]:
+        return {}
+
+    def without(self, resource: str) -> Plain:
+        return self
+
+
+class Boasting(Plain):
+    """A room that says it counts gpu, and takes pods where there is none."""
+
+    binding = ("gpu",)
+
+    def free(self, node: int) -> Mapping[str, int]:
+        return {3: {"gpu": 2}, 2: {"gpu": -1}}.get(node, {})
+
+
+def test_a_room_is_believed_that_says_what_it_counts() -> None:
+    """As plugins may say what they like: of three nodes one has two gpu, and the others none."""
+    demands, needs = (Demand("a", 9, {"gpu": 1}),), (Need((0,), 9),)
+    problem = Problem(States(Boasting(), "a"), demands, needs, ((3, 1), (2, 1), (1, 1)))
+    assert ceiling(problem, needs[0]) == 2
+
+
 def test_kinds_need_no_order_and_may_share_a_hash() -> None:
     class Kind:
         def __hash__(self) -> int:
             return 1
 
     one, two = Kind(), Kind()
-
-    class Plain:
-        binding: tuple[str, ...] = ()
-
-        def after(self, node: int, pod: Kind) -> int | None:
-            return node - 1 if node else None
-
-        def free(self, node: int) -> Mapping[str, int]:
-            return {}
-
-        def without(self, resource: str) -> Plain:
-            return self
-
     answer = pack(
         [Demand(one, 2, {}), Demand(two, 1, {})],
         [Quota(frozenset({one, two}), 3)],
@@ -304,7 +336,7 @@ def test_a_resource_in_pieces_too_small_is_told_from_a_short_one() -> None:
 
 def test_of_two_short_resources_neither_is_blamed() -> None:
     answer = impossible(ask({"a": 2}, {"a": {"gpu": 1, "cpu": 1}}, [(box(gpu=1, cpu=1), 1)]))
-    assert (answer.fits, answer.resource) == (1, None)
+    assert (answer.fits, answer.resource, answer.in_pieces) == (1, None, False)
 
 
 def test_of_two_resources_that_would_do_the_scarcer_is_named() -> None:
@@ -314,10 +346,20 @@ def test_of_two_resources_that_would_do_the_scarcer_is_named() -> None:
     assert str(answer) == "at most 0 of 2 members fit: gpu is short"
 
 
+def test_a_resource_of_which_nothing_is_free_is_the_scarcest_and_short() -> None:
+    """Either of the pods would be enough; of cpu three quarters are there."""
+    counts, requests = {"a": 1, "b": 1}, {"a": {"cpu": 4}, "b": {"gpu": 1}}
+    answer = impossible(
+        ask(counts, requests, [(Box("n", (("cpu", 3),)), 1)], Quota(ALL, 1), budget=100)
+    )
+    assert str(answer) == "at most 0 of 1 members fit: gpu is short"
+
+
 def test_members_that_do_not_exist_are_said_to_be_missing() -> None:
     answer = impossible(ask({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=8), 1)], Quota(ALL, 5)))
     assert str(answer) == "at most 3 of 5 members fit: only 3 are pending"
     assert (answer.fits, answer.pending, answer.exact) == (3, 3, True)
+    assert (answer.resource, answer.in_pieces) == (None, False)
 
 
 def test_a_quota_of_kinds_that_nobody_demands_cannot_be_met() -> None:
@@ -367,6 +409,41 @@ def test_the_first_quotas_that_do_not_go_together_are_told() -> None:
         answer.fits,
         answer.resource,
     ) == ("b", False, 0, "gpu")
+
+
+def test_no_quota_is_blamed_for_what_one_after_it_asks() -> None:
+    """Two of the first three fit; the last one asks for something else."""
+    answer = impossible(
+        ask(
+            dict.fromkeys("abcd", 1),
+            {**{kind: {"gpu": 2} for kind in "abc"}, "d": {"cpu": 1}},
+            [(box(cpu=1, gpu=5), 1)],
+            *(Quota(frozenset(kind), 1, kind) for kind in "abcd"),
+        )
+    )
+    assert (answer.quota.name, answer.alone, answer.fits) == ("c", False, 0)
+
+
+def test_what_fits_of_the_last_quota_is_what_fits_beside_all_the_others() -> None:
+    """Of 5 free the first two leave 1; beside the first alone there would be 3."""
+    answer = impossible(
+        ask(
+            {"a": 1, "b": 1, "c": 3},
+            {"a": {"gpu": 2}, "b": {"gpu": 2}, "c": {"gpu": 1}},
+            [(box(gpu=5), 1)],
+            Quota(frozenset("a"), 1, "a"),
+            Quota(frozenset("b"), 1, "b"),
+            Quota(frozenset("c"), 3, "c"),
+        )
+    )
+    assert str(answer) == "at most 1 of 3 members of c fit beside the others: gpu is short"
+    assert answer.exact
+
+
+def test_a_sum_that_falls_short_needs_no_budget() -> None:
+    requests = {"a": {"gpu": 1}}
+    answer = impossible(ask({"a": 8}, requests, [(box(gpu=1), 5)], budget=0))
+    assert (answer.fits, answer.exact, answer.steps) == (5, True, 0)
 
 
 def test_a_proof_needs_no_budget_and_gives_a_bound() -> None:
@@ -442,6 +519,25 @@ def test_a_search_that_the_budget_ends_says_so() -> None:
     assert Undecided(steps=5, placed=3) == answer
 
 
+def test_a_search_takes_ten_thousand_steps_at_most_unless_it_is_told_otherwise() -> None:
+    """There are more ways than that to choose 20 pods of five kinds for one node."""
+    demands = [Demand(kind, 30, {}) for kind in "abcde"]
+    answer = pack(demands, [Quota(frozenset("abcde"), 41)], [(20, 2)], Plain())
+    assert answer == Undecided(steps=10_000, placed=40)
+
+
+def test_a_no_and_its_reasons_are_looked_for_once() -> None:
+    """The node takes all of b, or one a and less of b: five steps to see that, two to try both.
+
+    That is for the no, and once more without gpu; that none of a fits is seen without trying.
+    """
+    requests: dict[str, dict[str, int]] = {"a": {"gpu": 1}, "b": {}}
+    quotas = Quota(frozenset("b"), 3, "b"), Quota(frozenset("a"), 1, "a")
+    answer = impossible(ask({"a": 1, "b": 3}, requests, [(box(gpu=1, most=3), 1)], *quotas))
+    assert str(answer) == "at most 0 of 1 members of a fit beside the others at once"
+    assert answer.steps == (5 + 2) + 5 + (5 + 2)
+
+
 def test_more_budget_never_takes_an_answer_away() -> None:
     decided = [not isinstance(ask(*TRAP, budget=budget), Undecided) for budget in range(60)]
     assert sorted(decided) == decided
@@ -464,10 +560,7 @@ def test_a_gang_of_odd_sizes_is_decided_to_the_last_member(
     The budgets are what it takes to look at each position once, and not at those that the nodes
     after it cannot make up for.
     """
-    sizes = {"a": 3, "b": 5, "c": 2, "d": 7}
-    requests = {kind: {"gpu": size, "cpu": 9 - size} for kind, size in sizes.items()}
-    nodes = [(box(gpu=gpu, cpu=31 - gpu), 2) for gpu in range(11, 20)]
-    answer = ask(dict.fromkeys("abcd", each), requests, nodes, budget=budget)
+    answer = ask(dict.fromkeys("abcd", each), ODD_SIZES, ODD_NODES, budget=budget)
     if isinstance(answer, Packed):
         assert told == f"{sum(placed(answer).values())} placed"
     else:
@@ -529,3 +622,34 @@ def test_a_quota_that_names_no_kinds_is_refused() -> None:
         Quota(["a"], 1)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="name"):
         Quota(ALL, 1, None)  # type: ignore[arg-type]
+
+
+AMOUNTLESS: Any = 7
+PARTIAL: Any = 0.5
+LISTED: Any = ["a"]
+COUNT = "a whole number that is not negative"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: pack([], [], [], Shelf({}), budget=-1), f"budget: expected {COUNT}, got -1"),
+        (
+            lambda: pack([Demand("a", 1, {}), Demand("a", 2, {})], [], [], Shelf({})),
+            "demands: expected each kind of pod once, got 'a'",
+        ),
+        (
+            lambda: Demand("a", 1, AMOUNTLESS),
+            "requests: expected a mapping of names to thousandths, got 7",
+        ),
+        (
+            lambda: Demand("a", 1, {"gpu": PARTIAL}),
+            "requests.gpu: expected a whole number of thousandths, got 0.5",
+        ),
+        (lambda: Quota(LISTED, 1), "kinds: expected a frozenset of kinds of pods, got ['a']"),
+    ],
+)
+def test_a_refusal_says_what_was_expected(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        call()
+    assert str(refused.value) == says

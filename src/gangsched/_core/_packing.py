@@ -205,7 +205,7 @@ def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
     counts = [min(one, most) for one, most in zip(counts, problem.counts, strict=True)]
     for kind in problem.kinds:
         needs = (need for need in problem.needs if kind in need.kinds)
-        spare = min((need.placed(counts) - need.at_least for need in needs), default=0)
+        spare = min(need.placed(counts) - need.at_least for need in needs)
         counts[kind] -= min(counts[kind], spare)
     return counts
 

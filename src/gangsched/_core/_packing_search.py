@@ -136,7 +136,7 @@ class Search:
                 seen = fills
                 best = max(sum(w * fill[kind] for kind, w in weights.items()) for fill in fills)
             holds.append(holds[-1] + best)
-        lightest = sorted(weights.items(), key=lambda item: (item[1], item[0]))
+        lightest = sorted(weights.items(), key=lambda item: item[1])
         return _Load(need, tuple(lightest), tuple(reversed(holds)))
 
     # Looking --------------------------------------------------------------------------------
