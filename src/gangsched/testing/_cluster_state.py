@@ -1,15 +1,9 @@
-"""Checks and builders for the tests of others; free of any test runner.
-
-Rules:
-  R1  a check raises ``AssertionError`` with a sentence, or returns;
-  R2  what is checked need not come from here: it only has to keep the contract.
-"""
+"""``check_cluster_state``: what an implementation of the ``ClusterState`` port has to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
-from typing import Protocol, TypeVar, final
+from collections.abc import Callable
+from typing import Protocol
 
 from attrs import evolve
 
@@ -27,61 +21,9 @@ from gangsched.events import (
 )
 from gangsched.model import Node, NodeName, Pod, PodGroup, PodPhase, PodUID, Resources
 from gangsched.protocols import ClusterState
+from gangsched.testing._builders import make_pod
 
-__all__ = ["FakeClock", "WritableClusterState", "check_cluster_state", "check_less", "make_pod"]
-
-T = TypeVar("T")
-
-
-@final
-class FakeClock:
-    """A clock that goes when it is told to: ``clock()`` is the instant, ``advance`` moves it."""
-
-    def __init__(self, now: float = 0.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        """Return the current instant."""
-        return self.now
-
-    def advance(self, seconds: float) -> float:
-        """Let time pass; return the new instant."""
-        assert seconds >= 0, f"a clock never goes back, not by {seconds} s"
-        self.now += seconds
-        return self.now
-
-
-def make_pod(
-    name: str,
-    *,
-    group: str | None = None,
-    min_available: int | None = None,
-    role: str | None = None,
-    cpu: str | int = 0,
-    gpu: int = 0,
-    requests: Mapping[str, str | int] | None = None,
-    priority: int = 0,
-    created_at: float = 0.0,
-    uid: str | None = None,
-) -> Pod:
-    """Return a pod, in few words: ``make_pod("w-0", group="g", min_available=4, gpu=2)``."""
-    labels: dict[str, str] = {}
-    if group is not None:
-        labels["pod-group.scheduling.sigs.k8s.io/name"] = group
-    if min_available is not None:
-        labels["pod-group.scheduling.sigs.k8s.io/min-available"] = str(min_available)
-    if role is not None:
-        labels["pod-group.scheduling.sigs.k8s.io/role"] = role
-    asked = {"cpu": cpu, "nvidia.com/gpu": gpu, **(requests or {})}
-    pod = Pod(
-        name=name,
-        labels=labels,
-        requests=Resources(asked),
-        priority=priority,
-        created_at=created_at,
-    )
-    return pod if uid is None else evolve(pod, uid=PodUID(uid))
-
+__all__ = ["WritableClusterState", "check_cluster_state"]
 
 class WritableClusterState(ClusterState, Protocol):
     """A cluster state that facts can be told to."""
@@ -141,24 +83,6 @@ def check_cluster_state(make: Callable[[], WritableClusterState]) -> None:
     _expect("no group after it was deleted", None, state.pod_group(group.key))
     state.apply(NodeDeleted(node.name))
     _expect("no nodes after they were deleted", [], list(state.nodes()))
-
-
-def check_less(less: Callable[[T, T], bool], items: Sequence[T]) -> None:
-    """Hold a comparator to a strict total order over *items*. O(items ** 3).
-
-    Raises:
-        AssertionError: It is none; the sentence gives the smallest counter-example of its kind.
-    """
-    for a in items:
-        assert not less(a, a), f"irreflexive: {a!r} goes before itself"
-    for a, b in product(items, repeat=2):
-        if a is not b:
-            both = (less(a, b), less(b, a))
-            assert both != (True, True), f"asymmetric: {a!r} and {b!r} go before each other"
-            assert both != (False, False), f"total: neither of {a!r} and {b!r} goes first"
-    for a, b, c in product(items, repeat=3):
-        if less(a, b) and less(b, c):
-            assert less(a, c), f"transitive: {a!r} before {b!r} before {c!r}, but not before it"
 
 
 def _expect(what: str, expected: object, found: object) -> None:

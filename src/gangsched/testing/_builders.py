@@ -1,0 +1,137 @@
+"""A clock, and nouns in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+from attrs import evolve, fields_dict
+
+from gangsched.model import Node, NodeName, Pod, PodGroup, PodUID, Resources
+
+__all__ = ["FakeClock", "assert_effects", "make_group", "make_node", "make_pod"]
+
+_GPU = "nvidia.com/gpu"
+
+
+@final
+class FakeClock:
+    """A clock that goes when it is told to: ``clock()`` is the instant, ``advance`` moves it."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """Return the current instant."""
+        return self.now
+
+    def advance(self, seconds: float) -> float:
+        """Let time pass; return the new instant."""
+        assert seconds >= 0, f"a clock never goes back, not by {seconds} s"
+        self.now += seconds
+        return self.now
+
+
+def make_pod(
+    name: str,
+    *,
+    group: str | None = None,
+    min_available: int | None = None,
+    role: str | None = None,
+    cpu: str | int = 0,
+    gpu: int = 0,
+    requests: Mapping[str, str | int] | None = None,
+    priority: int = 0,
+    created_at: float = 0.0,
+    uid: str | None = None,
+) -> Pod:
+    """Return a pod, in few words: ``make_pod("w-0", group="g", min_available=4, gpu=2)``."""
+    labels: dict[str, str] = {}
+    if group is not None:
+        labels["pod-group.scheduling.sigs.k8s.io/name"] = group
+    if min_available is not None:
+        labels["pod-group.scheduling.sigs.k8s.io/min-available"] = str(min_available)
+    if role is not None:
+        labels["pod-group.scheduling.sigs.k8s.io/role"] = role
+    asked = {"cpu": cpu, _GPU: gpu, **(requests or {})}
+    pod = Pod(
+        name=name,
+        labels=labels,
+        requests=Resources(asked),
+        priority=priority,
+        created_at=created_at,
+    )
+    return pod if uid is None else evolve(pod, uid=PodUID(uid))
+
+
+def make_node(
+    name: str,
+    *,
+    cpu: str | int = 0,
+    gpu: int = 0,
+    allocatable: Mapping[str, str | int] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Node:
+    """Return a node, in few words: ``make_node("n-0", cpu=8, gpu=4)``."""
+    offered = Resources({"cpu": cpu, _GPU: gpu, **(allocatable or {})})
+    return Node(name=NodeName(name), allocatable=offered, labels=dict(labels or {}))
+
+
+def make_group(
+    name: str, min_available: int | None = None, *, roles: Mapping[str, int] | None = None
+) -> PodGroup:
+    """Return a group's specification, in few words: ``make_group("g", 4)``.
+
+    Raises:
+        InvalidPodGroupError: There is neither a minimum nor a role.
+    """
+    if min_available is None:
+        return PodGroup(name=name, roles=dict(roles or {}))
+    return PodGroup(name=name, roles=dict(roles or {}), min_available=min_available)
+
+
+def assert_effects(found: Iterable[object], *expected: object, exact: bool = True) -> None:
+    """Hold what a call returned to what is expected of it, in order.
+
+    Args:
+        found: What the call returned.
+        expected: A value, which must be equal; a class, of which it must be; or a pair of a
+            class and a mapping of fields, which must have these values: ``(Bind, {"uid": "w-0"})``.
+        exact: Whether there may be nothing else; without it, others may stand between.
+
+    Raises:
+        AssertionError: They differ; the sentence shows both, and the first that is missing.
+    """
+    effects = list(found)
+    at = 0
+    for number, wanted in enumerate(expected):
+        while not exact and at < len(effects) and not _is(effects[at], wanted):
+            at += 1
+        if at >= len(effects) or not _is(effects[at], wanted):
+            given = "nothing" if at >= len(effects) else repr(effects[at])
+            shown = "\n  ".join(map(repr, effects)) or "nothing"
+            raise AssertionError(
+                f"effect {number + 1}: expected {_text(wanted)}, found {given}, among\n  {shown}"
+            )
+        at += 1
+    if exact and at < len(effects):
+        raise AssertionError(f"after {at} effects: expected no more, found {effects[at]!r}")
+
+
+def _is(effect: object, wanted: Any) -> bool:
+    if isinstance(wanted, type):
+        return isinstance(effect, wanted)
+    if isinstance(wanted, tuple):
+        kind, values = wanted
+        unknown = set(values) - set(fields_dict(kind))
+        assert not unknown, f"{kind.__name__} has no {', '.join(sorted(unknown))}"
+        return isinstance(effect, kind) and all(getattr(effect, n) == v for n, v in values.items())
+    return bool(effect == wanted)
+
+
+def _text(wanted: Any) -> str:
+    if isinstance(wanted, type):
+        return f"a {wanted.__name__}"
+    if isinstance(wanted, tuple):
+        return f"a {wanted[0].__name__} with {dict(wanted[1])}"
+    return repr(wanted)

@@ -1,0 +1,3 @@
+"""stub"""
+def check_plugin(plugin): ...
+__all__=["check_plugin"]

@@ -1,0 +1,178 @@
+"""Steps: what may happen to a scheduler under test, as values.
+
+Rules:
+  R1  a step names what it is about; one that is about nothing that is there does nothing, so any
+      part of a story is a story;
+  R2  a step's ``repr`` is the code that makes it, and its text is a line for people.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeAlias, final
+
+from attrs import field, frozen
+
+from gangsched.testing._contract import PlainPod
+
+__all__ = [
+    "AddNode",
+    "Arrive",
+    "BindFails",
+    "BindSucceeds",
+    "CatchUp",
+    "Leave",
+    "RemoveNode",
+    "Rest",
+    "Restart",
+    "RunLate",
+    "Step",
+    "Tick",
+]
+
+
+@final
+@frozen
+class AddNode:
+    """A node comes."""
+
+    name: str
+    capacity: Mapping[str, int] = field(converter=lambda given: dict(sorted(given.items())))
+
+    def __str__(self) -> str:
+        return f"node {self.name} comes: {_amounts(self.capacity)}"
+
+
+@final
+@frozen
+class RemoveNode:
+    """A node goes, and then the pods that were placed there."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"node {self.name} goes, with all that runs there"
+
+
+@final
+@frozen
+class Arrive:
+    """Pods come, one after the other, in one instant."""
+
+    pods: tuple[PlainPod, ...]
+
+    def __str__(self) -> str:
+        kinds = Counter((_amounts(p.requests), p.group, p.min_available) for p in self.pods)
+        parts: list[str] = []
+        for asks, group, minimum in kinds:
+            mine = [
+                pod
+                for pod in self.pods
+                if (_amounts(pod.requests), pod.group, pod.min_available) == (asks, group, minimum)
+            ]
+            names = ", ".join(f"{pod.uid} ({pod.name})" for pod in mine)
+            of = f" of gang {group}, {minimum} of which start together" if group else ""
+            priority = f", priority {mine[0].priority}" if mine[0].priority else ""
+            parts.append(f"{names}{of}: {asks}{' each' * (len(mine) > 1)}{priority}")
+        return f"{'; '.join(parts)}"
+
+
+@final
+@frozen
+class Leave:
+    """Pods are cancelled: they have ended, or were deleted."""
+
+    uids: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.uids)} {'go' if len(self.uids) > 1 else 'goes'}"
+
+
+@final
+@frozen
+class Tick:
+    """Time passes, and all that is due is decided."""
+
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s pass" if self.seconds else "it decides"
+
+
+@final
+@frozen
+class BindSucceeds:
+    """A pod that was placed runs."""
+
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.uid} is reported to run"
+
+
+@final
+@frozen
+class BindFails:
+    """A pod that was placed could not be started."""
+
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.uid} is reported to have failed to start"
+
+
+@final
+@frozen
+class RunLate:
+    """Facts are told late from now on."""
+
+    def __str__(self) -> str:
+        return "facts are told late from here on"
+
+
+@final
+@frozen
+class CatchUp:
+    """All facts are told."""
+
+    def __str__(self) -> str:
+        return "all facts are told"
+
+
+@final
+@frozen
+class Restart:
+    """The scheduler starts anew."""
+
+    def __str__(self) -> str:
+        return "the scheduler starts anew"
+
+
+@final
+@frozen
+class Rest:
+    """Nothing happens any more until nothing that fits is left waiting: law 5."""
+
+    def __str__(self) -> str:
+        return "nothing more happens, and time passes"
+
+
+Step: TypeAlias = (
+    AddNode
+    | RemoveNode
+    | Arrive
+    | Leave
+    | Tick
+    | BindSucceeds
+    | BindFails
+    | RunLate
+    | CatchUp
+    | Restart
+    | Rest
+)
+"""Anything that may happen."""
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items())) or "nothing"

@@ -1,0 +1,131 @@
+"""Eight wrong schedulers: the toy with one classic fault each.
+
+F numbers are those of ``docs/explanation/failure-modes.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kit.toy import Toy
+
+
+class Interleaving(Toy):
+    """F1, F56: the queue is ordered by the names of pods, so two gangs each hold a half."""
+
+    def turns(self) -> Iterator[tuple[str, list[str]]]:
+        for uid in sorted(self.pods, key=lambda uid: self.pods[uid].name):
+            if uid in self.pending(self.gang(uid)):
+                yield self.gang(uid), [uid]
+
+    def may_hold(self, gang: str) -> bool:
+        return True
+
+
+class RunningOnly(Toy):
+    """F16: members that are let go and do not run yet count for nothing."""
+
+    def needed(self, gang: str) -> int:
+        members = self.members(gang)
+        running = sum(uid in self.running for uid in members)
+        return 1 if running else self.pods[members[0]].min_available
+
+
+class DoubleCount(Toy):
+    """F15: who is being decided about is counted as one that holds, and once more."""
+
+    def is_quorum(self, held: int, needed: int) -> bool:
+        return held + 1 >= needed
+
+
+class SiblingsNotReleased(Toy):
+    """F5, F57: when the time is up, one member lets go; its siblings keep their nodes."""
+
+    def fall(self, gang: str) -> None:
+        waiting = [uid for uid in self.members(gang) if uid in self.waits]
+        for sibling in waiting[1:]:
+            self.waits.discard(sibling)
+        super().fall(gang)
+        self.waits.update(waiting[1:])
+
+
+class LostWakeUp(Toy):
+    """F8: who was tried in vain is woken by new nodes only, and not by nodes that are freed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parked: set[str] = set()
+
+    def turns(self) -> Iterator[tuple[str, list[str]]]:
+        return ((gang, uids) for gang, uids in super().turns() if gang not in self.parked)
+
+    def fall(self, gang: str) -> None:
+        super().fall(gang)
+        self.parked.add(gang)
+
+    def add_node(self, name: str, capacity: Mapping[str, int]) -> None:
+        super().add_node(name, capacity)
+        self.parked.clear()
+
+
+class ActivationStorm(Toy):
+    """F7: each member that gets a node activates all its siblings, who are looked at again."""
+
+    def after_hold(self, gang: str) -> None:
+        self.done += len(self.members(gang))
+
+
+class ByName(Toy):
+    """F21: placed members are known by name, and news of a pod that was replaced are stale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: dict[tuple[str, str], str] = {}
+        self.assigned: set[tuple[str, str]] = set()
+
+    def submit(self, pod: Any) -> None:
+        super().submit(pod)
+        self.latest[self.gang(pod.uid), pod.name] = pod.uid
+
+    def cancel(self, uid: str) -> None:
+        name = self.gang(uid), self.pods[uid].name
+        super().cancel(uid)
+        if self.latest.get(name) == uid:
+            self.assigned.discard(name)
+
+    def needed(self, gang: str) -> int:
+        self.assigned |= {(self.gang(uid), self.pods[uid].name) for uid in self.placements()}
+        placed = any(group == gang for group, _name in self.assigned)
+        return 1 if placed else super().needed(gang)
+
+
+class GivesBackTwice(Toy):
+    """F18: the node of a bind that failed is given back by the failure, and by the clean-up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.surplus: dict[tuple[str, str], int] = {}
+
+    def bind_failed(self, uid: str) -> None:
+        node = self.where[uid]
+        for resource, amount in self.pods[uid].requests.items():
+            key = (node, resource)
+            self.surplus[key] = self.surplus.get(key, 0) + amount
+        super().bind_failed(uid)
+
+    def free(self, node: str, resource: str) -> int:
+        return super().free(node, resource) + self.surplus.get((node, resource), 0)
+
+
+WRONG = {
+    Interleaving: 5,
+    RunningOnly: 5,
+    DoubleCount: 1,
+    SiblingsNotReleased: 2,
+    LostWakeUp: 5,
+    ActivationStorm: 5,
+    ByName: 1,
+    GivesBackTwice: 8,
+}
+"""Each with the law that it breaks first."""
