@@ -172,4 +172,4 @@ class Toy:
         """How many members have to hold a node at once."""
         members = self.members(gang)
         placed = sum(uid in self.where and uid not in self.waits for uid in members)
-        return 1 if placed else self.pods[members[0]].min_available
+        return 1 if placed else int(self.pods[members[0]].min_available)

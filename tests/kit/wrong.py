@@ -12,15 +12,35 @@ from kit.toy import Toy
 
 
 class Interleaving(Toy):
-    """F1, F56: the queue is ordered by the names of pods, so two gangs each hold a half."""
+    """F1, F56: gangs that failed in one instant are ordered by the names of their pods.
+
+    So each holds a half, both fall when the time is up, and both are tried in the same order.
+    """
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
-        for uid in sorted(self.pods, key=lambda uid: self.pods[uid].name):
-            if uid in self.pending(self.gang(uid)):
-                yield self.gang(uid), [uid]
+        pending = [uid for uid in self.pods if uid in self.pending(self.gang(uid))]
+        for uid in sorted(pending, key=lambda uid: (self.place(self.gang(uid)), self.name(uid))):
+            yield self.gang(uid), [uid]
+
+    def name(self, uid: str) -> str:
+        return str(self.pods[uid].name)
 
     def may_hold(self, gang: str) -> bool:
         return True
+
+    def fall(self, gang: str) -> None:
+        super().fall(gang)
+        self.failed[gang] = int(self.now)
+
+    def tick(self, seconds: float) -> None:
+        end = self.now + seconds
+        self.decide()
+        while due := min((at for at in self.deadlines.values() if at <= end), default=None):
+            self.now = due
+            for gang in [gang for gang, at in self.deadlines.items() if at <= due]:
+                self.fall(gang)
+            self.decide()
+        self.now = end
 
 
 class RunningOnly(Toy):

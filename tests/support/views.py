@@ -1,95 +1,12 @@
-"""What plugins are shown, made by hand: a group, a node, a cycle's scratch."""
+"""What plugins are shown, made by hand: as users make it, see ``gangsched.testing``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from attrs import define, field
-
-from gangsched._core._counters import RoleCounts
-from gangsched.framework.cycle_state import CycleState
-from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
-from gangsched.resources import NOTHING
+from gangsched.model import GroupKey
+from gangsched.testing import FakeEntity, FakeGroup, FakeNode, cycle, node_view
 
 __all__ = ["KEY", "FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
 
 KEY: Final = GroupKey("ns/g")
-
-
-@define(kw_only=True)
-class FakeGroup:
-    """A group of which each count is what the test says; of a role, too."""
-
-    key: GroupKey = KEY
-    uid: int = 1
-    min_available: int | None = 3
-    schedule_timeout: float | None = None
-    min_resources: Resources = NOTHING
-    priority: int = 0
-    created_at: float = 0.0
-    last_failure_at: float | None = None
-    attempts: int = 1
-    attempt_started_at: float | None = None
-    was_scheduled: bool = False
-    unscheduled: int = 0
-    waiting: int = 0
-    binding: int = 0
-    assigned: int = 0
-    untried: int = 0
-    roles: Mapping[str, int] = field(factory=dict[str, int])
-    of_role: Mapping[str, RoleCounts] = field(factory=dict[str, RoleCounts])
-
-    def role(self, name: str) -> RoleCounts:
-        """Those of one role."""
-        return self.of_role.get(name, RoleCounts())
-
-    @property
-    def assumed(self) -> int:
-        """Waiting, or being bound."""
-        return self.waiting + self.binding
-
-    @property
-    def scheduled(self) -> int:
-        """Holding a node."""
-        return self.assumed + self.assigned
-
-    @property
-    def all(self) -> int:
-        """Those that count."""
-        return self.unscheduled + self.scheduled
-
-
-@define(kw_only=True)
-class FakeEntity:
-    """A pod or a group in the queue, of which each part is what the test says."""
-
-    pod: Pod = field(factory=lambda: Pod(name="p"))
-    seq: int = 1
-    queued_at: float = 0.0
-    created_at: float = 0.0
-    priority: int = 0
-    group: FakeGroup | None = None
-
-
-@define(kw_only=True)
-class FakeNode:
-    """A node with what is free on it."""
-
-    node: Node
-    free: dict[str, int]
-    pod_count: int = 0
-
-
-def node_view(
-    node: Node, *, used: Mapping[str, str | int] | None = None, pods: int = 0
-) -> FakeNode:
-    """Return a node on which *pods* pods use *used* together."""
-    free = dict(node.allocatable - Resources(used or {}))
-    return FakeNode(node=node, free=free, pod_count=pods)
-
-
-def cycle(group: FakeGroup | None = None, *nodes: FakeNode) -> CycleState:
-    """Return the state of a cycle of a member of *group*, on *nodes*."""
-    views: dict[NodeName, FakeNode] = {view.node.name: view for view in nodes}
-    return CycleState(group, views)

@@ -19,11 +19,12 @@ from gangsched.events import (
     PodGroupDeleted,
     PodUpdated,
 )
-from gangsched.model import Node, NodeName, Pod, PodGroup, PodPhase, PodUID, Resources
+from gangsched.model import Node, NodeName, PodGroup, PodPhase, PodUID, Resources
 from gangsched.protocols import ClusterState
 from gangsched.testing._builders import make_pod
 
 __all__ = ["WritableClusterState", "check_cluster_state"]
+
 
 class WritableClusterState(ClusterState, Protocol):
     """A cluster state that facts can be told to."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, final
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
+from attrs.validators import optional
 
 from gangsched._fields import as_tuple, check_each, check_flag, check_text, check_whole
 from gangsched.errors import InvalidValueError
@@ -35,14 +36,18 @@ def _amounts(given: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(given.items()))
 
 
+def _named_by_uid(pod: PlainPod) -> str:
+    return pod.uid
+
+
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class PlainPod:
     """A pod, as a scheduler under test is given it.
 
     Attributes:
         uid: Its identity. No two pods ever share one.
-        name: Its name; for people. Two pods may share one, at one time, too.
+        name: Its name, for people; by default its UID. Two pods may share one, at one time, too.
         group: The gang that it belongs to; None for a pod of its own.
         min_available: How many members of its gang start together, or none. All members of a
             gang say the same; 1 without a gang.
@@ -51,11 +56,30 @@ class PlainPod:
     """
 
     uid: str = field(validator=check_text)
-    name: str = field(validator=check_text)
-    group: str | None = None
+    name: str = field(default=Factory(_named_by_uid, takes_self=True), validator=check_text)
+    group: str | None = field(default=None, validator=optional(check_text))
     min_available: int = 1
     requests: Mapping[str, int] = field(converter=_amounts, factory=dict[str, int], hash=False)
-    priority: int = 0
+    priority: int = field(default=0, validator=check_whole)
+
+    def __attrs_post_init__(self) -> None:
+        if type(self.min_available) is not int or self.min_available < 1:
+            expected = "a whole number of at least 1"
+            raise InvalidValueError("min_available", self.min_available, expected)
+        if self.group is None and self.min_available != 1:
+            raise InvalidValueError("min_available", self.min_available, "1, without a group")
+
+    def __repr__(self) -> str:
+        plain: dict[str, object] = {
+            "name": self.uid,
+            "group": None,
+            "min_available": 1,
+            "requests": {},
+            "priority": 0,
+        }
+        said = {name: getattr(self, name) for name in ("uid", *plain)}
+        told = [f"{n}={v!r}" for n, v in said.items() if n not in plain or v != plain[n]]
+        return f"PlainPod({', '.join(told)})"
 
 
 class SchedulerUnderTest(Protocol):

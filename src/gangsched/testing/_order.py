@@ -45,9 +45,7 @@ def check_less(
         _stays(less, items, members, rekey, group_of)
 
 
-def _names(
-    items: Sequence[T], group_of: Callable[[T], Hashable | None] | None
-) -> list[Hashable]:
+def _names(items: Sequence[T], group_of: Callable[[T], Hashable | None] | None) -> list[Hashable]:
     """Return what each item is re-keyed with: its group, or itself."""
     groups = [None if group_of is None else group_of(item) for item in items]
     return [("alone", n) if group is None else group for n, group in enumerate(groups)]
@@ -77,8 +75,11 @@ def _is_contiguous(
 
 def _order(less: Callable[[T, T], bool], items: Sequence[T]) -> list[int]:
     """Return the numbers of the items in their order."""
-    key = cmp_to_key(lambda a, b: -1 if less(items[a], items[b]) else 1)
-    return sorted(range(len(items)), key=key)
+
+    def compare(a: int, b: int) -> int:
+        return -1 if less(items[a], items[b]) else 1
+
+    return sorted(range(len(items)), key=cmp_to_key(compare))
 
 
 def _stays(

@@ -1,3 +1,236 @@
-"""stub"""
-def check_plugin(plugin): ...
-__all__=["check_plugin"]
+"""``check_plugin``: the duties of a plugin that its types do not show.
+
+Rules:
+  R1  what is asked is asked at every point that the plugin has, of every pod on every node;
+  R2  a plugin that keeps what is reserved is asked twice round: what is given back must be there
+      again, and no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations, product
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from gangsched.events import Bind
+from gangsched.model import Node, NodeName, Pod
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
+from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
+from gangsched.testing._builders import make_node, make_pod
+from gangsched.testing._order import check_less
+from gangsched.testing._symmetry import Symmetry
+from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
+
+__all__ = ["check_plugin"]
+
+
+def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
+    """Hold a plugin to what the scheduler relies on.
+
+    - its name is a text, and it has at least one point;
+    - ``filter``, ``score``, ``queue_sort`` and what it says of itself (``pod_signature``,
+      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``) are pure: asked again they say
+      the same, and what they were shown has not changed;
+    - equal signatures have equal answers, a node with room has headroom, and a resource that is
+      fitted is refused where there is too little of it;
+    - the order is strict and total, and a score is 0 to 100;
+    - ``unreserve`` undoes ``reserve``: done twice it is done once, and for a pod that was never
+      reserved it does nothing; after it, whoever had room has room again, and nobody else;
+    - each answer is of the closed set of its point.
+
+    Args:
+        plugin: The plugin, fresh.
+        pods: Pods to try it with, beside some that are plain. Give those that it looks at.
+        nodes: Nodes likewise.
+
+    Raises:
+        AssertionError: It fails in one; the sentence names the plugin, the point and what was
+            shown.
+    """
+    asked = Asked(plugin)
+    asked.has_a_name()
+    shown = [*_PODS, *pods]
+    views = [view for node in (*_NODES, *nodes) for view in _emptier_and_fuller(node)]
+    for group in (None, FakeGroup(unscheduled=3), FakeGroup(min_available=None)):
+        tried = _Tried(asked, shown, views, group)
+        tried.filters_and_scores()
+        tried.answers_are_of_their_kind()
+    tried = _Tried(asked, shown, views, FakeGroup(unscheduled=3))
+    tried.keeps_what_it_says_of_itself()
+    tried.orders()
+    Symmetry(asked, shown, views, FakeGroup(unscheduled=3)).check()
+
+
+_PODS: Final = (
+    make_pod("small", cpu=1),
+    make_pod("large", cpu=3, gpu=1),
+    make_pod("nothing"),
+    make_pod("member", group="g", min_available=3, cpu=1, priority=7),
+)
+_NODES: Final = (make_node("a", cpu=4, gpu=2), make_node("b", cpu=1, labels={"zone": "z"}))
+
+
+def _emptier_and_fuller(node: Node) -> tuple[FakeNode, FakeNode]:
+    half = {name: f"{amount // 2}m" for name, amount in node.allocatable.items() if amount > 1}
+    return node_view(node), node_view(node, used=half, pods=1)
+
+
+@frozen
+class _Tried:
+    """A plugin, with pods, nodes and a group to try it with."""
+
+    asked: Asked
+    pods: Sequence[Pod]
+    views: Sequence[FakeNode]
+    group: FakeGroup | None
+
+    # Pure -----------------------------------------------------------------------------------
+
+    def filters_and_scores(self) -> None:
+        for point, kinds in (("filter", DECIDES), ("score", (int,))):
+            if self.asked.has(point):
+                self._is_pure(point)
+                for pod, view in self._pairs():
+                    answer = self._on(point, pod, view)
+                    self.asked.is_a(point, answer, kinds, pod, view)
+                    if point == "score":
+                        within = 0 <= answer <= 100
+                        self.asked.expect(point, within, f"{answer} is not within 0 to 100")
+
+    def _is_pure(self, point: str) -> None:
+        before = [seen(view) for view in self.views]
+        first = [self._on(point, pod, view) for pod, view in self._pairs()]
+        pairs = reversed(list(self._pairs()))
+        second = list(reversed([self._on(point, pod, view) for pod, view in pairs]))
+        for (pod, view), one, other in zip(self._pairs(), first, second, strict=True):
+            sentence = f"{one} at first, then {other}, for {short((pod, view))}"
+            self.asked.expect(point, one == other, f"is not pure: {sentence}")
+        for view, was in zip(self.views, before, strict=True):
+            unchanged = seen(view) == was
+            self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
+
+    def keeps_what_it_says_of_itself(self) -> None:
+        """Hold signatures, fitted resources and headroom to what filter and score say."""
+        if self.asked.has("pod_signature"):
+            self._is_signed_by_pod()
+        if self.asked.has("node_signature"):
+            for pod in self.pods:
+                self._is_signed_by_node(pod)
+        for pod, view in self._pairs() if self.asked.has("filter") else ():
+            if self.asked.has("headroom"):
+                self._has_room(pod, view)
+            if self.asked.has("fitted"):
+                for resource in self.asked.twice("fitted", pod, of=tuple):
+                    self._is_fitted(pod, view, resource)
+
+    def _is_signed_by_pod(self) -> None:
+        signed = [(pod, self.asked.twice("pod_signature", pod)) for pod in self.pods]
+        for (pod, sign), (other, its) in combinations(signed, 2):
+            for view in self.views if sign == its else ():
+                self._agree("pod_signature", (pod, view), (other, view))
+
+    def _is_signed_by_node(self, pod: Pod) -> None:
+        signed = [(view, self._sign(pod, view)) for view in self._twins()]
+        for (view, sign), (other, its) in combinations(signed, 2):
+            if sign == its:
+                self._agree("node_signature", (pod, view), (pod, other))
+
+    def _has_room(self, pod: Pod, view: FakeNode) -> None:
+        room = self.asked.twice("headroom", pod, view)
+        fits = not isinstance(self._on("filter", pod, view), Unschedulable)
+        sentence = f"is {room}, and filter lets {short((pod, view))}"
+        self.asked.expect("headroom", room >= 1 or not fits, sentence)
+
+    def _is_fitted(self, pod: Pod, view: FakeNode, resource: str) -> None:
+        need = pod.requests.amount(resource)
+        if need > 0:
+            less = evolve(view, free={**view.free, resource: need - 1})
+            refused = isinstance(self._on("filter", pod, less), Unschedulable)
+            sentence = f"names {resource}, and filter lets {short((pod, less))}"
+            self.asked.expect("fitted", refused, sentence)
+
+    def _twins(self) -> list[FakeNode]:
+        """Return the nodes, and each once more under another name with another label."""
+        others: list[FakeNode] = []
+        for view in self.views:
+            name = NodeName(f"{view.node.name}'")
+            others.append(evolve(view, node=evolve(view.node, name=name, labels={"x": "y"})))
+        return [*self.views, *others]
+
+    def _sign(self, pod: Pod, view: FakeNode) -> Hashable:
+        read: tuple[str, ...] = ()
+        if self.asked.has("labels_read"):
+            read = self.asked.twice("labels_read", pod, of=tuple)
+        labels = tuple(view.node.labels.get(name) for name in read)
+        return self.asked.twice("node_signature", view), labels
+
+    def _agree(self, by: str, one: tuple[Pod, FakeNode], other: tuple[Pod, FakeNode]) -> None:
+        for point in ("filter", "score"):
+            if self.asked.has(point):
+                first, second = self._on(point, *one), self._on(point, *other)
+                told = f"{short(one)} has {first}, {short(other)} has {second}"
+                self.asked.expect(by, first == second, f"is equal, and {point} differs: {told}")
+
+    # Order ----------------------------------------------------------------------------------
+
+    def orders(self) -> None:
+        if not self.asked.has("queue_sort"):
+            return
+        entities = [
+            FakeEntity(pod=pod, seq=n, queued_at=float(n // 2), priority=pod.priority, group=group)
+            for n, (pod, group) in enumerate(product(self.pods, (None, self.group)))
+        ]
+        of_group = [e for e in entities if e.group is not None]
+        for n, entity in enumerate(of_group):
+            entity.group = evolve(entity.group or FakeGroup(), uid=n)
+        for entity in entities:
+            rank = self.asked.twice("queue_sort", entity)
+            numbers = isinstance(rank, tuple) and all(isinstance(n, int | float) for n in rank)
+            self.asked.expect("queue_sort", numbers, f"{rank!r} is no tuple of numbers")
+
+        def less(a: FakeEntity, b: FakeEntity) -> bool:
+            return bool(self.asked.ask("queue_sort", a) < self.asked.ask("queue_sort", b))
+
+        try:
+            check_less(less, entities)
+        except AssertionError as error:
+            raise AssertionError(f"{self.asked.name}.queue_sort: {error}") from None
+
+    # Kinds ----------------------------------------------------------------------------------
+
+    def answers_are_of_their_kind(self) -> None:
+        verdicts = (*DECIDES, RejectGroup, HoldGroup, EvictGroup)
+        for pod, view in self._pairs():
+            state, name = self._cycle(), view.node.name
+            calls: tuple[tuple[str, tuple[Any, ...], tuple[type, ...]], ...] = (
+                ("pre_enqueue", (pod, self.group), DECIDES),
+                ("pre_filter", (state, pod), DECIDES),
+                ("post_filter", (state, pod, "nothing fits"), verdicts),
+                ("pre_score", (state, pod), DECIDES),
+                ("permit", (state, pod, name), (*DECIDES, Wait)),
+                ("pre_bind", (state, pod, name), DECIDES),
+                ("bind", (pod, name, 3), (Bind, Skip)),
+                ("post_bind", (pod, name), (type(None),)),
+            )
+            for point, args, kinds in calls:
+                if self.asked.has(point):
+                    answer = self.asked.ask(point, *args, now=NOW)
+                    self.asked.is_a(point, answer, kinds, pod, view)
+                    if isinstance(answer, Bind):
+                        right = answer == Bind(pod.uid, name, 3)
+                        self.asked.expect(
+                            point, right, f"{answer} for {pod.uid}, {name}, attempt 3"
+                        )
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _pairs(self) -> Iterable[tuple[Pod, FakeNode]]:
+        return product(self.pods, self.views)
+
+    def _cycle(self) -> Any:
+        return cycle(self.group, *self.views)
+
+    def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
+        return self.asked.ask(point, self._cycle(), pod, view)

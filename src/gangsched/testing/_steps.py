@@ -8,8 +8,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TypeAlias, final
 
 from attrs import field, frozen
@@ -32,13 +32,17 @@ __all__ = [
 ]
 
 
+def _in_order(given: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(given.items()))
+
+
 @final
 @frozen
 class AddNode:
     """A node comes."""
 
     name: str
-    capacity: Mapping[str, int] = field(converter=lambda given: dict(sorted(given.items())))
+    capacity: Mapping[str, int] = field(converter=_in_order)
 
     def __str__(self) -> str:
         return f"node {self.name} comes: {_amounts(self.capacity)}"
@@ -63,19 +67,8 @@ class Arrive:
     pods: tuple[PlainPod, ...]
 
     def __str__(self) -> str:
-        kinds = Counter((_amounts(p.requests), p.group, p.min_available) for p in self.pods)
-        parts: list[str] = []
-        for asks, group, minimum in kinds:
-            mine = [
-                pod
-                for pod in self.pods
-                if (_amounts(pod.requests), pod.group, pod.min_available) == (asks, group, minimum)
-            ]
-            names = ", ".join(f"{pod.uid} ({pod.name})" for pod in mine)
-            of = f" of gang {group}, {minimum} of which start together" if group else ""
-            priority = f", priority {mine[0].priority}" if mine[0].priority else ""
-            parts.append(f"{names}{of}: {asks}{' each' * (len(mine) > 1)}{priority}")
-        return f"{'; '.join(parts)}"
+        runs = groupby(self.pods, lambda p: (_amounts(p.requests), p.group, p.priority))
+        return "; ".join(_of_one_kind(list(pods)) for _kind, pods in runs)
 
 
 @final
@@ -172,6 +165,16 @@ Step: TypeAlias = (
     | Rest
 )
 """Anything that may happen."""
+
+
+def _of_one_kind(pods: Sequence[PlainPod]) -> str:
+    first, several = pods[0], len(pods) > 1
+    names = ", ".join(p.uid if p.name == p.uid else f"{p.uid} (named {p.name})" for p in pods)
+    gang = f" of gang {first.group} (needs {first.min_available})" if first.group else ""
+    priority = f", of priority {first.priority}" if first.priority else ""
+    comes = "come and ask for" if several else "comes and asks for"
+    each = " each" if several else ""
+    return f"{names}{gang} {comes} {_amounts(first.requests)}{each}{priority}"
 
 
 def _amounts(amounts: Mapping[str, int]) -> str:

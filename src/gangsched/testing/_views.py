@@ -12,7 +12,7 @@ from gangsched.framework.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING
 
-__all__ = ["KEY", "FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
+__all__ = ["FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
 
 KEY: Final = GroupKey("ns/g")
 

@@ -1,0 +1,96 @@
+"""A plugin that is asked by the names of its points, and held to the kinds of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from attrs import frozen
+
+from gangsched.model import Node, Pod
+from gangsched.outcomes import Skip, Success, Unschedulable
+from gangsched.testing._views import FakeEntity, FakeNode
+
+__all__ = ["DECIDES", "NOW", "Asked", "kinds", "seen", "short"]
+
+DECIDES: Final = (Success, Skip, Unschedulable)
+NOW: Final = 100.0
+_POINTS: Final = (
+    *("pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score"),
+    *("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind"),
+)
+
+
+@frozen
+class Asked:
+    """A plugin that is asked by the names of its points."""
+
+    plugin: Any
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.plugin, "name", type(self.plugin).__name__))
+
+    def has(self, *points: str) -> bool:
+        return all(callable(getattr(self.plugin, point, None)) for point in points)
+
+    def has_a_name(self) -> None:
+        name = getattr(self.plugin, "name", None)
+        if not isinstance(name, str) or not name:
+            raise AssertionError(f"{type(self.plugin).__name__}.name is {name!r}, not a text")
+        assert name == self.plugin.name, f"{name}.name is another each time"
+        has_some = any(map(self.has, _POINTS))
+        assert has_some, f"{name} has none of the points {', '.join(_POINTS)}"
+        wide = getattr(self.plugin, "group_wide", ())
+        allowed = {"pre_filter", "reserve", "permit"}
+        assert set(wide) <= allowed, f"{name}.group_wide is {wide!r}, not of {sorted(allowed)}"
+
+    def ask(self, point: str, *args: Any, **named: Any) -> Any:
+        try:
+            return getattr(self.plugin, point)(*args, **named)
+        except Exception as error:
+            told = f"{self.name}.{point} raised {type(error).__name__}: {error}"
+            raise AssertionError(f"{told}, for {short(args)}") from error
+
+    def expect(self, point: str, holds: bool, sentence: str) -> None:
+        assert holds, f"{self.name}.{point}: {sentence}"
+
+    def twice(self, point: str, *args: Any, of: Callable[[Any], Any] | None = None) -> Any:
+        """Ask a point that is pure; *of* takes apart what it returns."""
+        first, second = (self.ask(point, *args) for _ in range(2))
+        first, second = (first, second) if of is None else (of(first), of(second))
+        sentence = f"is not pure: {first!r} at first, then {second!r}, for {short(args)}"
+        self.expect(point, first == second, sentence)
+        return first
+
+    def is_a(
+        self, point: str, answer: object, of: tuple[type, ...], pod: Pod, view: FakeNode
+    ) -> None:
+        """Hold an answer to the kinds that its point may return."""
+        names = ", ".join(kind.__name__ for kind in of)
+        is_one = isinstance(answer, of) and not isinstance(answer, bool)
+        told = f"{answer!r} for {short((pod, view))} is none of {names}"
+        self.expect(point, is_one, told)
+
+
+def kinds(answers: Iterable[object]) -> str:
+    return ", ".join(type(answer).__name__ for answer in answers)
+
+
+def seen(view: FakeNode) -> tuple[Node, dict[str, int], int]:
+    return view.node, dict(view.free), view.pod_count
+
+
+def short(args: Iterable[object]) -> str:
+    """Return what was shown, in few words."""
+    words: list[str] = []
+    for each in args:
+        if isinstance(each, Pod):
+            words.append(f"pod {each.uid}")
+        elif isinstance(each, FakeNode):
+            words.append(f"node {each.node.name} with {dict(each.free)} free")
+        elif isinstance(each, FakeEntity):
+            words.append(f"pod {each.pod.uid} queued at {each.queued_at:g}")
+        elif isinstance(each, str | int):
+            words.append(str(each))
+    return " on ".join(words[:2])

@@ -1,0 +1,93 @@
+"""What ``reserve`` takes and ``unreserve`` gives back.
+
+Rules:
+  R1  the plugin's state is not looked at: what it says to whoever reserves next is its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from gangsched.model import Pod, PodUID
+from gangsched.outcomes import EvictGroup, RejectGroup
+from gangsched.testing._asked import DECIDES, NOW, Asked, kinds
+from gangsched.testing._views import FakeGroup, FakeNode, cycle
+
+__all__ = ["Symmetry"]
+
+_CAUSES: Final = ("timeout", "deleted", "rejected", "refused", "bind_failed", "node_gone")
+
+
+@frozen
+class Symmetry:
+    """A plugin, with pods enough to use up what is scarce on each node.
+
+    Attributes:
+        asked: The plugin.
+        pods: Pods; each is tried three times, as three pods.
+        views: Nodes.
+        group: The group of all of them.
+    """
+
+    asked: Asked
+    pods: Sequence[Pod]
+    views: Sequence[FakeNode]
+    group: FakeGroup
+
+    def check(self) -> None:
+        """Hold the plugin to it."""
+        if not self.asked.has("unreserve"):
+            return
+        for view in self.views:
+            for pod, cause in product(self.pods, _CAUSES):
+                self._unreserve(pod, view, cause)
+            first = self._round(view)
+            for again in (self._round(view), self._round(view)):
+                told = f"on {view.node.name} reserve said {first}, and, when all was given back"
+                same = again == first
+                self.asked.expect("unreserve", same, f"does not undo reserve: {told}, {again}")
+            once, twice = self._after(1, view), self._after(2, view)
+            told = f"on {view.node.name} reserve said {once} after it, and {twice} after two"
+            self.asked.expect("unreserve", once == twice, f"done twice is not done once: {told}")
+
+    def _round(self, view: FakeNode) -> str:
+        """Let all reserve, and give back, each twice; return what reserve said."""
+        outcomes = [self._reserve(pod, view) for pod in self._many()]
+        for pod, cause in product(reversed(self._many()), ("rejected", "deleted")):
+            self._unreserve(pod, view, cause)
+        return kinds(outcomes)
+
+    def _after(self, times: int, view: FakeNode) -> str:
+        """Return what reserve says to two, when one gave back while others held what they had."""
+        one, *others = self._many()
+        late = [evolve(one, uid=PodUID(f"{one.uid}-{n}")) for n in "xy"]
+        for pod in (*others, one):
+            self._reserve(pod, view)
+        for _ in range(times):
+            self._unreserve(one, view, "rejected")
+        outcomes = [self._reserve(pod, view) for pod in late]
+        for pod in (*late, *others):
+            self._unreserve(pod, view, "rejected")
+        return kinds(outcomes)
+
+    def _many(self) -> list[Pod]:
+        return [evolve(p, uid=PodUID(f"{p.uid}-{n}")) for n in range(3) for p in self.pods]
+
+    def _reserve(self, pod: Pod, view: FakeNode) -> Any:
+        if not self.asked.has("reserve"):
+            return None
+        answer = self.asked.ask("reserve", self._cycle(), pod, view.node.name, now=NOW)
+        self.asked.is_a("reserve", answer, DECIDES, pod, view)
+        return answer
+
+    def _unreserve(self, pod: Pod, view: FakeNode, cause: str) -> None:
+        state, name = self._cycle(), view.node.name
+        answer = self.asked.ask("unreserve", state, pod, name, cause=cause, now=NOW)
+        self.asked.is_a("unreserve", answer, (RejectGroup, EvictGroup, type(None)), pod, view)
+
+    def _cycle(self) -> Any:
+        return cycle(self.group, *self.views)
