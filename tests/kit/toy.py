@@ -157,7 +157,8 @@ class Toy:
 
     def free(self, node: str, resource: str) -> int:
         there = [self.pods[uid] for uid, name in self.where.items() if name == node]
-        return self.nodes[node].get(resource, 0) - sum(pod.requests[resource] for pod in there)
+        taken = sum(int(pod.requests[resource]) for pod in there)
+        return self.nodes[node].get(resource, 0) - taken
 
     def gang(self, uid: str) -> str:
         return self.pods[uid].group or f"alone {uid}"

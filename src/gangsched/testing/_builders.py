@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, final
+from typing import final
 
-from attrs import evolve, fields_dict
+from attrs import evolve
 
 from gangsched.model import Node, NodeName, Pod, PodGroup, PodUID, Resources
 
@@ -95,43 +95,26 @@ def assert_effects(found: Iterable[object], *expected: object, exact: bool = Tru
 
     Args:
         found: What the call returned.
-        expected: A value, which must be equal; a class, of which it must be; or a pair of a
-            class and a mapping of fields, which must have these values: ``(Bind, {"uid": "w-0"})``.
+        expected: A value, which must be equal, or a class, of which it must be.
         exact: Whether there may be nothing else; without it, others may stand between.
 
     Raises:
-        AssertionError: They differ; the sentence shows both, and the first that is missing.
+        AssertionError: They differ; the sentence shows all, and the first that is missing.
     """
     effects = list(found)
+    shown = "\n  ".join(map(repr, effects)) or "nothing"
     at = 0
-    for number, wanted in enumerate(expected):
+    for number, wanted in enumerate(expected, 1):
         while not exact and at < len(effects) and not _is(effects[at], wanted):
             at += 1
-        if at >= len(effects) or not _is(effects[at], wanted):
-            given = "nothing" if at >= len(effects) else repr(effects[at])
-            shown = "\n  ".join(map(repr, effects)) or "nothing"
-            raise AssertionError(
-                f"effect {number + 1}: expected {_text(wanted)}, found {given}, among\n  {shown}"
-            )
+        name = f"a {wanted.__name__}" if isinstance(wanted, type) else repr(wanted)
+        assert at < len(effects), f"expected {name} as number {number}, found no more:\n  {shown}"
+        told = f"expected {name} as number {number}, found {effects[at]!r}:\n  {shown}"
+        assert _is(effects[at], wanted), told
         at += 1
-    if exact and at < len(effects):
-        raise AssertionError(f"after {at} effects: expected no more, found {effects[at]!r}")
+    more = effects[at : at + 1] if exact else []
+    assert not more, f"expected no more than {at}, found {more[0]!r}:\n  {shown}"
 
 
-def _is(effect: object, wanted: Any) -> bool:
-    if isinstance(wanted, type):
-        return isinstance(effect, wanted)
-    if isinstance(wanted, tuple):
-        kind, values = wanted
-        unknown = set(values) - set(fields_dict(kind))
-        assert not unknown, f"{kind.__name__} has no {', '.join(sorted(unknown))}"
-        return isinstance(effect, kind) and all(getattr(effect, n) == v for n, v in values.items())
-    return bool(effect == wanted)
-
-
-def _text(wanted: Any) -> str:
-    if isinstance(wanted, type):
-        return f"a {wanted.__name__}"
-    if isinstance(wanted, tuple):
-        return f"a {wanted[0].__name__} with {dict(wanted[1])}"
-    return repr(wanted)
+def _is(effect: object, wanted: object) -> bool:
+    return isinstance(effect, wanted) if isinstance(wanted, type) else effect == wanted

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field, fields_dict, frozen
 from attrs.validators import optional
 
 from gangsched._fields import as_tuple, check_each, check_flag, check_text, check_whole
@@ -70,16 +70,11 @@ class PlainPod:
             raise InvalidValueError("min_available", self.min_available, "1, without a group")
 
     def __repr__(self) -> str:
-        plain: dict[str, object] = {
-            "name": self.uid,
-            "group": None,
-            "min_available": 1,
-            "requests": {},
-            "priority": 0,
-        }
-        said = {name: getattr(self, name) for name in ("uid", *plain)}
-        told = [f"{n}={v!r}" for n, v in said.items() if n not in plain or v != plain[n]]
-        return f"PlainPod({', '.join(told)})"
+        plain = PlainPod(uid=self.uid)
+        names = [name for name in fields_dict(PlainPod) if name != "uid"]
+        told = [(name, getattr(self, name)) for name in names]
+        said = [f", {name}={value!r}" for name, value in told if value != getattr(plain, name)]
+        return f"PlainPod(uid={self.uid!r}{''.join(said)})"
 
 
 class SchedulerUnderTest(Protocol):

@@ -52,14 +52,14 @@ class Ledger:
 
     terms: Terms
     now: float = 0.0
-    nodes: dict[str, Mapping[str, int]] = field(factory=dict)
-    pods: dict[str, PlainPod] = field(factory=dict)
-    placed: dict[str, str] = field(factory=dict)
-    held: dict[str, Hold] = field(factory=dict)
-    started: set[str] = field(factory=set)
+    nodes: dict[str, Mapping[str, int]] = field(factory=dict[str, Mapping[str, int]])
+    pods: dict[str, PlainPod] = field(factory=dict[str, PlainPod])
+    placed: dict[str, str] = field(factory=dict[str, str])
+    held: dict[str, Hold] = field(factory=dict[str, Hold])
+    started: set[str] = field(factory=set[str])
     late: bool = False
-    _since: dict[tuple[str, object], float] = field(factory=dict)
-    _ghosts: dict[str, int] = field(factory=dict)
+    _since: dict[tuple[str, object], float] = field(factory=dict[tuple[str, object], float])
+    _ghosts: dict[str, int] = field(factory=dict[str, int])
 
     # What is told ---------------------------------------------------------------------------
 

@@ -64,13 +64,18 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
         TestMine = GangSchedulingMachine.for_(make).TestCase
 
+    Or derive from it, and say ``make`` and ``terms``.
+
     Attributes:
-        make: Makes a fresh scheduler behind its adapter.
-        terms: What it promises.
+        terms: What the scheduler promises.
     """
 
-    make: Callable[[], SchedulerUnderTest]
     terms: Terms = Terms()
+
+    @staticmethod
+    def make() -> SchedulerUnderTest:
+        """Make a fresh scheduler behind its adapter."""
+        raise NotImplementedError("say how to make it: GangSchedulingMachine.for_(make)")
 
     @classmethod
     def for_(
@@ -87,7 +92,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.story = Story(type(self).make, self.terms)
+        self.story = Story(self.make, self.terms)
         self._gangs: list[tuple[int, int, int]] = []
         self._pods = self._nodes = 0
 
@@ -232,7 +237,7 @@ def run(make: Callable[[], SchedulerUnderTest], terms: Terms, given: Any) -> Non
         print_blob=False,
         report_multiple_bugs=False,
         phases=[phase for phase in base.phases if phase not in left_out],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=tuple(HealthCheck),
     )
     try:
         run_state_machine_as_test(GangSchedulingMachine.for_(make, terms=terms), settings=changed)

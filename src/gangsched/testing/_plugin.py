@@ -187,7 +187,7 @@ class _Tried:
             entity.group = evolve(entity.group or FakeGroup(), uid=n)
         for entity in entities:
             rank = self.asked.twice("queue_sort", entity)
-            numbers = isinstance(rank, tuple) and all(isinstance(n, int | float) for n in rank)
+            numbers = isinstance(rank, tuple) and _are_numbers(rank)
             self.asked.expect("queue_sort", numbers, f"{rank!r} is no tuple of numbers")
 
         def less(a: FakeEntity, b: FakeEntity) -> bool:
@@ -234,3 +234,7 @@ class _Tried:
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
         return self.asked.ask(point, self._cycle(), pod, view)
+
+
+def _are_numbers(rank: tuple[object, ...]) -> bool:
+    return all(isinstance(number, int | float) for number in rank)
