@@ -23,7 +23,7 @@ class Toy:
         self.nodes: dict[str, Mapping[str, int]] = {}
         self.pods: dict[str, Any] = {}
         self.where: dict[str, str] = {}
-        self.waits: set[str] = set()
+        self.waits: dict[str, int] = {}
         self.running: set[str] = set()
         self.deadlines: dict[str, float] = {}
         self.attempts: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Toy:
         waited = uid in self.waits
         del self.pods[uid]
         self.where.pop(uid, None)
-        self.waits.discard(uid)
+        self.waits.pop(uid, None)
         self.running.discard(uid)
         if waited:
             self.fall(gang)
@@ -67,7 +67,7 @@ class Toy:
         return {uid: node for uid, node in self.where.items() if uid not in self.waits}
 
     def held(self) -> Mapping[str, tuple[str, int]]:
-        return {uid: (self.where[uid], self.attempts[self.gang(uid)]) for uid in self.waits}
+        return {uid: (self.where[uid], attempt) for uid, attempt in self.waits.items()}
 
     def bind_succeeded(self, uid: str) -> None:
         self.running.add(uid)
@@ -93,7 +93,7 @@ class Toy:
             if needed <= 1:
                 for uid in uids:
                     self.take(uid)
-                    self.waits.discard(uid)
+                    self.waits.pop(uid, None)
                 self.deadlines.pop(gang, None)
             elif len(self.pending(gang)) >= needed and self.may_hold(gang):
                 self.attempt(gang, uids, needed)
@@ -115,11 +115,12 @@ class Toy:
             self.deadlines[gang] = self.now + HOLD
         for uid in uids:
             if uid not in self.where and self.take(uid):
-                self.waits.add(uid)
+                self.waits[uid] = self.attempts[gang]
                 self.after_hold(gang)
             held = [u for u in self.members(gang) if u in self.waits]
             if self.is_quorum(len(held), needed):
-                self.waits.difference_update(held)
+                for each in held:
+                    del self.waits[each]
                 del self.deadlines[gang]
                 return
         if not any(uid in self.waits for uid in self.members(gang)):
@@ -138,12 +139,12 @@ class Toy:
         self.failures += 1
         self.failed[gang] = self.failures
         self.deadlines.pop(gang, None)
-        for uid in [uid for uid in self.waits if self.gang(uid) == gang]:
-            self.let_go(uid)
+        for uid in self.let_go_of(gang):
+            del self.waits[uid]
+            del self.where[uid]
 
-    def let_go(self, uid: str) -> None:
-        self.waits.discard(uid)
-        del self.where[uid]
+    def let_go_of(self, gang: str) -> list[str]:
+        return [uid for uid in self.members(gang) if uid in self.waits]
 
     def take(self, uid: str) -> bool:
         self.done += 1

@@ -60,14 +60,18 @@ class DoubleCount(Toy):
 
 
 class SiblingsNotReleased(Toy):
-    """F5, F57: when the time is up, one member lets go; its siblings keep their nodes."""
+    """F5: when the time is up, one member lets go; its siblings keep their nodes."""
 
-    def fall(self, gang: str) -> None:
-        waiting = [uid for uid in self.members(gang) if uid in self.waits]
-        for sibling in waiting[1:]:
-            self.waits.discard(sibling)
-        super().fall(gang)
-        self.waits.update(waiting[1:])
+    in_tick = False
+
+    def tick(self, seconds: float) -> None:
+        self.in_tick = True
+        super().tick(seconds)
+        self.in_tick = False
+
+    def let_go_of(self, gang: str) -> list[str]:
+        waiting = super().let_go_of(gang)
+        return waiting[:1] if self.in_tick else waiting
 
 
 class LostWakeUp(Toy):

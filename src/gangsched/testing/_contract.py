@@ -197,7 +197,7 @@ class Terms:
         resources: The resources that pods ask for and nodes offer.
         unlike: Whether members of one gang may ask for different amounts.
         work_per_pod: How many decisions it may make for each pod in one call of ``tick``,
-            beside 16 that are free.
+            beside 8 that are free.
     """
 
     hold_timeout: float = field(default=10.0, validator=_seconds)
@@ -220,9 +220,9 @@ class Terms:
         """How many seconds pass in one call of ``tick`` at most."""
         return max(1.0, (self.hold_timeout + self.rest) / 20)
 
-    def patience(self, pods: int) -> float:
-        """Return for how many seconds *pods* pending pods may wait in vain for what would fit.
+    def patience(self, pending: int) -> float:
+        """Return for how many seconds something that fits may wait, of *pending* gangs and pods.
 
-        Each may be the first of two turns of its gang, and a turn takes a hold and a rest.
+        Each may have two turns before it, and a turn takes a hold and a rest.
         """
-        return (2 * pods + 2) * (self.hold_timeout + self.rest) + 2.0
+        return (2 * pending + 2) * (self.hold_timeout + self.rest) + 2.0

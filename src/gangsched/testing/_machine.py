@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from gangsched.testing._contract import PlainPod, SchedulerUnderTest, Terms
@@ -51,9 +52,16 @@ _NODES = 4
 _PODS = 12
 _NAMES = 6
 
+_WHATEVER_IT_COSTS = (
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+)
 _index = st.integers(0, 11)
+_gang_index = st.integers(0, _GANGS - 1)
 _amount = st.sampled_from([1, 1, 1, 2])
-_minimum = st.sampled_from([2, 2, 3, 1, 4, 8])
+_size = st.sampled_from([1, 2, 2, 3, 4, 8, 8])
+_minimum = st.sampled_from([2, 2, 2, 3, 1, 4, 6, 8])
 _gang = st.tuples(_minimum, _amount, st.sampled_from([0, 0, 0, 1]))
 
 
@@ -98,19 +106,21 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     # What may happen ------------------------------------------------------------------------
 
-    @initialize(gangs=st.lists(_gang, min_size=_GANGS, max_size=_GANGS))
-    def begin(self, gangs: list[tuple[int, int, int]]) -> None:
-        """Say what the gangs of this story are like: their minimum, what they ask, priority."""
+    @initialize(
+        gangs=st.lists(_gang, min_size=_GANGS, max_size=_GANGS),
+        sizes=st.lists(_size, min_size=1, max_size=2),
+    )
+    def begin(self, gangs: list[tuple[int, int, int]], sizes: list[int]) -> None:
+        """Say what the gangs are like, their minimum, what they ask, priority; let nodes come."""
         self._gangs = gangs
+        for size in sizes:
+            self._add_node(size, size)
 
     @precondition(lambda self: len(self.story.ledger.nodes) < _NODES)
-    @rule(first=st.sampled_from([1, 2, 2, 3, 4, 8]), others=st.integers(0, 4))
+    @rule(first=_size, others=_size)
     def add_node(self, first: int, others: int) -> None:
         """Let a node come."""
-        self._nodes += 1
-        amounts = [first] + [others] * (len(self.terms.resources) - 1)
-        capacity = dict(zip(self.terms.resources, amounts, strict=True))
-        self.story.do(AddNode(f"n{self._nodes}", capacity))
+        self._add_node(first, others)
 
     @precondition(lambda self: self.story.ledger.nodes)
     @rule(index=_index)
@@ -120,7 +130,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         self.story.do(RemoveNode(names[index % len(names)]))
 
     @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
-    @rule(gang=st.integers(0, _GANGS - 1), spare=st.sampled_from([0, 0, 0, 1, -1]), name=_index)
+    @rule(gang=_gang_index, spare=st.sampled_from([0, 0, 0, 1, -1]), name=_index)
     def arrive_whole(self, gang: int, spare: int, name: int) -> None:
         """Let as many members of a gang come as it needs, one more, or one less."""
         count = max(1, self._gangs[gang][0] + spare)
@@ -135,6 +145,16 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     def arrive(self, gangs: list[int | None], amounts: list[int], name: int) -> None:
         """Let pods come, of any gang or none."""
         self._arrive(gangs, amounts, name)
+
+    @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
+    @rule(first=_gang_index, second=_gang_index, name=_index, by_turns=st.booleans())
+    def arrive_at_once(self, first: int, second: int, name: int, by_turns: bool) -> None:
+        """Let two whole gangs come in one instant, one after the other or by turns."""
+        whole = [[gang] * self._gangs[gang][0] for gang in dict.fromkeys((first, second))]
+        gangs = [gang for each in whole for gang in each]
+        if by_turns:
+            gangs = [gang for each in zip_longest(*whole) for gang in each if gang is not None]
+        self._arrive(gangs, [1] * len(gangs), name)
 
     @precondition(lambda self: self.story.ledger.pods)
     @rule(index=_index, together=st.booleans())
@@ -191,6 +211,12 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     # Inside ---------------------------------------------------------------------------------
 
+    def _add_node(self, first: int, others: int) -> None:
+        self._nodes += 1
+        amounts = [first] + [others] * (len(self.terms.resources) - 1)
+        capacity = dict(zip(self.terms.resources, amounts, strict=True))
+        self.story.do(AddNode(f"n{self._nodes}", capacity))
+
     def _under_way(self, index: int) -> str:
         uids = list(self.story.under_way)
         return uids[index % len(uids)]
@@ -237,7 +263,7 @@ def run(make: Callable[[], SchedulerUnderTest], terms: Terms, given: Any) -> Non
         print_blob=False,
         report_multiple_bugs=False,
         phases=[phase for phase in base.phases if phase not in left_out],
-        suppress_health_check=tuple(HealthCheck),
+        suppress_health_check=_WHATEVER_IT_COSTS,
     )
     try:
         run_state_machine_as_test(GangSchedulingMachine.for_(make, terms=terms), settings=changed)

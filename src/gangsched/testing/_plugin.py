@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import evolve, frozen
 
@@ -187,7 +187,7 @@ class _Tried:
             entity.group = evolve(entity.group or FakeGroup(), uid=n)
         for entity in entities:
             rank = self.asked.twice("queue_sort", entity)
-            numbers = isinstance(rank, tuple) and _are_numbers(rank)
+            numbers = isinstance(rank, tuple) and _are_numbers(cast("tuple[object, ...]", rank))
             self.asked.expect("queue_sort", numbers, f"{rank!r} is no tuple of numbers")
 
         def less(a: FakeEntity, b: FakeEntity) -> bool:
