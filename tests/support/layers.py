@@ -124,10 +124,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (_shell("simulation"), _shell("drivers"), _shell("kubernetes")),
     (_shell("cli"),),
-    (
-        Room((("_fault_strategies",), ("strategies",)), pure=False),
-        Room((("testing",),), pure=False),
-    ),
+    (_shell("strategies"), _shell("testing")),
 )
 """Bottom first; rooms of one storey do not know each other."""
 

@@ -1,0 +1,199 @@
+"""What the strategies draw is valid, and shrinks to the plainest there is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import assume, find, given
+from hypothesis import strategies as st
+
+import gangsched
+from gangsched import (
+    Event,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Resources,
+    membership,
+    presets,
+)
+from gangsched.errors import ClusterStateError
+from gangsched.simulation import Simulator, Workload, report
+from gangsched.strategies import (
+    _hypothesis_setup_hook,
+    clusters,
+    events,
+    nodes,
+    pod_groups,
+    pods,
+    resources,
+    workloads,
+)
+
+NOUNS = (Resources, Pod, PodGroup, Node, Workload, InMemoryCluster)
+_hypothesis_setup_hook()  # what installing does, where the library is not installed
+
+
+@pytest.mark.parametrize("noun", [*NOUNS, *get_args(Event)], ids=lambda noun: noun.__name__)
+def test_hypothesis_draws_each_noun_and_each_fact_from_its_type(noun: type) -> None:
+    @given(st.from_type(noun))
+    def is_one(drawn: object) -> None:
+        assert type(drawn) is noun
+
+    is_one()
+
+
+def test_the_entry_point_names_the_hook() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.entry-points.hypothesis]\n_ = "gangsched.strategies:_hypothesis' in text
+
+
+def test_importing_the_library_does_not_import_hypothesis() -> None:
+    source = str(Path(gangsched.__file__).parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {source!r}); import gangsched, gangsched.testing; "
+        "print('hypothesis' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@given(clusters())
+def test_a_cluster_is_one_that_can_be_and_nothing_is_overcommitted(
+    cluster: InMemoryCluster,
+) -> None:
+    cluster._check()
+    for node in cluster.nodes():
+        taken = Resources()
+        for pod in cluster.pods_on(node.name):
+            taken += pod.requests
+        assert not taken.missing_from(node.allocatable)
+
+
+@given(clusters(max_nodes=2, max_pods=3))
+def test_a_scheduler_can_take_in_any_cluster(cluster: InMemoryCluster) -> None:
+    scheduler = presets.coscheduling(cluster)
+    for _ in range(50):
+        if scheduler.schedule_one(now=0.0) is None:
+            return
+    raise AssertionError("still deciding")
+
+
+@given(st.lists(events(), max_size=20))
+def test_facts_are_taken_in_by_a_cluster_and_a_scheduler(facts: list[Event]) -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    for fact in facts:
+        try:
+            cluster.apply(fact)
+        except ClusterStateError:
+            continue
+        scheduler.handle(fact, now=0.0)
+        scheduler._check()
+
+
+@given(workloads())
+def test_a_workload_runs_to_its_end_and_starts_no_gang_in_part(workload: Workload) -> None:
+    simulator = Simulator(workload, presets.coscheduling)
+    simulator.run()
+    counts = report(simulator).summary.gangs
+    assert counts.partial == 0
+
+
+@given(workloads())
+def test_the_pods_of_a_workload_say_which_group_they_are_in(workload: Workload) -> None:
+    specs = {a.event.group.key: a.event.group for a in workload.arrivals if _adds_group(a.event)}
+    for arrival in workload.arrivals:
+        if isinstance(arrival.event, PodAdded):
+            claim = membership(arrival.event.pod)
+            if claim is not None:
+                assert claim.min_available is not None or claim.group in specs
+
+
+def _adds_group(event: Event) -> Any:
+    return isinstance(event, PodGroupAdded)
+
+
+# What is left of an example when it has been made small ----------------------------------------
+
+
+def test_any_resources_shrink_to_nothing() -> None:
+    assert find(resources(), lambda _: True) == Resources()
+
+
+def test_any_pod_shrinks_to_a_plain_one() -> None:
+    assert find(pods(), lambda _: True) == Pod(name="x-0", uid="x-0-0")
+
+
+def test_any_group_shrinks_to_one_of_one() -> None:
+    assert find(pod_groups(), lambda _: True) == PodGroup(name="x-0", min_available=1)
+
+
+def test_any_node_shrinks_to_one_that_offers_nothing() -> None:
+    assert find(nodes(), lambda _: True) == Node(name="x-0")
+
+
+def test_any_cluster_shrinks_to_an_empty_one() -> None:
+    cluster = find(clusters(), lambda _: True)
+    assert (list(cluster.nodes()), list(cluster.pods()), list(cluster.pod_groups())) == ([], [], [])
+
+
+def test_any_workload_shrinks_to_one_node() -> None:
+    (arrival,) = find(workloads(), lambda _: True).arrivals
+    assert arrival.event == NodeAdded(Node(name="x-0", allocatable={"cpu": 1}))
+
+
+def _partial(workload: Workload) -> bool:
+    simulator = Simulator(workload, presets.pod_by_pod)
+    simulator.run(until=100.0)
+    return report(simulator).summary.gangs.partial > 0
+
+
+def _tied(workload: Workload) -> bool:
+    jobs = [a for a in workload.arrivals if isinstance(a.event, PodAdded)]
+    names = {(a.at, a.event.pod.name.rpartition("-")[0]) for a in jobs}
+    return len(names) > 1 and len({at for at, _name in names}) == 1
+
+
+@pytest.mark.parametrize(
+    ("shows", "pods"), [(_partial, 2), (_tied, 2)], ids=["a-gang-in-part", "a-tie-in-time"]
+)
+def test_a_workload_that_shows_something_shrinks_to_the_least_that_does(
+    shows: Callable[[Workload], bool], pods: int
+) -> None:
+    least = find(workloads(), shows)
+    added = [a for a in least.arrivals if isinstance(a.event, PodAdded)]
+    assert (len(added), len(least.arrivals) - len(added)) == (pods, 1)
+    assert {arrival.at for arrival in least.arrivals} == {0.0}
+
+
+@given(st.data())
+def test_arguments_are_strategies(data: st.DataObject) -> None:
+    two = resources(cpu=st.just(2), gpu=st.just(1))
+    pod = data.draw(pods(names=st.just("w"), groups=st.just("g"), requests=two, roles=st.just("r")))
+    assert (pod.name, pod.pod_group, pod.requests) == (
+        "w",
+        "g",
+        Resources({"cpu": 2, "nvidia.com/gpu": 1}),
+    )
+    claim = membership(pod)
+    assert claim is not None
+    assert claim.role == "r"
+    node = data.draw(nodes(allocatable=two, labels=st.just({"zone": "a"})))
+    assert (node.allocatable, node.labels["zone"]) == (two_of(), "a")
+    workload = data.draw(workloads(sizes=st.just(3), at=st.just(7.0), roles=st.just({"ps": 1})))
+    assume(len(workload.arrivals) > 3)
+    assert {a.at for a in workload.arrivals if isinstance(a.event, PodAdded)} == {7.0}
+
+
+def two_of() -> Resources:
+    return Resources({"cpu": 2, "nvidia.com/gpu": 1})
