@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import assume, find, given
@@ -18,10 +18,12 @@ from gangsched import (
     InMemoryCluster,
     Node,
     NodeAdded,
+    NodeName,
     Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodUID,
     Resources,
     membership,
     presets,
@@ -29,7 +31,6 @@ from gangsched import (
 from gangsched.errors import ClusterStateError
 from gangsched.simulation import Simulator, Workload, report
 from gangsched.strategies import (
-    _hypothesis_setup_hook,
     clusters,
     events,
     nodes,
@@ -38,9 +39,10 @@ from gangsched.strategies import (
     resources,
     workloads,
 )
+from gangsched.strategies._types import register_types
 
 NOUNS = (Resources, Pod, PodGroup, Node, Workload, InMemoryCluster)
-_hypothesis_setup_hook()  # what installing does, where the library is not installed
+register_types()  # what installing does, where the library is not installed
 
 
 @pytest.mark.parametrize("noun", [*NOUNS, *get_args(Event)], ids=lambda noun: noun.__name__)
@@ -54,7 +56,10 @@ def test_hypothesis_draws_each_noun_and_each_fact_from_its_type(noun: type) -> N
 
 def test_the_entry_point_names_the_hook() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '[project.entry-points.hypothesis]\n_ = "gangsched.strategies:_hypothesis' in text
+    assert (
+        '[project.entry-points.hypothesis]\n_ = "gangsched.strategies._types:register_types"'
+        in text
+    )
 
 
 def test_importing_the_library_does_not_import_hypothesis() -> None:
@@ -111,16 +116,13 @@ def test_a_workload_runs_to_its_end_and_starts_no_gang_in_part(workload: Workloa
 
 @given(workloads())
 def test_the_pods_of_a_workload_say_which_group_they_are_in(workload: Workload) -> None:
-    specs = {a.event.group.key: a.event.group for a in workload.arrivals if _adds_group(a.event)}
+    facts = [arrival.event for arrival in workload.arrivals]
+    specs = {fact.group.key for fact in facts if isinstance(fact, PodGroupAdded)}
     for arrival in workload.arrivals:
         if isinstance(arrival.event, PodAdded):
             claim = membership(arrival.event.pod)
             if claim is not None:
                 assert claim.min_available is not None or claim.group in specs
-
-
-def _adds_group(event: Event) -> Any:
-    return isinstance(event, PodGroupAdded)
 
 
 # What is left of an example when it has been made small ----------------------------------------
@@ -131,7 +133,7 @@ def test_any_resources_shrink_to_nothing() -> None:
 
 
 def test_any_pod_shrinks_to_a_plain_one() -> None:
-    assert find(pods(), lambda _: True) == Pod(name="x-0", uid="x-0-0")
+    assert find(pods(), lambda _: True) == Pod(name="x-0", uid=PodUID("x-0-0"))
 
 
 def test_any_group_shrinks_to_one_of_one() -> None:
@@ -139,7 +141,7 @@ def test_any_group_shrinks_to_one_of_one() -> None:
 
 
 def test_any_node_shrinks_to_one_that_offers_nothing() -> None:
-    assert find(nodes(), lambda _: True) == Node(name="x-0")
+    assert find(nodes(), lambda _: True) == Node(name=NodeName("x-0"))
 
 
 def test_any_cluster_shrinks_to_an_empty_one() -> None:
@@ -149,7 +151,7 @@ def test_any_cluster_shrinks_to_an_empty_one() -> None:
 
 def test_any_workload_shrinks_to_one_node() -> None:
     (arrival,) = find(workloads(), lambda _: True).arrivals
-    assert arrival.event == NodeAdded(Node(name="x-0", allocatable={"cpu": 1}))
+    assert arrival.event == NodeAdded(Node(name=NodeName("x-0"), allocatable={"cpu": 1}))
 
 
 def _partial(workload: Workload) -> bool:
@@ -159,8 +161,8 @@ def _partial(workload: Workload) -> bool:
 
 
 def _tied(workload: Workload) -> bool:
-    jobs = [a for a in workload.arrivals if isinstance(a.event, PodAdded)]
-    names = {(a.at, a.event.pod.name.rpartition("-")[0]) for a in jobs}
+    pods = [(a.at, a.event.pod) for a in workload.arrivals if isinstance(a.event, PodAdded)]
+    names = {(at, pod.name.rpartition("-")[0]) for at, pod in pods}
     return len(names) > 1 and len({at for at, _name in names}) == 1
 
 
@@ -180,11 +182,7 @@ def test_a_workload_that_shows_something_shrinks_to_the_least_that_does(
 def test_arguments_are_strategies(data: st.DataObject) -> None:
     two = resources(cpu=st.just(2), gpu=st.just(1))
     pod = data.draw(pods(names=st.just("w"), groups=st.just("g"), requests=two, roles=st.just("r")))
-    assert (pod.name, pod.pod_group, pod.requests) == (
-        "w",
-        "g",
-        Resources({"cpu": 2, "nvidia.com/gpu": 1}),
-    )
+    assert (pod.name, pod.pod_group, pod.requests) == ("w", "g", two_of())
     claim = membership(pod)
     assert claim is not None
     assert claim.role == "r"

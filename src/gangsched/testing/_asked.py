@@ -74,10 +74,12 @@ class Asked:
 
 
 def kinds(answers: Iterable[object]) -> str:
+    """Return of which kinds answers are, in order."""
     return ", ".join(type(answer).__name__ for answer in answers)
 
 
 def seen(view: FakeNode) -> tuple[Node, dict[str, int], int]:
+    """Return what a node looks like now."""
     return view.node, dict(view.free), view.pod_count
 
 

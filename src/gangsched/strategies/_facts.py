@@ -1,0 +1,88 @@
+"""Strategies for facts, and for what facts make of a cluster."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.memory import InMemoryCluster
+from gangsched.model import Node, NodeName, Pod, PodGroup, Resources
+from gangsched.strategies._nouns import some_groups, some_nodes, some_pods
+
+__all__ = ["clusters", "events"]
+
+
+def events(
+    *,
+    pods: st.SearchStrategy[Pod] | None = None,
+    nodes: st.SearchStrategy[Node] | None = None,
+    pod_groups: st.SearchStrategy[PodGroup] | None = None,
+) -> st.SearchStrategy[Event]:
+    """Draw facts, each of them valid by itself; those that are about the same are likely.
+
+    Which of them can follow each other is for ``InMemoryCluster.apply`` to say.
+    """
+    of_pods = some_pods() if pods is None else pods
+    of_nodes = some_nodes() if nodes is None else nodes
+    of_groups = some_groups() if pod_groups is None else pod_groups
+    uids, attempts = of_pods.map(lambda pod: pod.uid), st.integers(1, 3)
+    return st.one_of(
+        st.builds(PodAdded, of_pods),
+        st.builds(PodUpdated, of_pods),
+        st.builds(PodDeleted, uids),
+        st.builds(NodeAdded, of_nodes),
+        st.builds(NodeUpdated, of_nodes),
+        st.builds(NodeDeleted, of_nodes.map(lambda node: node.name)),
+        st.builds(PodGroupAdded, of_groups),
+        st.builds(PodGroupUpdated, of_groups),
+        st.builds(PodGroupDeleted, of_groups.map(lambda group: group.key)),
+        st.builds(Bound, uids, of_nodes.map(lambda node: node.name), attempts),
+        st.builds(BindFailed, uids, attempts, st.just("no answer")),
+    )
+
+
+def clusters(
+    *,
+    nodes: st.SearchStrategy[Node] | None = None,
+    pods: st.SearchStrategy[Pod] | None = None,
+    pod_groups: st.SearchStrategy[PodGroup] | None = None,
+    max_nodes: int = 4,
+    max_pods: int = 8,
+) -> st.SearchStrategy[InMemoryCluster]:
+    """Draw cluster states: nodes, groups, and pods that are pending, or bound where they fit."""
+    of_nodes = some_nodes() if nodes is None else nodes
+    of_pods = some_pods() if pods is None else pods
+    of_groups = some_groups() if pod_groups is None else pod_groups
+
+    @st.composite
+    def made(draw: st.DrawFn) -> InMemoryCluster:
+        cluster = InMemoryCluster()
+        free: dict[NodeName, Resources] = {}
+        for node in draw(st.lists(of_nodes, max_size=max_nodes, unique_by=lambda n: n.name)):
+            cluster.apply(NodeAdded(node))
+            free[node.name] = node.allocatable
+        for group in draw(st.lists(of_groups, max_size=3, unique_by=lambda g: g.key)):
+            cluster.apply(PodGroupAdded(group))
+        for pod in draw(st.lists(of_pods, max_size=max_pods, unique_by=lambda p: p.uid)):
+            cluster.apply(PodAdded(pod))
+            fitting = [name for name, left in free.items() if not pod.requests.missing_from(left)]
+            name = draw(st.sampled_from([None, *fitting])) if pod.node_name is None else None
+            if name is not None:
+                cluster.apply(Bound(pod.uid, name, 1))
+                free[name] -= pod.requests
+        return cluster
+
+    return made()

@@ -1,0 +1,37 @@
+"""What hypothesis is told when it is imported, by the entry point of this name.
+
+Rules:
+  R1  it costs what importing the library costs, and draws nothing.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from gangsched.events import BindFailed, Bound, NodeDeleted, PodDeleted, PodGroupDeleted
+from gangsched.memory import InMemoryCluster
+from gangsched.model import Node, Pod, PodGroup, Resources
+from gangsched.simulation.workload import Workload
+from gangsched.strategies._facts import clusters
+from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
+from gangsched.strategies._workloads import workloads
+
+__all__ = ["register_types"]
+
+
+def register_types() -> None:
+    """Let ``st.from_type`` know what is valid."""
+    st.register_type_strategy(Resources, resources())
+    st.register_type_strategy(Pod, some_pods())
+    st.register_type_strategy(PodGroup, some_groups())
+    st.register_type_strategy(Node, some_nodes())
+    st.register_type_strategy(InMemoryCluster, clusters())
+    st.register_type_strategy(Workload, workloads())
+    uids, names = some_pods().map(lambda pod: pod.uid), some_nodes().map(lambda node: node.name)
+    keys, attempts = some_groups().map(lambda group: group.key), st.integers(1, 3)
+    st.register_type_strategy(PodDeleted, st.builds(PodDeleted, uids))
+    st.register_type_strategy(NodeDeleted, st.builds(NodeDeleted, names))
+    st.register_type_strategy(PodGroupDeleted, st.builds(PodGroupDeleted, keys))
+    st.register_type_strategy(Bound, st.builds(Bound, uids, names, attempts))
+    failed = st.builds(BindFailed, uids, attempts, st.just("no answer"))
+    st.register_type_strategy(BindFailed, failed)

@@ -1,0 +1,116 @@
+"""Strategies for workloads: jobs that arrive over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+from hypothesis import strategies as st
+
+from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
+from gangsched.model import Node, Pod, PodGroup, Resources
+from gangsched.simulation.workload import RUN_SECONDS, Arrival, Workload
+from gangsched.strategies._nouns import ROLES, resources, some_nodes
+
+__all__ = ["workloads"]
+
+_NAME_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/name"
+_MINIMUM_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+_ROLE_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/role"
+
+_SOME = st.integers(1, 4)
+_ALIKE = st.just(0)
+
+
+def workloads(
+    *,
+    nodes: st.SearchStrategy[Node] | None = None,
+    at: st.SearchStrategy[float] | None = None,
+    sizes: st.SearchStrategy[int] | None = None,
+    requests: st.SearchStrategy[Resources] | None = None,
+    priorities: st.SearchStrategy[int] | None = None,
+    roles: st.SearchStrategy[Mapping[str, int]] | None = None,
+    seconds: st.SearchStrategy[int | None] | None = None,
+    max_nodes: int = 3,
+    max_jobs: int = 4,
+) -> st.SearchStrategy[Workload]:
+    """Draw what a ``Simulator`` is fed: nodes that are there at first, and jobs that arrive.
+
+    A job of one pod is a regular pod; one of several is a gang of all of them, whose minimum is
+    on its pods or, where it has roles, in a specification. Ties in time, and equal priorities,
+    are the rule.
+
+    Args:
+        nodes: The nodes.
+        at: When a job arrives.
+        sizes: How many pods it has. Its roles may make it more.
+        requests: What each of its pods asks for.
+        priorities: Its priority.
+        roles: How many of its members have which role; empty for none.
+        seconds: For how long it runs, in whole seconds; None for to the end.
+        max_nodes: How many nodes there are at most; one at least.
+        max_jobs: How many jobs there are at most.
+    """
+    of_nodes = some_nodes() if nodes is None else nodes
+    job = st.builds(
+        _Job,
+        st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0]) if at is None else at,
+        _SOME if sizes is None else sizes,
+        st.sampled_from(ROLES) if roles is None else roles,
+        resources(cpu=_SOME, gpu=st.just(0)) if requests is None else requests,
+        _ALIKE if priorities is None else priorities,
+        st.sampled_from([10, 1]) if seconds is None else seconds,
+    )
+
+    def make(some: Sequence[Node], jobs: Sequence[_Job]) -> Workload:
+        arrivals = [Arrival(0.0, NodeAdded(node)) for node in some]
+        for number, each in enumerate(jobs):
+            arrivals += each.arrivals(f"job-{number}")
+        return Workload(arrivals)
+
+    some = st.lists(of_nodes, min_size=1, max_size=max_nodes, unique_by=lambda n: n.name)
+    return st.builds(make, some, st.lists(job, max_size=max_jobs))
+
+
+@frozen
+class _Job:
+    """A job of some pods; with roles, as many members as these ask for, and the others without."""
+
+    at: float
+    size: int
+    roles: Mapping[str, int]
+    requests: Resources
+    priority: int
+    seconds: int | None
+
+    def arrivals(self, name: str) -> list[Arrival]:
+        """Return its pods, after the specification of its group where it has roles."""
+        roles: list[str | None] = [role for role, n in self.roles.items() for _ in range(n)]
+        roles += [None] * (self.size - len(roles))
+        facts: list[Event] = []
+        if self.roles:
+            group = PodGroup(
+                name=name,
+                min_available=len(roles),
+                roles=dict(self.roles),
+                priority=self.priority,
+                created_at=self.at,
+            )
+            facts.append(PodGroupAdded(group))
+        for number, role in enumerate(roles):
+            pod = Pod(
+                name=f"{name}-{number}",
+                labels=self._labels(name, len(roles), role),
+                requests=self.requests,
+                priority=self.priority,
+                annotations={} if self.seconds is None else {RUN_SECONDS: str(self.seconds)},
+                created_at=self.at,
+            )
+            facts.append(PodAdded(pod))
+        return [Arrival(self.at, fact) for fact in facts]
+
+    def _labels(self, name: str, size: int, role: str | None) -> dict[str, str]:
+        if self.roles:
+            return {_NAME_LABEL: name, **({} if role is None else {_ROLE_LABEL: role})}
+        return {} if size == 1 else {_NAME_LABEL: name, _MINIMUM_LABEL: str(size)}
