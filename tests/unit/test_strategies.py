@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -56,10 +58,9 @@ def test_hypothesis_draws_each_noun_and_each_fact_from_its_type(noun: type) -> N
 
 def test_the_entry_point_names_the_hook() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert (
-        '[project.entry-points.hypothesis]\n_ = "gangsched.strategies._types:register_types"'
-        in text
-    )
+    points = tomllib.loads(text)["project"]["entry-points"]["hypothesis"]
+    module, _colon, name = points["_"].partition(":")
+    assert getattr(importlib.import_module(module), name) is register_types
 
 
 def test_importing_the_library_does_not_import_hypothesis() -> None:
