@@ -104,9 +104,11 @@ class _Tried:
         first = [self._on(point, pod, view) for pod, view in self._pairs()]
         pairs = reversed(list(self._pairs()))
         second = list(reversed([self._on(point, pod, view) for pod, view in pairs]))
-        for (pod, view), one, other in zip(self._pairs(), first, second, strict=True):
-            sentence = f"{one} at first, then {other}, for {short((pod, view))}"
-            self.asked.expect(point, one == other, f"is not pure: {sentence}")
+        third = [self._on(point, pod, view) for pod, view in self._pairs()]
+        for (pod, view), one, *others in zip(self._pairs(), first, second, third, strict=True):
+            for other in others:
+                told = f"{one} at first, then {other}, for {short((pod, view))}"
+                self.asked.expect(point, one == other, f"is not pure: {told}")
         for view, was in zip(self.views, before, strict=True):
             unchanged = seen(view) == was
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")

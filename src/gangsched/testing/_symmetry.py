@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gangsched.model import Pod, PodUID
 from gangsched.outcomes import EvictGroup, RejectGroup
@@ -37,16 +37,17 @@ class Symmetry:
     pods: Sequence[Pod]
     views: Sequence[FakeNode]
     group: FakeGroup
+    _rounds: list[int] = field(factory=lambda: [0], init=False)
 
     def check(self) -> None:
         """Hold the plugin to it."""
         if not self.asked.has("unreserve"):
             return
         for view in self.views:
+            first = self._round("refused", view)
             for pod, cause in product(self.pods, _CAUSES):
                 self._unreserve(pod, view, cause)
-            first = self._round(view)
-            for again in (self._round(view), self._round(view)):
+            for again in (self._round(cause, view) for cause in (*_CAUSES, "rejected")):
                 told = f"on {view.node.name} reserve said {first}, and, when all was given back"
                 same = again == first
                 self.asked.expect("unreserve", same, f"does not undo reserve: {told}, {again}")
@@ -54,18 +55,20 @@ class Symmetry:
             told = f"on {view.node.name} reserve said {once} after it, and {twice} after two"
             self.asked.expect("unreserve", once == twice, f"done twice is not done once: {told}")
 
-    def _round(self, view: FakeNode) -> str:
-        """Let all reserve, and give back, each twice; return what reserve said."""
-        outcomes = [self._reserve(pod, view) for pod in self._many()]
-        for pod, cause in product(reversed(self._many()), ("rejected", "deleted")):
+    def _round(self, cause: str, view: FakeNode) -> str:
+        """Let pods reserve that are new, and give back, each twice; return what reserve said."""
+        self._rounds[0] += 1
+        pods = self._many(f"{self._rounds[0]}")
+        outcomes = [self._reserve(pod, view) for pod in pods]
+        for pod in (*reversed(pods), *pods):
             self._unreserve(pod, view, cause)
         return kinds(outcomes)
 
     def _after(self, times: int, view: FakeNode) -> str:
         """Return what reserve says to two, when one gave back while others held what they had."""
-        one, *others = self._many()
+        one, *others = self._many(f"after-{times}")
         late = [evolve(one, uid=PodUID(f"{one.uid}-{n}")) for n in "xy"]
-        for pod in (*others, one):
+        for pod in (one, *others):
             self._reserve(pod, view)
         for _ in range(times):
             self._unreserve(one, view, "rejected")
@@ -74,8 +77,8 @@ class Symmetry:
             self._unreserve(pod, view, "rejected")
         return kinds(outcomes)
 
-    def _many(self) -> list[Pod]:
-        return [evolve(p, uid=PodUID(f"{p.uid}-{n}")) for n in range(3) for p in self.pods]
+    def _many(self, name: str) -> list[Pod]:
+        return [evolve(p, uid=PodUID(f"{p.uid}-{name}-{n}")) for n in range(3) for p in self.pods]
 
     def _reserve(self, pod: Pod, view: FakeNode) -> Any:
         if not self.asked.has("reserve"):
