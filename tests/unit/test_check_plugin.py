@@ -216,7 +216,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("plugin", WRONG, ids=lambda plugin: plugin.__name__.strip("_"))
-def test_a_plugin_that_fails_in_a_duty_is_found(plugin: type) -> None:
+def test_a_plugin_that_fails_in_a_duty_is_found(plugin: type[object]) -> None:
     with pytest.raises(AssertionError) as found:
         check_plugin(plugin())
     assert str(found.value).startswith(WRONG[plugin])

@@ -17,6 +17,7 @@ from gangsched.events import (
     PodDeleted,
     PodGroupAdded,
     PodGroupDeleted,
+    PodGroupUpdated,
     PodUpdated,
 )
 from gangsched.model import Node, NodeName, PodGroup, PodPhase, PodUID, Resources
@@ -84,6 +85,48 @@ def check_cluster_state(make: Callable[[], WritableClusterState]) -> None:
     _expect("no group after it was deleted", None, state.pod_group(group.key))
     state.apply(NodeDeleted(node.name))
     _expect("no nodes after they were deleted", [], list(state.nodes()))
+    _is_one_of_history(make)
+
+
+def _is_one_of_history(make: Callable[[], WritableClusterState]) -> None:
+    """Hold two of them to one history: they show the same, in the same order."""
+    nodes = [Node(name=NodeName(name), allocatable={"cpu": 4}) for name in ("b", "a", "c")]
+    pods = [make_pod(name, cpu=1) for name in ("q", "p", "r")]
+    groups = [PodGroup(name=name, min_available=2) for name in ("h", "g")]
+    history: list[Event] = [
+        *map(NodeAdded, nodes),
+        *map(PodGroupAdded, groups),
+        *map(PodAdded, pods),
+        *(Bound(pod.uid, nodes[1].name, 1) for pod in pods),
+        PodGroupUpdated(evolve(groups[1], min_available=3)),
+    ]
+    one, other = make(), make()
+    for fact in history:
+        one.apply(fact)
+        other.apply(fact)
+    _expect("a changed group", 3, _minimum(one, groups[1]))
+    _expect(
+        "the pods on a node", {p.uid for p in pods}, {p.uid for p in one.pods_on(nodes[1].name)}
+    )
+    _expect("the other nodes are empty", [], list(one.pods_on(nodes[0].name)))
+    _expect("the nodes, by one history", list(one.nodes()), list(other.nodes()))
+    _expect("the pods, by one history", list(one.pods()), list(other.pods()))
+    _expect("the groups, by one history", list(one.pod_groups()), list(other.pod_groups()))
+    there = list(one.pods_on(nodes[1].name))
+    _expect("the pods on a node, by one history", there, list(other.pods_on(nodes[1].name)))
+    for fact in (NodeAdded(nodes[0]), PodGroupDeleted(groups[0].key), PodDeleted(pods[0].uid)):
+        one.apply(fact)
+        one.apply(fact)
+    _expect("a fact that is true already adds nothing", 3, len(list(one.nodes())))
+    _expect("a pod that is deleted is on no node", 2, len(list(one.pods_on(nodes[1].name))))
+    one.apply(NodeDeleted(nodes[1].name))
+    _expect("the pods of a node that is deleted are there", 2, len(list(one.pods())))
+    _expect("the second of two is as it was", 3, len(list(other.pods())))
+
+
+def _minimum(state: ClusterState, group: PodGroup) -> int | None:
+    found = state.pod_group(group.key)
+    return None if found is None else found.min_available
 
 
 def _expect(what: str, expected: object, found: object) -> None:
