@@ -32,7 +32,7 @@ from gangsched.testing._story import LawViolation, check_story
 __all__ = ["shortest"]
 
 Steps = tuple[Step, ...]
-_AT_MOST = 3000
+_AT_MOST = 1000
 
 
 def shortest(
@@ -41,7 +41,7 @@ def shortest(
     """Return how the law is broken with as little as can be.
 
     Runtime complexity: O(steps ** 2 + pods) stories for each that is simpler, a few hundred in
-    all; no more than 3,000.
+    all; no more than 1,000.
 
     Args:
         make: Makes a fresh scheduler behind its adapter.
