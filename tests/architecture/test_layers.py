@@ -139,7 +139,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "hypothesis-in-the-library",
         "gangsched.presets",
         "import hypothesis",
-        "hypothesis, which _fault_strategies, strategies, testing own",
+        "hypothesis, which strategies, testing own",
     ),
     ("a-library-of-nobody", "gangsched.cli", "import requests", "requests, which nobody owns"),
     (

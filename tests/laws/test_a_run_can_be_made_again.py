@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangsched import Scheduler
-from gangsched._fault_strategies import faults
 from gangsched.replay import DecisionLog, replay
 from gangsched.simulation import FaultPlan, Simulator, Workload, report
+from gangsched.strategies import faults
 from support.deeds import Deed
 from support.driver import Driver
 from support.histories import Policy, histories, policies

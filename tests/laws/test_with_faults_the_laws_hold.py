@@ -8,8 +8,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from gangsched import ClusterState, Scheduler
-from gangsched._fault_strategies import faults
 from gangsched.simulation import EventDropped, FaultPlan, Simulator, Workload
+from gangsched.strategies import faults
 from support.brute import are_alike, could_start, entities
 from support.units import coscheduling
 from support.watched import Watched, watched, workloads

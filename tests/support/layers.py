@@ -149,7 +149,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "kubernetes": ("kubernetes",),
-    "hypothesis": ("_fault_strategies", "strategies", "testing"),
+    "hypothesis": ("strategies", "testing"),
 }
 """Who may import what is not of the standard library; the empty name stands for everybody."""
 

@@ -38,7 +38,6 @@ from gangsched import (
     Unit,
     presets,
 )
-from gangsched._fault_strategies import faults
 from gangsched.replay import Recipe, read_log
 from gangsched.simulation import (
     RUN_SECONDS,
@@ -58,6 +57,7 @@ from gangsched.simulation import (
     Simulator,
     Workload,
 )
+from gangsched.strategies import faults
 from gangsched.testing import make_pod
 
 G, H = GroupKey("default/g"), GroupKey("default/h")

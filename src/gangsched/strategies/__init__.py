@@ -16,7 +16,17 @@ except ModuleNotFoundError as error:  # said in our words, for who installs by e
     ) from error
 
 from gangsched.strategies._facts import clusters, events
+from gangsched.strategies._faults import faults
 from gangsched.strategies._nouns import nodes, pod_groups, pods, resources
 from gangsched.strategies._workloads import workloads
 
-__all__ = ["clusters", "events", "nodes", "pod_groups", "pods", "resources", "workloads"]
+__all__ = [
+    "clusters",
+    "events",
+    "faults",
+    "nodes",
+    "pod_groups",
+    "pods",
+    "resources",
+    "workloads",
+]

@@ -5,6 +5,8 @@ Rule: what is drawn shrinks to few faults, at early places, that take no time.
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from gangsched.model import GroupKey
 from gangsched.simulation.faults import (
     BindAnswerLost,
@@ -19,13 +21,6 @@ from gangsched.simulation.faults import (
     NodeVanishes,
     SchedulerRestarts,
 )
-
-try:
-    from hypothesis import strategies as st
-except ModuleNotFoundError as error:  # said in our words, for who installs by error message
-    raise ModuleNotFoundError(
-        "gangsched.strategies needs: pip install 'gangsched[testing]'", name="hypothesis"
-    ) from error
 
 __all__ = ["faults"]
 
