@@ -50,7 +50,7 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
         ready, problem = _pre_filter(state, members, cycles, now=now)
         everybody += ready
         refused = refused or problem
-    found: Plan | Misfit | None = refused
+    found: Plan | Misfit | None = None
     if everybody:
         asks = [
             Ask(group.key, role, count)

@@ -178,7 +178,6 @@ def _release(
             member.reason = refused[member.seq]
             state.out.append(PodUnschedulable(member.pod.uid, member.reason))
         else:
-            member.reason = ""
             state.out.append(effect)
     _falls.settle_hold(state, info)
     _after_release(state, members[-1].entity, now=now)

@@ -1,0 +1,237 @@
+"""What a fact does to who holds a node: it is set down, bound, or waits no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangsched import (
+    Bound,
+    GroupKey,
+    GroupRejected,
+    NodeDeleted,
+    NodeName,
+    PodPhase,
+    PodRejected,
+    PodScheduled,
+    PodUID,
+    Wait,
+)
+from gangsched.errors import ClusterStateError
+from gangsched.explain import Terminating
+from gangsched.plugins import PrioritySort
+from gangsched.testing import make_pod
+from support.driver import Fate
+from support.gangs import GPU, members, node, where
+from support.odd_driver import odd_driver, told, update
+
+G = GroupKey("default/g")
+N = NodeName("n")
+P = PodUID("default/p")
+
+
+# Who holds a node -----------------------------------------------------------------------------
+
+
+ENDS = {
+    "the node goes": ("node n is gone", "node_gone"),
+    "it ends": ("pod p is succeeded", "deleted"),
+    "its end is asked for": ("pod p is terminating", "deleted"),
+    "it goes": ("pod p was deleted", "deleted"),
+    "time": ("timed out after waiting 9s on permit", "timeout"),
+}
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("fact", ENDS)
+def test_who_waits_is_set_down_by_a_fact_that_is_named_and_is_not_tried_for_nothing(
+    fact: str, group: str | None
+) -> None:
+    driver, odd = odd_driver("permit", "reserve", "unreserve", cpu=4)
+    causes = list[tuple[str, float]]()
+    odd.answers = {
+        "permit": Wait(9.0),
+        "unreserve": lambda *_args, cause, now: causes.append((cause, now)),
+    }
+    driver.advance(3.0)
+    driver.add(make_pod("p", group=group, min_available=1 if group else None))
+    driver.drain()
+    driver.advance(4.0)
+    if fact == "the node goes":
+        driver.tell(NodeDeleted(N))
+    elif fact == "it ends":
+        update(driver, P, phase=PodPhase.SUCCEEDED)
+    elif fact == "its end is asked for":
+        update(driver, P, deleted_at=4.0)
+    elif fact == "it goes":
+        driver.delete(P)
+    else:
+        driver.advance(12.0)
+    reason, cause = ENDS[fact]
+    assert told(driver, PodRejected) == [PodRejected(P, N, reason)]
+    assert causes == [(cause, driver.now)]
+    assert len(driver.scheduler.queue) == (fact in ("the node goes", "time"))
+
+
+def test_who_goes_while_it_waits_is_no_failure_of_its_group() -> None:
+    """No plugin makes the group fall."""
+    driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 2))
+    driver.drain()
+    driver.delete("default/g-1")
+    state = driver.scheduler._state
+    assert state.entities[G].failures == 0
+    driver.delete("default/g-0")
+    assert state.holding == {}
+
+
+def test_a_group_of_which_the_only_one_that_waits_loses_its_node_holds_nothing() -> None:
+    driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 2, cpu=3))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 1
+    driver.tell(NodeDeleted(N))
+    assert driver.scheduler._state.holding == {}
+
+
+def test_who_is_bound_by_another_where_it_waits_waits_no_more() -> None:
+    driver, odd = odd_driver("permit", "post_bind", cpu=4)
+    bound = list[tuple[str, str, float]]()
+    odd.answers = {
+        "permit": Wait(9.0),
+        "post_bind": lambda pod, node, *, now: bound.append((pod.name, node, now)),
+    }
+    driver.watched = False
+    driver.add(*members("g", 1))
+    driver.drain()
+    driver.advance(2.0)
+    update(driver, PodUID("default/g-0"), node_name=N)
+    assert told(driver, PodScheduled) == [PodScheduled(PodUID("default/g-0"), N)]
+    assert bound == [("g-0", "n", 2.0)]
+    assert list(driver.scheduler.waiting) == []
+    assert driver.scheduler._state.holding == {}
+
+
+# Waits that are over --------------------------------------------------------------------------
+
+
+def test_of_several_whose_waits_are_over_at_once_each_rests_and_frees_its_node() -> None:
+    """A gang with one to spare, and pods that were let wait on the same nodes."""
+    driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
+    driver.watched = False
+    odd.answers["permit"] = Wait(9.0)
+    driver.tell(node("m", 1, 1), node("x", 1), node("y", 1))
+    for number, asks in enumerate(({"cpu": 1, GPU: 1}, {"cpu": 2}, {"cpu": 2})):
+        driver.add(make_pod(f"g-{number}", group="g", min_available=2, requests=asks, priority=1))
+    driver.add(make_pod("p", cpu=1), make_pod("q", cpu=1))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 5
+    odd.answers.clear()
+    driver.add(make_pod("on-m", requests={GPU: 1}), make_pod("on-n", cpu=4))
+    driver.drain()
+    assert where(driver) == {}
+    driver.advance(9.0)
+    (fallen,) = told(driver, GroupRejected)
+    assert fallen.reason == "timed out after waiting 9s on permit"
+    assert len(driver.scheduler.queue.backoff) == 3
+    driver.drain()
+    assert where(driver) == {"on-n": "n", "on-m": "m"}
+
+
+def test_a_gang_that_still_has_its_quorum_waits_on_without_one_that_did_so_too_long() -> None:
+    driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
+    driver.watched = False
+    odd.answers["permit"] = lambda _cycle, pod, _node, *, now: Wait(5.0 + int(pod.name[-1]))
+    driver.add(*members("g", 3, 2))
+    driver.drain()
+    driver.advance(5.0)
+    assert told(driver, GroupRejected) == []
+    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-1", "default/g-2"]
+    driver.advance(6.0)
+    (fallen,) = told(driver, GroupRejected)
+    assert fallen.reason == "timed out after waiting 6s on permit"
+    assert list(driver.scheduler.waiting) == []
+
+
+def test_who_waited_for_too_long_by_itself_leaves_its_group_with_nothing_held() -> None:
+    driver, odd = odd_driver("permit", cpu=4)
+    driver.add(*members("g", 2))
+    driver.drain()
+    odd.answers["permit"] = Wait(5.0)
+    driver.add(*members("g", 1, 2, prefix="late-"))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 1
+    driver.advance(5.0)
+    assert told(driver, GroupRejected) == []
+    assert driver.scheduler._state.holding == {}
+
+
+# Binds ----------------------------------------------------------------------------------------
+
+
+def test_a_bind_that_is_told_and_not_shown_is_an_error_of_the_cluster_state() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
+    driver.drain()
+    with pytest.raises(ClusterStateError) as caught:
+        driver.scheduler.handle(Bound(P, N, 1), now=0.0)
+    assert str(caught.value) == "default/p: was bound, and the cluster state does not show it"
+    assert driver.scheduler.handle(Bound(P, N, 7), now=0.0) == (), "news of another attempt"
+    assert driver.scheduler.handle(Bound(PodUID("nobody"), N, 1), now=0.0) == ()
+    driver.report(driver.under_way[0], Fate.FAILED)
+    assert driver.scheduler.handle(Bound(P, N, 1), now=0.0) == (), "it is over"
+
+
+def test_a_bind_that_fails_frees_the_node_for_others_while_its_pod_rests() -> None:
+    driver, odd = odd_driver("reserve", "unreserve", cpu=4)
+    causes = list[tuple[str, float]]()
+    odd.answers["unreserve"] = lambda *_args, cause, now: causes.append((cause, now))
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p", cpu=4), make_pod("q", cpu=3))
+    driver.drain()
+    driver.advance(20.0)
+    driver.drain()
+    (bind,) = driver.under_way
+    driver.fate = Fate.DONE
+    driver.report(bind, Fate.FAILED)
+    assert causes == [("bind_failed", 20.0)]
+    driver.drain()
+    assert where(driver) == {"q": "n"}
+
+
+def test_what_a_pod_has_become_as_it_was_being_bound_is_so_when_its_bind_has_failed() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
+    driver.drain()
+    update(driver, P, deleted_at=0.0)
+    driver.report(driver.under_way[0], Fate.FAILED)
+    assert isinstance(driver.scheduler.why(P), Terminating)
+    assert len(driver.scheduler.queue) == 0
+
+
+def test_who_runs_and_is_asked_to_end_is_told_no_reason_of_before() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(make_pod("p", cpu=5))
+    driver.drain()
+    driver.tell(node("m", 5))
+    driver.settle()
+    assert where(driver) == {"p": "m"}
+    update(driver, P, deleted_at=1.0)
+    assert driver.scheduler.why(P) == Terminating("")
+
+
+def test_a_pod_that_becomes_another_as_its_bind_is_shown_was_bound_first() -> None:
+    driver, odd = odd_driver("post_bind", cpu=4)
+    bound = list[tuple[str, str, float]]()
+    odd.answers["post_bind"] = lambda pod, node, *, now: bound.append((pod.name, node, now))
+    driver.watched = False
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
+    driver.drain()
+    driver.advance(2.0)
+    update(driver, P, node_name=N, priority=7)
+    assert bound == [("p", "n", 2.0)]
+    assert told(driver, PodScheduled) == [PodScheduled(P, N)]

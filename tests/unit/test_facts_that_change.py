@@ -1,0 +1,320 @@
+"""What a fact about a pod, a group or a bundle does to what is remembered, and who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Coscheduling,
+    GroupKey,
+    GroupRejected,
+    GroupScheduled,
+    NodeName,
+    NodeUpdated,
+    Pod,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodHeld,
+    PodRefused,
+    PodUID,
+    Success,
+    Topology,
+    Unschedulable,
+    Wait,
+    WhenBlocked,
+)
+from gangsched.explain import Held
+from gangsched.testing import make_pod
+from support.bundles import AB, pods, spec, specs, why
+from support.driver import Fate
+from support.gangs import gang_driver, members, node, specify, where
+from support.odd_driver import odd_driver, told, update
+
+G = GroupKey("default/g")
+N = NodeName("n")
+P = PodUID("default/p")
+
+
+# Pods that change -----------------------------------------------------------------------------
+
+
+def test_a_pod_with_gates_is_held_with_their_names() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(evolve(make_pod("p"), scheduling_gates=("one", "two")))
+    reason = "has scheduling gates: one, two"
+    assert told(driver, PodHeld) == [PodHeld(P, reason)]
+    assert driver.scheduler.why(P) == Held(reason)
+
+
+def test_a_pod_that_becomes_more_urgent_goes_first() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(make_pod("p", cpu=3), make_pod("q", cpu=3, priority=1))
+    update(driver, P, priority=2)
+    driver.drain()
+    assert where(driver) == {"p": "n"}
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
+    group: str | None,
+) -> None:
+    driver, odd = odd_driver("pre_enqueue", cpu=4)
+
+    def ask(pod: Pod, given: Any, *, now: float) -> Any:
+        assert now == driver.now
+        assert (None if given is None else given.key) == (None if group is None else G)
+        return Success() if pod.annotations else Unschedulable("not yet")
+
+    odd.answers["pre_enqueue"] = ask
+    driver.add(make_pod("p", group=group, min_available=1 if group else None))
+    driver.drain()
+    assert where(driver) == {}
+    driver.advance(5.0)
+    update(driver, P, annotations={"ready": "yes"})
+    assert driver.scheduler.queue.head() is not None
+    update(driver, P, annotations={})
+    driver.drain()
+    assert where(driver) == {}
+    update(driver, P, annotations={"ready": "yes"})
+    driver.drain()
+    assert where(driver) == {"p": "n"}
+
+
+def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_them() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.tell(node("m", 4, zone="z", rack="r"))
+    labels = driver.scheduler._state.labels
+    assert len(labels) == 0
+    driver.tell(PodGroupAdded(specify("g", 1, Topology("rack"))))
+    assert len(labels) == 1
+    driver.tell(PodGroupUpdated(specify("g", 1, Topology("zone"))))
+    assert len(labels) == 1
+    driver.tell(PodGroupDeleted(G))
+    assert len(labels) == 0
+    driver = gang_driver(node("n", 4, zone="z"))
+    labels = driver.scheduler._state.labels
+    driver.add(evolve(make_pod("p"), node_selector={"zone": "z"}))
+    assert len(labels) == 1
+    driver.delete(P)
+    assert len(labels) == 0
+
+
+def test_a_pod_that_comes_on_a_node_shows_what_has_become_of_the_node() -> None:
+    """Its own news is late."""
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(make_pod("p", cpu=6))
+    driver.drain()
+    driver.advance(20.0)
+    driver.drain()
+    driver.tell_late(NodeUpdated(node("n", 8).node))
+    driver.add(evolve(make_pod("other", cpu=1), node_name=N))
+    driver.drain()
+    assert where(driver) == {"other": "n", "p": "n"}
+
+
+def test_a_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(evolve(make_pod("other", cpu=1), node_name=N), make_pod("p", cpu=6))
+    driver.drain()
+    driver.advance(20.0)
+    driver.drain()
+    driver.tell_late(NodeUpdated(node("n", 8).node))
+    update(driver, PodUID("default/other"), annotations={"a": "b"})
+    driver.drain()
+    assert where(driver) == {"other": "n", "p": "n"}
+
+
+@pytest.mark.parametrize("fact", ["it goes", "it is held", "it waits on a node"])
+def test_who_follows_in_line_is_next_when_a_fact_takes_the_first_out_of_it(fact: str) -> None:
+    driver, odd = odd_driver("pre_enqueue", "permit", cpu=4)
+    driver.add(make_pod("p", cpu=9), make_pod("q", cpu=9))
+    driver.drain()
+    driver.advance(100.0)
+    driver.drain()
+    driver.tell(node("large", 18))
+    odd.answers["permit"] = Wait(9.0)
+    if fact == "it goes":
+        driver.delete(P)
+    elif fact == "it is held":
+        odd.answers["pre_enqueue"] = lambda pod, _group, *, now: (
+            Unschedulable("not now") if pod.annotations else Success()
+        )
+        update(driver, P, annotations={"a": "b"})
+    else:
+        driver.step()
+        assert [each.uid for each in driver.scheduler.waiting] == [P]
+    head = driver.scheduler.queue.head()
+    assert head is not None
+    assert head.pod.name == "q"
+
+
+def test_who_had_a_turn_in_a_round_has_no_other_because_somebody_comes() -> None:
+    driver, _odd = odd_driver(policy=Coscheduling(when_blocked=WhenBlocked.UNTIL_TIMEOUT), cpu=4)
+    driver.watched = False
+    driver.add(make_pod("g-0", group="g", min_available=3, cpu=9))
+    driver.add(*(make_pod(f"g-{n}", group="g", min_available=3) for n in (1, 2, 3)))
+    driver.step()
+    driver.add(make_pod("g-4", group="g", min_available=3))
+    driver.step()
+    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-1"]
+
+
+# Groups ---------------------------------------------------------------------------------------
+
+
+def test_a_member_that_its_specification_contradicts_is_refused_until_it_does_no_more() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.tell(PodGroupAdded(specify("g", 2, priority=5)))
+    driver.add(make_pod("p", group="g", priority=5))
+    assert told(driver, PodRefused) == []
+    driver.tell(PodGroupUpdated(specify("g", 2, priority=7)))
+    (refused,) = told(driver, PodRefused)
+    assert refused.uid == P
+    assert refused.reason == "pod default/p: priority: expected 7, the priority of default/g, got 5"
+    driver.tell(PodGroupUpdated(specify("g", 1, priority=5)))
+    driver.drain()
+    assert where(driver) == {"p": "n"}
+
+
+def test_who_contradicts_another_member_is_welcome_when_a_specification_comes() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(make_pod("p", group="g", min_available=2), make_pod("q", group="g", min_available=3))
+    assert [each.uid for each in told(driver, PodRefused)] == ["default/q"]
+    driver.tell(PodGroupAdded(specify("g", 2)))
+    driver.drain()
+    assert set(where(driver)) == {"p", "q"}
+
+
+def test_a_member_that_is_in_stays_in_whatever_it_says_then() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(*(make_pod(name, group="g", min_available=3) for name in "pq"))
+    labels = make_pod("q", group="g", min_available=4).labels
+    update(driver, PodUID("default/q"), labels=labels)
+    assert told(driver, PodRefused) == []
+    driver.add(make_pod("r", group="g", min_available=3))
+    driver.drain()
+    assert len(where(driver)) == 3
+
+
+def test_a_group_waited_from_when_it_was_complete_for_the_first_time() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    for now, name in ((5.0, "p"), (8.0, "q"), (10.0, "r")):
+        driver.advance(now)
+        driver.add(make_pod(name, group="g", min_available=2))
+    driver.advance(12.0)
+    driver.drain()
+    (started,) = told(driver, GroupScheduled)
+    assert started.waited == 4.0
+
+
+def test_a_group_of_which_all_wait_is_asked_about_again_as_its_specification_comes() -> None:
+    driver, odd = odd_driver("permit", cpu=4)
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 1))
+    driver.drain()
+    odd.answers.clear()
+    driver.tell(PodGroupAdded(specify("g", 1)))
+    assert where(driver) == {"g-0": "n"}
+
+
+def test_a_group_that_holds_nodes_falls_with_the_reason_for_which_it_is_held() -> None:
+    driver, odd = odd_driver("permit", "pre_enqueue", cpu=4)
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 2))
+    driver.drain()
+    odd.answers["pre_enqueue"] = Unschedulable("not now")
+    driver.tell(PodGroupAdded(specify("g", 2)))
+    assert told(driver, GroupRejected) == [GroupRejected(G, 1, "not now", 1.0)]
+
+
+def test_a_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
+    """As after a restart: nobody remembers that it was let go."""
+    driver, _odd = odd_driver(cpu=4)
+    driver.watched = False
+    driver.tell(PodGroupAdded(specify("g", 2, roles={"server": 1})))
+    for name, role in (("p", "server"), ("q", "worker")):
+        driver.add(evolve(make_pod(name, group="g", role=role), node_name=N))
+    (info,) = driver.scheduler.registry
+    assert info.was_scheduled
+
+
+def test_a_specification_that_comes_and_goes_without_members_is_forgotten() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.add(make_pod("other", group="h"))
+    driver.delete("default/other")
+    driver.tell(PodGroupAdded(specify("g", 2)))
+    driver.advance(5.0)
+    driver.tell(PodGroupDeleted(G))
+    driver.tell(PodGroupDeleted(GroupKey("default/never")))
+    assert driver.scheduler._state.registry.get(G) is None
+
+
+# Bundles --------------------------------------------------------------------------------------
+
+
+def test_who_was_to_start_with_a_group_is_told_at_once_that_it_names_another_bundle() -> None:
+    driver, odd = odd_driver("pre_filter", cpu=4)
+    odd.answers["pre_filter"] = Unschedulable("not today")
+    driver.tell(*specs(*AB))
+    driver.add(*(pod for group in AB for pod in pods(group)))
+    driver.drain()
+    assert why(driver, "two/b") == Held("starts with pod group one/a")
+    driver.tell(PodGroupUpdated(spec("one/a", 2)))
+    assert why(driver, "two/b") == Held("pod group one/a names another bundle")
+
+
+def test_a_group_that_holds_nodes_falls_as_it_is_to_start_with_others_and_says_so() -> None:
+    driver, odd = odd_driver("permit", cpu=4)
+    odd.answers["permit"] = Wait(9.0)
+    driver.tell(PodGroupAdded(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2)))
+    driver.add(*pods("two/b"), *pods("one/a"))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2
+    driver.tell(PodGroupUpdated(spec("one/a", 2, AB)))
+    (fallen,) = told(driver, GroupRejected)
+    assert (fallen.group, fallen.reason) == ("one/a", "starts with others of its bundle")
+    assert list(driver.scheduler.waiting) == []
+
+
+def test_who_waits_for_a_group_of_which_no_bind_was_done_is_asked_about_in_that_instant() -> None:
+    driver, odd = odd_driver("pre_enqueue", cpu=4)
+    asked = list[float]()
+
+    def ask(_pod: Pod, _group: object, *, now: float) -> Success:
+        asked.append(now)
+        return Success()
+
+    odd.answers["pre_enqueue"] = ask
+    driver.tell(*specs(*AB))
+    driver.add(*(pod for group in AB for pod in pods(group)))
+    driver.fate = Fate.PENDING
+    driver.drain()
+    driver.advance(2.0)
+    asked.clear()
+    for bind in list(driver.under_way):
+        driver.report(bind, Fate.FAILED)
+    assert set(asked) == {2.0}
+    assert why(driver, "two/b") == Held("starts with pod group one/a")
+
+
+@pytest.mark.parametrize("how", ["they go", "their end is asked for"])
+def test_who_was_to_follow_a_group_that_runs_is_held_when_nobody_of_it_runs(how: str) -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.tell(PodGroupAdded(spec("two/b", 2)))
+    driver.add(*pods("two/b"))
+    driver.drain()
+    driver.tell(PodGroupUpdated(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2, AB)))
+    driver.add(*pods("one/a", cpu=9))
+    driver.settle()
+    assert not isinstance(why(driver, "one/a"), Held), "it is waited for by nobody"
+    for pod in pods("two/b"):
+        if how == "they go":
+            driver.delete(pod.uid)
+        else:
+            update(driver, pod.uid, deleted_at=driver.now)
+    reason = "waiting for pod group two/b of its bundle: it has no pending members"
+    assert why(driver, "one/a") == Held(reason)

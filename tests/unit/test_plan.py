@@ -1,0 +1,308 @@
+"""Where members of a gang are meant to go: layouts, labels, and who is told to be in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    GroupKey,
+    Layout,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    Pod,
+    PodGroupAdded,
+    Profile,
+    Scheduler,
+    Success,
+    Topology,
+    Unit,
+    Unschedulable,
+)
+from gangsched.framework import _topology
+from gangsched.framework._plan import Domain
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import make_pod
+from support.bundles import AB, pods, running, spec, specs
+from support.driver import Driver, Fate
+from support.gangs import gang_driver, members, misfit, node, place, specify, where
+from support.odd import Odd
+from support.odd_gang import only
+
+RACK = Topology("rack")
+
+
+def odd_gang(*points: str, layout: Layout = Layout.AUTO, policy: Any = None) -> tuple[Driver, Odd]:
+    """Return a driver of whole gangs, and an odd plugin."""
+    odd = Odd(*points)
+    plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
+
+    def make(cluster: ClusterState) -> Scheduler:
+        return Scheduler(cluster, Profile(*plugins), unit=Unit.GROUP, layout=layout)
+
+    return Driver(make), odd
+
+
+# Layouts --------------------------------------------------------------------------------------
+
+
+def favour_a(_state: object, _pod: Pod, view: Any) -> int:
+    return 1_000_000 if view.node.name == "a" else 0
+
+
+def favouring(layout: Layout, *nodes: NodeAdded) -> Driver:
+    driver, odd = odd_gang("score", "node_signature", "pod_signature", layout=layout)
+    odd.answers["score"] = favour_a
+    odd.answers["node_signature"] = lambda view: view.node.name
+    driver.tell(*nodes)
+    return driver
+
+
+def test_spread_members_are_on_each_node_as_often_whatever_the_score_says() -> None:
+    driver = favouring(Layout.SPREAD, node("a", 9), node("b", 9))
+    placed = place(driver, *members("g", 6, cpu=1))
+    assert sorted(placed.values()) == ["a"] * 3 + ["b"] * 3
+
+
+def test_spread_members_of_a_second_kind_go_where_there_is_nobody_of_the_first() -> None:
+    driver = favouring(Layout.SPREAD, node("a", 9), node("b", 9))
+    first, second = (
+        make_pod("p", group="g", min_available=2, cpu=1),
+        make_pod("q", group="g", min_available=2, cpu=2),
+    )
+    assert place(driver, first, second) == {"p": "a", "q": "b"}
+
+
+def test_by_score_a_node_that_another_kind_has_filled_is_not_offered_again() -> None:
+    """Nobody is needed of the second kind but one: it is no search that finds room for both."""
+    driver = gang_driver(node("a", 2), node("b", 2), layout=Layout.SCORE)
+    large = make_pod("large", group="g", min_available=2, cpu=2)
+    assert len(place(driver, large, *members("g", 2, 2, cpu=1))) == 3
+
+
+def test_of_nodes_that_are_equally_good_the_first_is_taken_though_they_are_unlike() -> None:
+    driver = gang_driver(
+        node("a", 1), node("b", 1, tainted=True), node("c", 1), layout=Layout.SCORE
+    )
+    placed = place(driver, *members("g", 2, cpu=1, tolerant=True))
+    assert placed == {"g-0": "a", "g-1": "b"}
+
+
+def test_packed_members_of_a_second_kind_go_first_where_most_of_them_fit() -> None:
+    driver = gang_driver(node("b", 8), node("a", 8), layout=Layout.PACK)
+    first = [make_pod(f"l{n}", group="g", min_available=2, cpu=7 - 2 * n) for n in range(2)]
+    second = [make_pod(f"s{n}", group="g", min_available=2, cpu=1) for n in range(3)]
+    placed = place(driver, *first, *second)
+    assert {placed[pod.name] for pod in second} == {placed["l1"]}
+
+
+def test_packed_members_fill_one_node_like_another_after_the_other() -> None:
+    driver = gang_driver(*(node(name, 2) for name in "abcd"), layout=Layout.PACK)
+    placed = place(driver, *members("g", 4, 1, cpu=2))
+    assert sorted(placed.values()) == ["a", "b", "c", "d"]
+
+
+def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_is_left() -> None:
+    driver = gang_driver(node("plain", 1), node("gpus", 4, 4), layout=Layout.PACK)
+    placed = place(driver, *members("g", 3, 1, cpu=1))
+    assert sorted(placed.values()) == ["gpus", "gpus", "plain"]
+
+
+# Who is needed --------------------------------------------------------------------------------
+
+
+def test_who_must_have_a_role_is_not_made_up_for_by_others() -> None:
+    """Placed as they came, the workers leave no room for the server."""
+    driver = gang_driver(node("a", 4))
+    group = specify("g", 2, roles={"server": 1})
+    workers = members("g", 4, 2, role="worker", cpu=1)
+    server = make_pod("server", group="g", min_available=2, role="server", cpu=3)
+    placed = place(driver, *workers, server, spec=group)
+    assert "server" in placed
+    assert len(placed) == 2
+
+
+def test_who_is_not_needed_and_turned_down_as_scores_are_prepared_keeps_nobody() -> None:
+    driver, odd = odd_gang("pre_score")
+    odd.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
+    driver.tell(node("a", 9))
+    assert set(place(driver, *members("g", 3, 2, cpu=1))) == {"g-1", "g-2"}
+
+
+def test_who_is_needed_and_turned_down_as_scores_are_prepared_is_told() -> None:
+    driver, odd = odd_gang("pre_score")
+    odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
+    driver.tell(node("a", 9))
+    assert place(driver, *members("g", 3, cpu=1)) == {}
+    found = misfit(driver, "g")
+    assert (found.uid, found.pod, found.reason) == ("default/g-1", "default/g-1", "not this one")
+
+
+def test_the_one_that_does_not_fit_is_told_and_not_the_first_of_its_gang() -> None:
+    driver = gang_driver(node("a", 4))
+    small = make_pod("small", group="g", min_available=2, cpu=1)
+    assert place(driver, small, make_pod("large", group="g", min_available=2, cpu=9)) == {}
+    found = misfit(driver, "g")
+    assert (found.uid, found.pod) == ("default/large", "default/large")
+
+
+def test_the_proof_names_the_role_that_is_short() -> None:
+    driver = gang_driver(node("a", 4))
+    group = specify("g", 2, roles={"server": 1})
+    server = make_pod("server", group="g", min_available=2, role="server", cpu=9)
+    assert place(driver, *members("g", 2, 2, role="worker", cpu=1), server, spec=group) == {}
+    proof: Any = misfit(driver, "g").proof
+    assert (proof.role, proof.needed, proof.fits) == ("server", 1, 0)
+
+
+def test_every_search_that_ends_undecided_is_counted() -> None:
+    """They fit to the last processor, in few of many ways."""
+    driver = gang_driver(node("a", 8), node("b", 12), node("c", 10), search_budget=0)
+    for group in "gh":
+        for number, cpu in enumerate((6, 6, 3, 3, 5, 7)):
+            driver.add(make_pod(f"{group}{number}", group=group, min_available=6, cpu=cpu))
+    driver.drain()
+    for group in "gh":
+        proof: Any = misfit(driver, group).proof
+        assert (proof.needed, proof.placed, proof.steps) == (6, 5, 0)
+    assert driver.scheduler.undecided == 2
+
+
+# Within one value of a label ------------------------------------------------------------------
+
+
+def test_several_values_of_a_label_are_named_in_order() -> None:
+    assert str(Domain("rack", frozenset({"b", "a"}))) == "rack=a|b"
+
+
+def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
+    """Return in which order values are tried for three of the first pod and one of each other."""
+    state = driver.scheduler._state
+    info = state.registry.get(GroupKey("default/g"))
+    assert info is not None
+    of_class: Any = {state.members[uid].pod_class: 3 if uid == uids[0] else 1 for uid in uids}  # type: ignore[index]
+    return [str(each) for each in _topology.domains(state, info, of_class.items(), needed)]
+
+
+def test_the_value_with_the_least_room_that_may_be_enough_comes_first() -> None:
+    """Rooms are counted over all kinds; of none more than there are members, to be enough."""
+    nodes = [node("c", 2, rack="c"), node("b", 3, rack="b"), node("a", 4, rack="a")]
+    nodes += [node("h", 2, rack="h"), *(node(f"h{n}", 1, rack="h") for n in range(5))]
+    driver = gang_driver(*nodes)
+    driver.tell(PodGroupAdded(specify("g", 4, RACK)))
+    driver.add(make_pod("small", group="g", cpu=1), make_pod("large", group="g", cpu=2))
+    small_and_large = ("default/small", "default/large")
+    assert rooms(driver, 4, *small_and_large) == ["rack=b", "rack=a", "rack=h"]
+    assert rooms(driver, 5, *small_and_large) == ["rack=h"]
+
+
+def test_who_is_not_needed_and_fits_only_elsewhere_is_not_placed_elsewhere() -> None:
+    """Where it took a search to place those who are needed."""
+    driver = gang_driver(node("a", 4, 4, rack="a"), node("b", 2, 0, rack="b"))
+    group = specify("g", 2, RACK, roles={"server": 1})
+    workers = members("g", 4, 2, role="worker", cpu=1)
+    server = make_pod("server", group="g", min_available=2, role="server", cpu=3, gpu=1)
+    placed = place(driver, *workers, server, spec=group)
+    assert set(placed.values()) == {"a"}
+    assert len(placed) == 2
+
+
+def test_who_is_not_needed_of_a_bundle_is_not_placed_elsewhere_either() -> None:
+    driver = gang_driver(node("r1", 2, rack="r1"), node("r2", 3, rack="r2"), node("r3", 1))
+    for group in AB:
+        driver.tell(PodGroupAdded(spec(group, 2, AB, topology=RACK)))
+    driver.add(*pods("one/a", 4), *pods("two/b", 2))
+    driver.drain()
+    assert sum(running(driver).values()) >= 4
+    racks = {name[0]: set[str]() for name in where(driver)}
+    for name, on in where(driver).items():
+        racks[name[0]].add(on)
+    assert all(len(each) == 1 for each in racks.values())
+
+
+def test_of_values_that_come_as_close_the_first_is_told() -> None:
+    """Either member fits within either value, and not both."""
+    driver = gang_driver(node("a", 3, rack="r1"), node("b", 3, rack="r2"))
+    unlike = [make_pod(name, group="g", cpu=cpu) for name, cpu in (("p", 2), ("q", 3))]
+    assert place(driver, *unlike, spec=specify("g", 2, RACK)) == {}
+    proof: Any = misfit(driver, "g").proof
+    assert (proof.fits, proof.within) == (1, "rack=r1")
+
+
+@pytest.mark.parametrize("kept", ["n1", "n2"])
+def test_without_a_label_an_earlier_group_is_placed_anew_for_a_later_one(kept: str) -> None:
+    """By itself it could be on either node."""
+    driver = gang_driver(node("n1", 2, at="n1"), node("n2", 2, at="n2"))
+    driver.tell(*specs(*AB, minimum=1))
+    (first,), (second,) = pods("one/a", 1, cpu=2), pods("two/b", 1, cpu=2)
+    driver.add(first, evolve(second, node_selector={"at": kept}))
+    driver.settle()
+    assert where(driver) == {"a-0": "n2" if kept == "n1" else "n1", "b-0": kept}
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1)])
+def test_groups_of_one_within_a_label_are_placed_for_each_other(sizes: tuple[int, int]) -> None:
+    driver = gang_driver(node("r1", 2, rack="r1"), node("r2", 1, rack="r2"))
+    for group in AB:
+        driver.tell(PodGroupAdded(spec(group, 1, AB, topology=RACK)))
+    driver.add(*pods("one/a", 1, cpu=sizes[0]), *pods("two/b", 1, cpu=sizes[1]))
+    driver.settle()
+    assert len(where(driver)) == 2
+
+
+def test_a_bundle_of_which_one_fits_nowhere_has_placed_nobody() -> None:
+    driver = gang_driver(node("r1", 2, rack="r1"), node("r2", 1, rack="r2"))
+    for group in AB:
+        driver.tell(PodGroupAdded(spec(group, 1, AB, topology=RACK)))
+    driver.add(*pods("one/a", 1), *pods("two/b", 1, cpu=9))
+    driver.settle()
+    assert where(driver) == {}
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("fate", [Fate.DONE, Fate.PENDING])
+def test_who_joins_goes_where_its_gang_is_also_while_that_is_being_bound(
+    unit: Unit, required: bool, fate: Fate
+) -> None:
+    def make(cluster: ClusterState) -> Scheduler:
+        plugins = (Coscheduling(), NodeResources(), DefaultBinder())
+        return Scheduler(cluster, Profile(*plugins), unit=unit)
+
+    driver = Driver(make, fate=fate)
+    driver.tell(node("a", 2, rack="a"), node("b", 1, rack="b"))
+    driver.tell(PodGroupAdded(specify("g", 1, Topology("rack", required=required))))
+    driver.add(*members("g", 1, cpu=2))
+    driver.drain()
+    driver.add(*members("g", 1, prefix="late-", cpu=1))
+    driver.drain()
+    bound = {member.pod.name for member in driver.scheduler._state.members.values() if member.node}
+    running_now = set(where(driver)) | bound
+    assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
+
+
+def test_who_joins_a_gang_whose_node_is_gone_goes_anywhere() -> None:
+    driver = gang_driver(node("a", 2, rack="a"), node("b", 2, rack="b"))
+    driver.tell(PodGroupAdded(specify("g", 1, RACK)))
+    driver.add(*members("g", 1, cpu=2))
+    driver.drain()
+    (on,) = where(driver).values()
+    driver.tell(NodeDeleted(NodeName(on)))
+    driver.add(*members("g", 1, prefix="late-", cpu=2))
+    driver.settle()
+    assert len(where(driver)) == 2
+
+
+def test_where_nobody_can_be_placed_the_pod_and_its_nodes_are_told() -> None:
+    """Of a gang within a label that no node has: where others could take it, and where none."""
+    for cpu, size in ((1, "roomy"), (9, "full")):
+        driver = gang_driver(node("a", 4))
+        assert place(driver, *members("g", 2, cpu=cpu), spec=specify("g", 2, RACK)) == {}, size
+        found = misfit(driver, "g")
+        assert found.pod == "default/g-0"
+        assert found.diagnosis is not None
