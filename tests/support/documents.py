@@ -1,7 +1,8 @@
 """Documents as tests: every example in ``README.md`` and ``docs/`` is run.
 
 Rules:
-  R1  the examples of one document share a namespace and a folder; no two documents do;
+  R1  the examples of one document share a namespace and a folder; no two documents do. So where
+      tests run in several processes, each file has to run in one: ``--dist loadfile``;
   R2  a block after ``<!-- file: NAME -->`` is written to that file in the document's folder;
   R3  in a ``console`` block each ``$ gangsched`` line is run in this process, and must print what
       follows it, on standard output and standard error together; ``...`` stands for anything;
