@@ -8,8 +8,9 @@ Rules:
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from attrs import Attribute
 
@@ -29,11 +30,14 @@ __all__ = [
     "check_flag",
     "check_instant",
     "check_namespace",
-    "of_group",
+    "check_positive",
+    "check_seconds",
     "check_string",
     "check_text",
     "check_texts",
     "check_whole",
+    "of_group",
+    "refuse_choice",
 ]
 
 T = TypeVar("T")
@@ -124,6 +128,18 @@ def check_instant(_owner: object, attribute: Attribute[Any], value: object) -> N
         raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 
+def check_seconds(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a length of time."""
+    if not is_seconds(value) or value < 0:
+        raise InvalidValueError(attribute.name, value, "seconds, finite and not negative")
+
+
+def check_positive(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a whole number of at least 1."""
+    if type(value) is not int or value < 1:
+        raise InvalidValueError(attribute.name, value, "a whole number of at least 1")
+
+
 def check_whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a whole number."""
     if type(value) is not int:
@@ -204,3 +220,8 @@ def of_group(check: Check) -> Check:
             ) from None
 
     return check_and_name
+
+
+def refuse_choice(kind: type[enum.Enum], field: str, value: object) -> NoReturn:
+    """Refuse what is no member of an enumeration."""
+    raise InvalidValueError(field, value, "one of " + ", ".join(one.value for one in kind))

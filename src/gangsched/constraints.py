@@ -13,7 +13,14 @@ from typing import NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_flag, check_string, check_text
+from gangsched._fields import (
+    as_tuple,
+    check_each,
+    check_flag,
+    check_string,
+    check_text,
+    refuse_choice,
+)
 from gangsched.errors import InvalidValueError
 
 __all__ = [
@@ -35,7 +42,7 @@ class TaintEffect(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("effect", value, "one of " + ", ".join(e.value for e in cls))
+        refuse_choice(cls, "effect", value)
 
 
 def _effect(given: TaintEffect | str | None) -> TaintEffect | None:

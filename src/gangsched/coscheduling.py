@@ -23,6 +23,7 @@ from attrs import field, frozen
 from gangsched._core import _quorum
 from gangsched._core._ordering import Order, sort_key
 from gangsched._core._quorum import MatchPolicy
+from gangsched._fields import check_seconds, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import NodeName, Pod, Resources
 from gangsched.outcomes import (
@@ -37,7 +38,6 @@ from gangsched.outcomes import (
     Verdict,
 )
 from gangsched.protocols import CycleView, EntityView, GroupView, Rank
-from gangsched.quantity import is_seconds
 
 __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
@@ -54,7 +54,7 @@ class WhenBlocked(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("when_blocked", value, "one of " + ", ".join(w.value for w in cls))
+        refuse_choice(cls, "when_blocked", value)
 
 
 class WhenBindFails(enum.Enum):
@@ -67,18 +67,12 @@ class WhenBindFails(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        allowed = "one of " + ", ".join(w.value for w in cls)
-        raise InvalidValueError("when_bind_fails", value, allowed)
+        refuse_choice(cls, "when_bind_fails", value)
 
 
 def _check_percentage(_owner: object, _attribute: object, value: int) -> None:
     if type(value) is not int or not 0 <= value <= 100:
         raise InvalidValueError("reject_percentage", value, "a whole number between 0 and 100")
-
-
-def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
-    if not is_seconds(value) or value < 0:
-        raise InvalidValueError("permit_timeout", value, "seconds, finite and not negative")
 
 
 @final
@@ -97,7 +91,7 @@ class Coscheduling:
         when_bind_fails: What becomes of a group whose bind fails after it was let go.
     """
 
-    permit_timeout: float = field(default=10.0, validator=_check_timeout)
+    permit_timeout: float = field(default=10.0, validator=check_seconds)
     order: Order = field(default=Order.LAST_FAILURE, converter=Order)
     when_blocked: WhenBlocked = field(default=WhenBlocked.UNTIL_OTHERS_TURN, converter=WhenBlocked)
     reject_percentage: int = field(default=0, validator=_check_percentage)

@@ -33,6 +33,7 @@ from gangsched._fields import (
     check_texts,
     check_whole,
     of_group,
+    refuse_choice,
 )
 from gangsched.constraints import (
     NodeSelectorRequirement,
@@ -108,7 +109,7 @@ class PodPhase(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("phase", value, "one of " + ", ".join(p.value for p in cls))
+        refuse_choice(cls, "phase", value)
 
 
 class QOSClass(enum.IntEnum):

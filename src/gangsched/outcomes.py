@@ -13,9 +13,8 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from gangsched.errors import InvalidValueError
+from gangsched._fields import check_seconds
 from gangsched.model import GroupKey
-from gangsched.quantity import is_seconds
 
 __all__ = [
     "SKIP",
@@ -30,11 +29,6 @@ __all__ = [
     "Verdict",
     "Wait",
 ]
-
-
-def _check_timeout(_owner: object, _attribute: object, value: float) -> None:
-    if not is_seconds(value) or value < 0:
-        raise InvalidValueError("timeout", value, "seconds, finite and not negative")
 
 
 @final
@@ -59,7 +53,7 @@ class Wait:
             in the instant in which it began.
     """
 
-    timeout: float = field(validator=_check_timeout)
+    timeout: float = field(validator=check_seconds)
 
 
 @final

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 
 from attrs import Attribute, field, frozen
 
+from gangsched._fields import refuse_choice
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod, PodGroup, PodPhase
@@ -39,7 +40,7 @@ class PodGroupPhase(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("phase", value, "one of " + ", ".join(p.value for p in cls))
+        refuse_choice(cls, "phase", value)
 
 
 _NOT_HEALED: Final = (PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING)

@@ -15,6 +15,7 @@ from attrs import evolve
 from gangsched import (
     Bound,
     Effect,
+    GroupKey,
     InMemoryCluster,
     NodeName,
     PodAdded,
@@ -37,7 +38,7 @@ from support.odd import Odd, bind_of_another
 from support.refusals import check_refusal
 
 OOPS = ZeroDivisionError("oops")
-GROUP = RejectGroup("default/w", "why")  # type: ignore[arg-type]
+GROUP = RejectGroup(GroupKey("default/w"), "why")
 SUBJECT = "default/active-1"
 
 STOPPING: dict[str, list[Any]] = {

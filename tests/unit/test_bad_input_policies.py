@@ -163,6 +163,7 @@ def annotated(text: str) -> Callable[[], object]:
 
 NO_SEQUENCES: list[Any] = [None, 5, "ab"]
 NO_ARRIVALS: list[Any] = [[]]
+NO_TEXTS: list[Any] = [1]
 NO_FACTS: list[Any] = [None, 5, "PodAdded", PodAdded, make_pod("p")]
 SIMULATIONS = [
     *[
@@ -186,7 +187,7 @@ SIMULATIONS = [
     *[bad(f"arrivals {x!r}", partial(Workload, x), "arrivals", x) for x in NO_SEQUENCES],
     bad("no arrival", partial(Workload, NO_ARRIVALS), "arrivals[0]", []),
     *[bad(f"skipped {x!r}", partial(Workload, (), x), "skipped", x) for x in NO_SEQUENCES],
-    bad("a sentence that is none", partial(Workload, (), [1]), "skipped[0]", 1),  # type: ignore[list-item]
+    bad("a sentence that is none", partial(Workload, (), NO_TEXTS), "skipped[0]", 1),
 ]
 
 ROWS = [*POLICIES, *PROFILES, *SIMULATIONS]

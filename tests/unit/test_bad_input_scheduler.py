@@ -86,6 +86,7 @@ INSTANTS = [
     for x in (NOW - 0.1, -1, *NO_SECONDS)
 ]
 
+NO_POD: Any = None
 NO_FACT = "ends in assert_never, or in a builtin from the middle of things"
 FACTS = [
     row(
@@ -107,7 +108,7 @@ FACTS = [
     ],
     row(
         "a pod that is none",
-        handle(PodAdded(None)),  # type: ignore[arg-type]
+        handle(PodAdded(NO_POD)),
         InvalidValueError,
         field="pod",
         value=None,

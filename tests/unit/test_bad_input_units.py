@@ -32,6 +32,7 @@ def coscheduling(**given: Any) -> Callable[[], Scheduler]:
 RACK: Any = "rack"
 NO_WORDS: list[Any] = ["never", "", "GROUP", None, 0, []]
 NO_COUNTS: list[Any] = [-1, None, "1", 1.0, 1.5, True, float("nan"), float("inf")]
+NO_FLAG: Any = "no"
 ROWS = [
     *[bad(f"unit {x!r}", scheduler(unit=x), "unit", x) for x in NO_WORDS],
     *[bad(f"layout {x!r}", scheduler(layout=x), "layout", x) for x in NO_WORDS],
@@ -43,7 +44,7 @@ ROWS = [
     bad("the word of a layout", lambda: Layout("packed"), "layout", "packed"),
     row("a topology in words", lambda: specify("g", 1, RACK), InvalidPodGroupError),
     bad("a topology without a label", lambda: Topology(""), "key", ""),
-    bad("a topology that may be", lambda: Topology("rack", required="no"), "required", "no"),  # type: ignore[arg-type]
+    bad("a topology that may be", lambda: Topology("rack", required=NO_FLAG), "required", "no"),
 ]
 
 

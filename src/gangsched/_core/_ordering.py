@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn, final
 
 from attrs import frozen
 
-from gangsched.errors import InvalidValueError
+from gangsched._fields import refuse_choice
 from gangsched.model import Pod
 from gangsched.protocols import EntityView, GroupView
 
@@ -38,7 +38,7 @@ class Order(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("order", value, "one of " + ", ".join(o.value for o in cls))
+        refuse_choice(cls, "order", value)
 
 
 class SortKey(NamedTuple):

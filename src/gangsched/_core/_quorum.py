@@ -20,7 +20,7 @@ from typing import NoReturn, final
 
 from attrs import frozen
 
-from gangsched.errors import InvalidValueError
+from gangsched._fields import refuse_choice
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
 from gangsched.protocols import GroupView, RoleView
 
@@ -52,7 +52,7 @@ class MatchPolicy(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("match_policy", value, "one of " + ", ".join(p.value for p in cls))
+        refuse_choice(cls, "match_policy", value)
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NoReturn
 
-from gangsched.errors import InvalidValueError
+from gangsched._fields import refuse_choice
 
 __all__ = ["Layout", "Unit"]
 
@@ -20,7 +20,7 @@ class Unit(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("unit", value, "one of " + ", ".join(u.value for u in cls))
+        refuse_choice(cls, "unit", value)
 
 
 class Layout(enum.Enum):
@@ -37,4 +37,4 @@ class Layout(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("layout", value, "one of " + ", ".join(x.value for x in cls))
+        refuse_choice(cls, "layout", value)

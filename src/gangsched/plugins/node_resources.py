@@ -14,7 +14,7 @@ from typing import Final, NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched.errors import InvalidValueError
+from gangsched._fields import refuse_choice
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
@@ -36,7 +36,7 @@ class Strategy(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise InvalidValueError("strategy", value, "one of " + ", ".join(s.value for s in cls))
+        refuse_choice(cls, "strategy", value)
 
 
 @final

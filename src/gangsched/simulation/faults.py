@@ -19,10 +19,17 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, cast, final
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 from attrs.validators import optional
 
-from gangsched._fields import as_tuple, check_flag, check_instant, check_text
+from gangsched._fields import (
+    as_tuple,
+    check_flag,
+    check_instant,
+    check_positive,
+    check_seconds,
+    check_text,
+)
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
 from gangsched.quantity import is_seconds
@@ -45,16 +52,6 @@ __all__ = [
 ]
 
 
-def _place(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not int or value < 1:
-        raise InvalidValueError(attribute.name, value, "a whole number of at least 1")
-
-
-def _seconds(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if not is_seconds(value) or value < 0:
-        raise InvalidValueError(attribute.name, value, "seconds, finite and not negative")
-
-
 _group: Final = optional(check_text)
 
 
@@ -68,7 +65,7 @@ class BindFails:
         group: Of which group it is counted; None for all binds of the run.
     """
 
-    bind: int = field(validator=_place)
+    bind: int = field(validator=check_positive)
     group: GroupKey | None = field(default=None, validator=_group)
 
 
@@ -84,9 +81,9 @@ class BindAnswerLost:
             cluster state shows it already when the failure is reported.
     """
 
-    bind: int = field(validator=_place)
+    bind: int = field(validator=check_positive)
     group: GroupKey | None = field(default=None, validator=_group)
-    seconds: float = field(default=0.0, validator=_seconds)
+    seconds: float = field(default=0.0, validator=check_seconds)
 
 
 @final
@@ -100,9 +97,9 @@ class BindSlow:
         seconds: How much longer.
     """
 
-    bind: int = field(validator=_place)
+    bind: int = field(validator=check_positive)
     group: GroupKey | None = field(default=None, validator=_group)
-    seconds: float = field(default=30.0, validator=_seconds)
+    seconds: float = field(default=30.0, validator=check_seconds)
 
 
 @final
@@ -117,9 +114,9 @@ class NodeVanishes:
         seconds: How long after that the node is there again, without pods; None for never.
     """
 
-    member: int = field(validator=_place)
+    member: int = field(validator=check_positive)
     group: GroupKey | None = field(default=None, validator=_group)
-    seconds: float | None = field(default=None, validator=optional(_seconds))
+    seconds: float | None = field(default=None, validator=optional(check_seconds))
 
 
 @final
@@ -132,8 +129,8 @@ class EventDuplicated:
         seconds: How long after it happened it is told again.
     """
 
-    event: int = field(validator=_place)
-    seconds: float = field(default=0.0, validator=_seconds)
+    event: int = field(validator=check_positive)
+    seconds: float = field(default=0.0, validator=check_seconds)
 
 
 @final
@@ -146,8 +143,8 @@ class EventDelayed:
         seconds: How late.
     """
 
-    event: int = field(validator=_place)
-    seconds: float = field(default=5.0, validator=_seconds)
+    event: int = field(validator=check_positive)
+    seconds: float = field(default=5.0, validator=check_seconds)
 
 
 @final
@@ -160,8 +157,8 @@ class EventReordered:
         by: How many others happen first; fewer when nothing else happens any more.
     """
 
-    event: int = field(validator=_place)
-    by: int = field(default=1, validator=_place)
+    event: int = field(validator=check_positive)
+    by: int = field(default=1, validator=check_positive)
 
 
 @final
@@ -174,8 +171,8 @@ class EventDropped:
         seconds: How long after it the scheduler takes in a listing.
     """
 
-    event: int = field(validator=_place)
-    seconds: float = field(default=30.0, validator=_seconds)
+    event: int = field(validator=check_positive)
+    seconds: float = field(default=30.0, validator=check_seconds)
 
 
 @final
@@ -190,7 +187,7 @@ class SchedulerRestarts:
         call: Before which call.
     """
 
-    call: int = field(validator=_place)
+    call: int = field(validator=check_positive)
 
 
 @final
@@ -204,7 +201,7 @@ class ClockJumps:
     """
 
     at: float = field(validator=check_instant)
-    seconds: float = field(default=60.0, validator=_seconds)
+    seconds: float = field(default=60.0, validator=check_seconds)
 
 
 Fault: TypeAlias = (

@@ -16,9 +16,16 @@ from typing import Protocol, final
 from attrs import Factory, field, fields_dict, frozen
 from attrs.validators import optional
 
-from gangsched._fields import as_tuple, check_each, check_flag, check_text, check_whole
+from gangsched._fields import (
+    as_tuple,
+    check_each,
+    check_flag,
+    check_positive,
+    check_seconds,
+    check_text,
+    check_whole,
+)
 from gangsched.errors import InvalidValueError
-from gangsched.quantity import is_seconds
 
 __all__ = [
     "CountsItsWork",
@@ -58,14 +65,11 @@ class PlainPod:
     uid: str = field(validator=check_text)
     name: str = field(default=Factory(_named_by_uid, takes_self=True), validator=check_text)
     group: str | None = field(default=None, validator=optional(check_text))
-    min_available: int = 1
+    min_available: int = field(default=1, validator=check_positive)
     requests: Mapping[str, int] = field(converter=_amounts, factory=dict[str, int], hash=False)
     priority: int = field(default=0, validator=check_whole)
 
     def __attrs_post_init__(self) -> None:
-        if type(self.min_available) is not int or self.min_available < 1:
-            expected = "a whole number of at least 1"
-            raise InvalidValueError("min_available", self.min_available, expected)
         if self.group is None and self.min_available != 1:
             raise InvalidValueError("min_available", self.min_available, "1, without a group")
 
@@ -164,18 +168,6 @@ class CountsItsWork(Protocol):
         ...
 
 
-def _seconds(_owner: object, attribute: object, value: object) -> None:
-    name = getattr(attribute, "name", "seconds")
-    if not is_seconds(value) or value < 0:
-        raise InvalidValueError(name, value, "seconds, finite and not negative")
-
-
-def _some(_owner: object, attribute: object, value: object) -> None:
-    if type(value) is not int or value < 1:
-        name = getattr(attribute, "name", "value")
-        raise InvalidValueError(name, value, "a whole number of at least 1")
-
-
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
@@ -200,8 +192,8 @@ class Terms:
             beside 8 that are free.
     """
 
-    hold_timeout: float = field(default=10.0, validator=_seconds)
-    rest: float = field(default=10.0, validator=_seconds)
+    hold_timeout: float = field(default=10.0, validator=check_seconds)
+    rest: float = field(default=10.0, validator=check_seconds)
     joins: bool = field(default=True, validator=check_flag)
     once: bool = field(default=False, validator=check_flag)
     evicts: bool = field(default=False, validator=check_flag)
@@ -209,7 +201,7 @@ class Terms:
         default=("gpu",), converter=_names, validator=check_each(str, "a text")
     )
     unlike: bool = field(default=False, validator=check_flag)
-    work_per_pod: int = field(default=4, validator=_some)
+    work_per_pod: int = field(default=4, validator=check_positive)
 
     def __attrs_post_init__(self) -> None:
         if not self.resources:

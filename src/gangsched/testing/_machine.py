@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
+from gangsched.errors import InvalidValueError
 from gangsched.testing._contract import PlainPod, SchedulerUnderTest, Terms
 from gangsched.testing._shortest import shortest
 from gangsched.testing._steps import (
@@ -83,7 +84,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     @staticmethod
     def make() -> SchedulerUnderTest:
         """Make a fresh scheduler behind its adapter."""
-        raise NotImplementedError("say how to make it: GangSchedulingMachine.for_(make)")
+        raise InvalidValueError("make", None, "said: GangSchedulingMachine.for_(make)")
 
     @classmethod
     def for_(
