@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from attrs import evolve
@@ -16,8 +17,11 @@ from gangsched import (
     NodeName,
     NodeUpdated,
     PodGroupAdded,
+    PodGroupUpdated,
+    PodRejected,
     Toleration,
     Topology,
+    WhenBlocked,
     presets,
 )
 from gangsched.explain import Shortage
@@ -251,3 +255,98 @@ def test_a_gang_that_does_not_fit_within_a_value_has_one_reason_and_one_rest() -
     effects = decide(driver)
     assert len(effects) == 2
     assert isinstance(effects[1], GroupRejected)
+
+
+def holds_nodes(*seats: tuple[int, str | None], running: int = 0) -> Driver:
+    """Return a driver in which members of a gang of three wait on nodes, pod by pod.
+
+    Two members take two cpu each, in the order of the nodes; the first ones run there already. The
+    third fits nowhere.
+    """
+    driver = Driver(partial(presets.coscheduling, when_blocked=WhenBlocked.UNTIL_TIMEOUT))
+    driver.tell(*(node(f"n{n}", cpu, rack=rack) for n, (cpu, rack) in enumerate(seats)))
+    driver.tell(PodGroupAdded(specify("g", 3)))
+    pods = members("g", 2, 3, cpu=2)
+    for number in range(running):
+        pods[number] = evolve(pods[number], node_name=NodeName(f"n{number}"))
+    driver.add(*pods, *members("g", 1, 3, prefix="large-", cpu=99))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 2 - running
+    return driver
+
+
+def relabel(driver: Driver, name: str, cpu: int, rack: str) -> None:
+    driver.tell(NodeUpdated(node(name, cpu, rack=rack).node))
+
+
+@pytest.mark.parametrize("minimum", [2, 3])
+def test_who_waits_across_values_when_one_is_required_falls_and_is_placed_anew(
+    minimum: int,
+) -> None:
+    """Law 1: whether there is a quorum by then, or there is none yet."""
+    driver = holds_nodes((2, "r1"), (2, "r2"))
+    driver.tell(PodGroupUpdated(specify("g", minimum, RACK)))
+    (fallen,) = [e for e in driver.log[-1].effects if isinstance(e, GroupRejected)]
+    assert fallen.reason == "belongs within one rack now"
+    assert list(driver.scheduler.waiting) == []
+    assert where(driver) == {}
+    driver.add(*members("g", 1, minimum, prefix="late-", cpu=2))
+    driver.tell(node("n2", 2 * minimum, rack="r3"))
+    driver.settle()
+    assert len(where(driver)) == minimum
+    assert racks(driver) == {"r3"}
+
+
+@pytest.mark.parametrize("topology", [LIKED, Topology("zone", required=False), None])
+def test_who_waits_across_values_goes_where_none_is_required(topology: Topology | None) -> None:
+    driver = holds_nodes((2, "r1"), (2, "r2"))
+    driver.tell(PodGroupUpdated(specify("g", 2, topology)))
+    assert len(where(driver)) == 2
+
+
+@pytest.mark.parametrize(
+    ("seats", "running", "starts"),
+    [
+        ([(2, "r1"), (2, "r1")], 0, True),
+        ([(2, "r1"), (2, None)], 0, False),
+        ([(2, None), (2, None)], 0, False),
+        ([(2, "r1"), (2, "r1")], 1, True),
+        ([(2, "r1"), (2, "r2")], 1, False),
+        ([(2, None), (2, "r2")], 1, True),
+    ],
+)
+def test_who_waits_within_the_value_where_the_others_are_goes_when_it_is_required(
+    seats: list[tuple[int, str | None]], running: int, starts: bool
+) -> None:
+    """Who runs already says where; who runs on a node without the label says nothing."""
+    driver = holds_nodes(*seats, running=running)
+    driver.tell(PodGroupUpdated(specify("g", 2, RACK)))
+    assert len(where(driver)) == (2 if starts else running)
+    assert list(driver.scheduler.waiting) == []
+
+
+def test_who_waits_falls_when_a_node_comes_to_have_another_value_before_the_gang_starts() -> None:
+    """The next member would have made it whole, across two values."""
+    driver = holds_nodes((2, "r1"), (4, "r1"))
+    driver.tell(PodGroupUpdated(specify("g", 3, RACK)))
+    assert len(driver.scheduler.waiting) == 2
+    relabel(driver, "n0", 2, "r2")
+    driver.add(*members("g", 1, 3, prefix="late-", cpu=2))
+    driver.drain()
+    assert where(driver) == {}
+    assert list(driver.scheduler.waiting) == []
+    relabel(driver, "n0", 2, "r1")
+    driver.settle()
+    assert len(where(driver)) == 3
+
+
+def test_who_falls_for_a_label_as_its_turn_comes_says_so_and_rests() -> None:
+    driver = holds_nodes((2, "r1"), (2, "r1"))
+    driver.tell(PodGroupUpdated(specify("g", 3, RACK)))
+    relabel(driver, "n0", 2, "r2")
+    driver.tell(node("n2", 99, rack="r1"))
+    (*put_down, fallen) = decide(driver)
+    assert [type(each) for each in put_down] == [PodRejected, PodRejected]
+    assert isinstance(fallen, GroupRejected)
+    assert fallen.reason == "belongs within one rack now"
+    assert not driver.step()

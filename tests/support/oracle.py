@@ -252,8 +252,9 @@ class LawOracle:
             if member.counts and name in self.account.nodes:
                 node = self.account.nodes[name][-1]
                 values[uid in gone].add(node.labels.get(topology.key))
-        before, now = values[False], values[True]
-        if not (now <= before if before else len(now) <= 1):
+        # who is where no such label is tells nobody where to go
+        before, now = values[False] - {None}, values[True]
+        if not (now <= before if before else len(now) <= 1 and None not in now):
             self._broken(1, f"{group.key} is let go to {now}, not within one {topology.key}")
 
     def _bundles_of(self, key: GroupKey) -> list[list[GroupKey]]:

@@ -32,7 +32,7 @@ from gangsched.framework.unit import Unit
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
-__all__ = ["recheck_permit", "run"]
+__all__ = ["falls_astray", "recheck_permit", "run"]
 
 
 def run(state: State, *, now: float) -> bool:
@@ -50,7 +50,9 @@ def run(state: State, *, now: float) -> bool:
         gang.attempt_started_at = now
     turn = _wakeups.begin_turn(state, entity)
     try:
-        if gang is None or gang.key in state.holding:
+        if gang is not None and falls_astray(state, gang, now=now):
+            pass
+        elif gang is None or gang.key in state.holding:
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
         elif _lacks_room(state, member, gang, now):
             pass
@@ -80,6 +82,14 @@ def recheck_permit(state: State, info: PodGroupInfo, *, now: float) -> bool:
     except GangschedError as error:
         state.deferred.append(error)
         return False
+
+
+def falls_astray(state: State, info: PodGroupInfo, *, now: float) -> bool:
+    """Let a group fall that waits on nodes where it cannot start; say whether it did."""
+    reason = _topology.fall_reason(state, info) if info.key in state.holding else ""
+    if reason:
+        _falls.reject_group(state, info.key, reason, now=now)
+    return bool(reason)
 
 
 def _next_entity(state: State, *, now: float) -> QueuedEntity | None:

@@ -68,6 +68,8 @@ def settle_alone(state: State, entity: QueuedEntity, *, now: float) -> None:
         # it began alone, and starts with others now
         _falls.reject_group(state, info.key, "starts with others of its bundle", now=now)
         return
+    if info is not None and _cycle.falls_astray(state, info, now=now):
+        return
     if info is not None and _cycle.recheck_permit(state, info, now=now):
         return
     if not len(entity):

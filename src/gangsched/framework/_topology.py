@@ -4,7 +4,9 @@ Rules:
   R1  the value with the least room that may be enough comes first: larger ones are kept for
       larger gangs;
   R2  who joins a gang that holds nodes goes where it is; a label that is only preferred keeps
-      nobody from running.
+      nobody from running;
+  R3  who waits on nodes out of which a gang cannot be within one value, because its specification
+      or a node's label changed meanwhile, does not wait on.
 
 Source: the topology constraints of KEP-5732.
 """
@@ -13,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework._plan import Domain
 from gangsched.framework._state import ON_NODES, State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
-__all__ = ["asked", "best", "domains", "joined"]
+__all__ = ["asked", "best", "domains", "fall_reason", "joined"]
+
+_SEATED = (MemberState.BINDING, MemberState.ASSIGNED)
 
 
 def asked(info: PodGroupInfo) -> bool:
@@ -81,17 +86,36 @@ def domains(
     return found if topology.required else [*found, None]
 
 
+def fall_reason(state: State, info: PodGroupInfo) -> str:
+    """Say why a gang that waits on nodes has to fall; "" when they may do. O(members)."""
+    topology = None if info.spec is None else info.spec.topology
+    if topology is None or not topology.required or info.was_scheduled:
+        return ""
+    held = _values(state, info, topology.key, (MemberState.WAITING,))
+    seated = _values(state, info, topology.key, _SEATED) - {None}
+    if held <= seated if seated else len(held) <= 1 and None not in held:
+        return ""
+    return f"belongs within one {topology.key} now"
+
+
 def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
     """Return where a gang's members are that hold nodes; None where none does. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not info.scheduled:
         return None
-    values: set[str] = set()
+    values = _values(state, info, topology.key, ON_NODES)
+    known = frozenset(value for value in values if value is not None)
+    return Domain(topology.key, known) if known else None
+
+
+def _values(
+    state: State, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
+) -> set[str | None]:
+    """Return the values of a label where some members are; None where a node has none."""
+    values = set[str | None]()
     for member in state.of_group(info):
-        if member.state in ON_NODES:
+        if member.state in states:
             name = member.node if member.node is not None else member.pod.node_name
             node = None if name is None else state.nodes.infos.get(name)
-            value = None if node is None else node.node.labels.get(topology.key)
-            if value is not None:
-                values.add(value)
-    return Domain(topology.key, frozenset(values)) if values else None
+            values.add(None if node is None else node.node.labels.get(key))
+    return values
