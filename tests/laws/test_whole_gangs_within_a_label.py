@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
+    Coscheduling,
     GroupRejected,
     Layout,
     Node,
@@ -19,14 +20,19 @@ from gangsched import (
     PodGroupAdded,
     PodGroupUpdated,
     PodRejected,
+    Profile,
+    Scheduler,
     Toleration,
     Topology,
+    Wait,
     WhenBlocked,
     presets,
 )
 from gangsched.explain import Shortage
+from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
 from support.gangs import GPU, decide, gang_driver, members, misfit, node, place, specify, where
+from support.odd import Odd
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -350,3 +356,23 @@ def test_who_falls_for_a_label_as_its_turn_comes_says_so_and_rests() -> None:
     assert isinstance(fallen, GroupRejected)
     assert fallen.reason == "belongs within one rack now"
     assert not driver.step()
+
+
+def test_who_waits_to_join_a_gang_that_runs_is_not_called_back_for_a_label() -> None:
+    """A gang that has started is not taken for one that could not start."""
+    odd = Odd("permit")
+    driver = gang_driver(
+        node("n0", 1, rack="r1"),
+        node("n1", 1, rack="r1"),
+        make=lambda cluster: Scheduler(
+            cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+        ),
+    )
+    place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 1, prefix="late-", cpu=1))
+    driver.drain()
+    relabel(driver, "n0", 1, "r2")
+    relabel(driver, "n1", 1, "r3")
+    driver.tell(PodGroupUpdated(specify("g", 2, RACK)))
+    assert [waiting.uid for waiting in driver.scheduler.waiting] == ["default/g-late-0"]

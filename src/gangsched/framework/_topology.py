@@ -24,8 +24,6 @@ from gangsched.model import NodeName
 
 __all__ = ["asked", "best", "domains", "fall_reason", "joined"]
 
-_SEATED = (MemberState.BINDING, MemberState.ASSIGNED)
-
 
 def asked(info: PodGroupInfo) -> bool:
     """Say whether a gang is to be within one value of a label. O(1)."""
@@ -92,7 +90,7 @@ def fall_reason(state: State, info: PodGroupInfo) -> str:
     if topology is None or not topology.required or info.was_scheduled:
         return ""
     held = _values(state, info, topology.key, (MemberState.WAITING,))
-    seated = _values(state, info, topology.key, _SEATED) - {None}
+    seated = _values(state, info, topology.key, (MemberState.ASSIGNED,)) - {None}
     if held <= seated if seated else len(held) <= 1 and None not in held:
         return ""
     return f"belongs within one {topology.key} now"
