@@ -23,6 +23,7 @@ from gangsched import (
     PodAdded,
     PodUnschedulable,
     PodUpdated,
+    PodWaiting,
     Profile,
     RejectGroup,
     Scheduler,
@@ -230,20 +231,51 @@ def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> No
 
 def test_a_group_that_is_evicted_before_its_turn_is_waited_for_again() -> None:
     """The lead was in the queue alone: nobody of it could be bound, and the other ran."""
-    cluster, scheduler, odd = hosted = host("post_filter")
-    for effect in scheduler.schedule_one(now=NOW) or ():
-        if isinstance(effect, Bind):
-            done = Bound(effect.uid, effect.node, effect.attempt)
-            failed = BindFailed(effect.uid, effect.attempt, "no answer")
-            tell(cluster, scheduler, done if effect.uid in TWO else failed, now=NOW)
-    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
-    tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99)), now=NOW)
-    assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=NOW) or ()) == 2
-    odd.answers.clear()
+    _cluster, scheduler, _odd = hosted = host("post_filter")
+    bind_only_two(hosted, scheduler.schedule_one(now=NOW))
+    evict_two(hosted, now=NOW)
     scheduler.advance(now=NOW + 60)
     while scheduler.schedule_one(now=NOW + 60) is not None:
         nothing_is_kept_but(hosted, TWO)
     assert "its bundle" in str(scheduler.why(key("one/a")))
+
+
+def test_who_asks_for_the_same_goes_when_a_group_is_held_as_its_turn_comes() -> None:
+    """Law 4: it stood behind the lead, and is tried in the call that finds the lead held."""
+    cluster, scheduler, _odd = hosted = host("post_filter", "pod_signature")
+    effects = scheduler.schedule_one(now=NOW)
+    for pod in pods("one/h", min_available=2):
+        tell(cluster, scheduler, PodAdded(pod), now=NOW)
+    assert not bound(scheduler.schedule_one(now=NOW))
+    bind_only_two(hosted, effects)
+    scheduler.advance(now=NOW + 60)
+    evict_two(hosted, now=NOW + 60)
+    queued = scheduler.queue
+    assert [entity.group and entity.group.name for entity in queued.active] == ["a"]
+    assert "h" in {entity.group and entity.group.name for entity in queued.unschedulable}
+    effects = scheduler.schedule_one(now=NOW + 60)
+    while effects is not None and len(bound(effects)) < 2:
+        assert any(isinstance(effect, PodWaiting) for effect in effects)
+        effects = scheduler.schedule_one(now=NOW + 60)
+    assert bound(effects) == ["one/h-0", "one/h-1"]
+
+
+def bind_only_two(hosted: Host, effects: Any) -> None:
+    """Report the binds of one group as done, and those of the other as failed."""
+    for effect in effects or ():
+        if isinstance(effect, Bind):
+            done = Bound(effect.uid, effect.node, effect.attempt)
+            failed = BindFailed(effect.uid, effect.attempt, "no answer")
+            tell(*hosted[:2], done if effect.uid in TWO else failed, now=NOW)
+
+
+def evict_two(hosted: Host, *, now: float) -> None:
+    """Let a pod come first that makes the plugin evict the group that runs."""
+    cluster, scheduler, odd = hosted
+    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99, priority=9)), now=now)
+    assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=now) or ()) == 2
+    odd.answers.clear()
 
 
 def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:

@@ -12,6 +12,7 @@ from gangsched import (
     GroupKey,
     GroupRejected,
     GroupScheduled,
+    MatchPolicy,
     NodeName,
     NodeUpdated,
     Pod,
@@ -150,6 +151,42 @@ def test_who_follows_in_line_is_next_when_a_fact_takes_the_first_out_of_it(fact:
     head = driver.scheduler.queue.head()
     assert head is not None
     assert head.pod.name == "q"
+
+
+def test_who_follows_a_group_of_which_the_last_to_be_tried_goes_is_next() -> None:
+    """The other of the two waits on a node, and a plugin says that it waits on."""
+    driver, odd = odd_driver("permit", cpu=0)
+    driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
+    driver.settle()
+    driver.advance(100.0)
+    odd.answers["permit"] = Wait(9.0)
+    driver.tell(node("large", 4))
+    driver.step()
+    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-0"]
+    driver.tell(node("m", 1))
+    update(driver, PodUID("default/g-1"), node_name=NodeName("m"))
+    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-0"]
+    head = driver.scheduler.queue.head()
+    assert head is not None
+    assert head.pod.name == "h-0"
+
+
+def test_who_follows_a_group_of_which_too_few_are_left_over_is_next() -> None:
+    """Two were let go, and by the policy the third is no quorum: it is held."""
+    match = MatchPolicy.ONLY_WAITING
+    driver, _odd = odd_driver(policy=Coscheduling(match_policy=match), match=match, cpu=0)
+    driver.add(*(pod for group in "gh" for pod in members(group, 3, 2, cpu=1)))
+    driver.settle()
+    driver.advance(100.0)
+    driver.tell(node("large", 4))
+    driver.step()
+    driver.step()
+    assert set(where(driver)) == {"g-0", "g-1"}
+    head = driver.scheduler.queue.head()
+    assert head is not None
+    assert head.pod.name == "h-0"
+    driver.drain()
+    assert set(where(driver)) == {"g-0", "g-1", "h-0", "h-1"}
 
 
 def test_who_had_a_turn_in_a_round_has_no_other_because_somebody_comes() -> None:

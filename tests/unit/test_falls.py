@@ -202,6 +202,26 @@ def test_who_follows_a_group_that_was_turned_down_is_tried_next() -> None:
     assert set(where(driver)) == {"h-0", "h-1"}
 
 
+def test_who_follows_a_group_that_waits_for_one_that_was_turned_down_is_tried_next() -> None:
+    """Nobody knows what would help the third, so the group stands in a line of its own."""
+    driver, odd = odd_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
+    driver.add(*members("g", 3, cpu=1), *members("h", 3, cpu=1))
+    driver.settle()
+    driver.advance(60.0)
+    odd.answers["pre_filter"] = turn_down("g-2")
+    driver.tell(node("n", 3))
+    for number in range(3):
+        assert [w.uid for w in driver.scheduler.waiting] == [
+            f"default/g-{n}" for n in range(number)
+        ]
+        driver.step()
+    head = driver.scheduler.queue.head()
+    assert head is not None
+    assert head.pod.name == "h-0"
+    driver.drain()
+    assert set(where(driver)) == {"h-0", "h-1", "h-2"}
+
+
 def test_who_follows_a_group_that_is_held_is_tried_next() -> None:
     driver, _odd = two_in_line("permit")
     driver.tell(node("n", 2))

@@ -234,6 +234,36 @@ def test_of_values_that_come_as_close_the_first_is_told() -> None:
     assert (proof.fits, proof.within) == (1, "rack=r1")
 
 
+def used_and_like(layout: Layout, *asks: int) -> Driver:
+    """Return a driver of two nodes in a rack, alike once the first of a bundle is on the other.
+
+    The members of the second group ask for so much each.
+    """
+    driver = gang_driver(node("n0", 7, rack="r1"), node("n1", 7, rack="r1"), layout=layout)
+    driver.add(evolve(make_pod("runs", cpu=1), node_name=NodeName("n1")))
+    driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
+    driver.tell(PodGroupAdded(spec("two/b", len(asks), AB, topology=RACK)))
+    driver.add(*pods("one/a", 1, cpu=1))
+    driver.add(*(p for n, cpu in enumerate(asks) for p in pods("two/b", 1, first=n, cpu=cpu)))
+    driver.settle()
+    return driver
+
+
+def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> None:
+    """Both have six left; placed one by one, the small ones leave no room for the large one."""
+    driver = used_and_like(Layout.SCORE, 2, 2, 2, 6)
+    found = where(driver)
+    assert found.pop("a-0") == "n0"
+    assert found.pop("runs") == "n1"
+    assert len({found[f"b-{n}"] for n in range(3)}) == 1
+    assert len(set(found.values())) == 2
+
+
+def test_a_node_that_becomes_like_no_other_is_one_to_a_search() -> None:
+    driver = used_and_like(Layout.PACK, 2, 2, 4, 4)
+    assert set(where(driver)) == {"runs"}
+
+
 @pytest.mark.parametrize("kept", ["n1", "n2"])
 def test_without_a_label_an_earlier_group_is_placed_anew_for_a_later_one(kept: str) -> None:
     """By itself it could be on either node."""
