@@ -1,0 +1,48 @@
+"""``gangsched demo``: the example that comes with the library, with and without gangs."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import resources
+from typing import Any
+
+from gangsched._core._ordering import Order
+from gangsched.cli._simulate import print_as, run
+from gangsched.coscheduling import WhenBlocked
+from gangsched.simulation.manifests import load_manifests
+
+__all__ = ["add_demo"]
+
+
+def add_demo(commands: Any) -> None:
+    """Add the command."""
+    demo = commands.add_parser("demo", help="show one job with and without gang scheduling")
+    demo.set_defaults(run=_demo)
+
+
+def _demo(_options: argparse.Namespace) -> int:
+    examples = resources.files("gangsched.simulation") / "examples"
+    texts = {
+        name: (examples / name).read_text(encoding="utf-8")
+        for name in ("cluster.yaml", "tf-smoke-gpu.yaml", "scale-up.yaml")
+    }
+    start = load_manifests(texts["cluster.yaml"], file="cluster.yaml")
+    start += load_manifests(texts["tf-smoke-gpu.yaml"], file="tf-smoke-gpu.yaml")
+    grown = start + load_manifests(texts["scale-up.yaml"], file="scale-up.yaml", at=60.0)
+    settings = {"policy": "none", "seed": 0, "until": 60.0}
+    print("A job of 1 server and 4 workers with 2 GPUs each, on 2 nodes with 2 GPUs each.\n")
+    print("WITHOUT GANG SCHEDULING  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
+    print(" --policy none --until 60\n")
+    print_as(run(start, settings, detail="all"), "text")
+    print("\nWITH IT  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
+    print(" --at 60 scale-up.yaml --until 120\n")
+    settings = {
+        "policy": "coscheduling",
+        "order": Order.LAST_FAILURE.value,
+        "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
+        "permit_timeout": 10.0,
+        "seed": 0,
+        "until": 120.0,
+    }
+    print_as(run(grown, settings, detail="all"), "text")
+    return 0

@@ -1,0 +1,82 @@
+"""Options that several commands share: how it is scheduled.
+
+Rules:
+  R1  a setting that means nothing for a policy is None in what is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any, Final
+
+from gangsched._core._ordering import Order
+from gangsched.coscheduling import WhenBlocked
+from gangsched.framework import Layout
+from gangsched.replay import Recipe
+
+__all__ = ["POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
+
+UNUSED: Final = {
+    "coscheduling": ("layout",),
+    "gang": ("when_blocked", "permit_timeout"),
+    "none": ("order", "when_blocked", "permit_timeout", "layout"),
+}
+"""Which settings mean nothing for which policy."""
+
+POLICY: Final = {
+    "policy": "coscheduling",
+    "order": Order.LAST_FAILURE.value,
+    "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
+    "layout": Layout.AUTO.value,
+    "permit_timeout": 10.0,
+}
+"""How it is scheduled, if nobody says."""
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how it is scheduled."""
+    policy = parser.add_argument_group("how it is scheduled")
+    policy.add_argument(
+        "--policy",
+        choices=("coscheduling", "gang", "none"),
+        help="gangs pod by pod, members that hold a node waiting for the others; a gang in one"
+        " decision; or no gangs",
+    )
+    policy.add_argument("--order", choices=[order.value for order in Order])
+    policy.add_argument(
+        "--when-blocked",
+        choices=[when.value for when in WhenBlocked],
+        help="what members that hold a node do when their group cannot be completed",
+    )
+    policy.add_argument(
+        "--layout",
+        choices=[layout.value for layout in Layout],
+        help="where the members of a gang go, with --policy gang",
+    )
+    policy.add_argument("--permit-timeout", type=seconds, metavar="SECONDS")
+
+
+def seconds(text: str) -> float:
+    """Read seconds from the command line."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected seconds, not negative, got {text!r}")
+    return seconds
+
+
+def recipe(settings: dict[str, Any]) -> Recipe:
+    """Return how the scheduler is made."""
+    if settings["policy"] == "none":
+        return Recipe("pod_by_pod")
+    if settings["policy"] == "gang":
+        return Recipe("gang", layout=settings["layout"], order=settings["order"])
+    return Recipe(
+        "coscheduling",
+        permit_timeout=settings["permit_timeout"],
+        order=settings["order"],
+        when_blocked=settings["when_blocked"],
+    )
