@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from gangsched import (
@@ -9,13 +11,16 @@ from gangsched import (
     BindFailed,
     Bound,
     Effect,
+    Event,
     GroupKey,
     GroupRejected,
     GroupScheduled,
+    InMemoryCluster,
     Node,
     NodeAdded,
     NodeDeleted,
     NodeName,
+    NodeUpdated,
     Pod,
     PodAdded,
     PodDeleted,
@@ -25,8 +30,10 @@ from gangsched import (
     PodScheduled,
     PodUID,
     PodUnschedulable,
+    PodUpdated,
     PodWaiting,
     Release,
+    Topology,
 )
 from support.oracle import LawOracle
 
@@ -149,3 +156,69 @@ def test_a_node_that_went_takes_nobody() -> None:
     watching.event(NodeDeleted(N), 0.0)
     with pytest.raises(AssertionError, match="law 8: a is given n, which does not exist"):
         watching.effects((waiting(A),), 0.0)
+
+
+M = NodeName("m")
+APART: tuple[Effect, ...] = (*LET_GO[:3], Bind(B, M, 1))
+
+
+def in_racks(rack: str | None, other: str | None, cluster: InMemoryCluster) -> LawOracle:
+    """Return an oracle of a group that belongs within one rack, and of two nodes, told late."""
+    watching = LawOracle(cluster=cluster)
+    facts: list[Event] = [
+        NodeAdded(racked(N, rack)),
+        NodeAdded(racked(M, other)),
+        PodGroupAdded(PodGroup(name="g", min_available=2, topology=Topology("rack"))),
+        *(
+            PodAdded(Pod(name=f"pod-{uid}", uid=uid, requests={"cpu": 1}, pod_group="g"))
+            for uid in (A, B, C)
+        ),
+    ]
+    for fact in facts:
+        watching.event(cluster.apply(fact), 0.0)
+    watching.effects((), 0.0)
+    return watching
+
+
+def racked(name: NodeName, rack: str | None) -> Node:
+    return Node(name=name, allocatable={"cpu": 3}, labels={} if rack is None else {"rack": rack})
+
+
+@pytest.mark.parametrize(("rack", "other"), [("1", "2"), ("1", None), (None, "1"), (None, None)])
+def test_a_gang_that_is_not_within_one_value_of_its_label_is_noticed(
+    rack: str | None, other: str | None
+) -> None:
+    watching = in_racks(rack, other, InMemoryCluster())
+    with pytest.raises(AssertionError, match=r"^law 1: default/g is let go to .*within one rack"):
+        watching.effects(APART, 0.0)
+
+
+@pytest.mark.parametrize(("rack", "lawful"), [("1", True), ("2", False), (None, True)])
+def test_a_gang_belongs_where_one_of_it_runs_already(rack: str | None, lawful: bool) -> None:
+    """Who runs where no such label is says nothing."""
+    cluster = InMemoryCluster()
+    watching = in_racks("1", "1", cluster)
+    node = racked(NodeName("o"), rack)
+    runs = Pod(name="pod-c", uid=C, requests={"cpu": 1}, pod_group="g", node_name=node.name)
+    watching.event(cluster.apply(NodeAdded(node)), 0.0)
+    watching.event(cluster.apply(PodUpdated(runs)), 0.0)
+    watching.effects((), 0.0)
+    with nullcontext() if lawful else pytest.raises(AssertionError, match=r"^law 1: "):
+        watching.effects(APART, 0.0)
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_node_is_what_it_was_told_to_be_or_what_was_seen_as_a_pod_on_it_went(
+    looked: bool,
+) -> None:
+    """The fact that it has another label is late."""
+    cluster = InMemoryCluster()
+    watching = in_racks("1", "2", cluster)
+    runs = Pod(name="other", node_name=M)
+    watching.event(cluster.apply(PodAdded(runs)), 0.0)
+    cluster.apply(NodeUpdated(racked(M, "1")))
+    if looked:
+        watching.event(cluster.apply(PodDeleted(runs.uid)), 0.0)
+    watching.effects((), 0.0)
+    with nullcontext() if looked else pytest.raises(AssertionError, match=r"^law 1: "):
+        watching.effects(APART, 0.0)

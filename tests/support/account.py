@@ -177,6 +177,7 @@ class Account:
         if pod is None:
             if record is not None:
                 record.gone = True
+                self._glance(record.pod.node_name)
                 self.place(record)
             return record
         if record is None:

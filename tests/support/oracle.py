@@ -242,19 +242,27 @@ class LawOracle:
             self._broken(1, f"{group.key} is let go without others of {bundles}")
 
     def _starts_within_its_label(self, group: Group, gone: frozenset[PodUID]) -> None:
-        """Check that who is let go is on nodes with one value, or where the others are already."""
+        """Check that who is let go is on nodes with one value, or where the others are already.
+
+        Where facts are late, a node may be taken for what it was.
+        """
         topology = None if group.spec is None else group.spec.topology
         if topology is None or not topology.required:
             return
-        values: dict[bool, set[str | None]] = {True: set(), False: set()}
+        before, now = set[str | None](), list[set[str | None]]()
         for uid, member in group.members.items():
             name = member.bound if member.hold is None else member.hold.node
             if member.counts and name in self.account.nodes:
-                node = self.account.nodes[name][-1]
-                values[uid in gone].add(node.labels.get(topology.key))
+                values = {node.labels.get(topology.key) for node in self.account.nodes[name]}
+                if uid in gone:
+                    now.append(values)
+                else:
+                    before |= values
         # who is where no such label is tells nobody where to go
-        before, now = values[False] - {None}, values[True]
-        if not (now <= before if before else len(now) <= 1 and None not in now):
+        where = before - {None}
+        if not where and now:
+            where = set[str | None].intersection(*now) - {None}
+        if not all(values & where for values in now):
             self._broken(1, f"{group.key} is let go to {now}, not within one {topology.key}")
 
     def _bundles_of(self, key: GroupKey) -> list[list[GroupKey]]:

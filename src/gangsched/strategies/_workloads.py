@@ -20,6 +20,8 @@ _MINIMUM_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 _ROLE_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/role"
 
 _SOME = st.integers(1, 4)
+_SOME_OR_NONE = st.integers(0, 4)
+"""A job of no pods is none: so each of several jobs is left out by making one number smaller."""
 _ALIKE = st.just(0)
 
 
@@ -44,7 +46,8 @@ def workloads(
     Args:
         nodes: The nodes.
         at: When a job arrives.
-        sizes: How many pods it has. Its roles may make it more.
+        sizes: How many pods it has; with none there is no job. Roles that are given may make it
+            more.
         requests: What each of its pods asks for.
         priorities: Its priority.
         roles: How many of its members have which role; empty for none.
@@ -56,8 +59,9 @@ def workloads(
     job = st.builds(
         _Job,
         st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0]) if at is None else at,
-        _SOME if sizes is None else sizes,
+        _SOME_OR_NONE if sizes is None else sizes,
         st.sampled_from(ROLES) if roles is None else roles,
+        st.just(roles is not None),
         resources(cpu=_SOME, gpu=st.just(0)) if requests is None else requests,
         _ALIKE if priorities is None else priorities,
         st.sampled_from([10, 1]) if seconds is None else seconds,
@@ -65,7 +69,7 @@ def workloads(
 
     def make(some: Sequence[Node], jobs: Sequence[_Job]) -> Workload:
         arrivals = [Arrival(0.0, NodeAdded(node)) for node in some]
-        for number, each in enumerate(jobs):
+        for number, each in enumerate(job for job in jobs if job.size):
             arrivals += each.arrivals(f"job-{number}")
         return Workload(arrivals)
 
@@ -75,25 +79,36 @@ def workloads(
 
 @frozen
 class _Job:
-    """A job of some pods; with roles, as many members as these ask for, and the others without."""
+    """A job of some pods; with roles, as many members as these ask for, and the others without.
+
+    Roles that nobody asked for are left out where it is too small for them: so without them it has
+    as many members, and what has nothing to do with roles shrinks to a job without.
+    """
 
     at: float
     size: int
-    roles: Mapping[str, int]
+    drawn: Mapping[str, int]
+    wanted: bool
     requests: Resources
     priority: int
     seconds: int | None
 
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """How many of its members have which role."""
+        return self.drawn if self.wanted or sum(self.drawn.values()) <= self.size else {}
+
     def arrivals(self, name: str) -> list[Arrival]:
         """Return its pods, after the specification of its group where it has roles."""
-        roles: list[str | None] = [role for role, n in self.roles.items() for _ in range(n)]
+        asked = self.roles
+        roles: list[str | None] = [role for role, n in asked.items() for _ in range(n)]
         roles += [None] * (self.size - len(roles))
         facts: list[Event] = []
-        if self.roles:
+        if asked:
             group = PodGroup(
                 name=name,
                 min_available=len(roles),
-                roles=dict(self.roles),
+                roles=dict(asked),
                 priority=self.priority,
                 created_at=self.at,
             )
