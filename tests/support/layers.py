@@ -56,7 +56,8 @@ def _shell(name: str) -> Room:
 
 _CORE: Final = Room(
     (
-        ("_core", "_core._heap._py", "_core._heap._c"),
+        ("_core", "_core._heap._keys"),
+        ("_core._heap._py", "_core._heap._c"),
         (
             "_core._capacity",
             "_core._packing_values",

@@ -1,0 +1,28 @@
+"""What both builds of the heap say of a key."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["COMPARABLE", "adds_up", "has_numbers"]
+
+COMPARABLE: Final = "a key that can be compared with those that are in the heap, and with itself"
+_NUMBERS: Final = (int, float, bool)
+_PLAIN: Any = tuple
+
+
+def adds_up(key: Any) -> bool:
+    """Say whether the parts of a key are numbers."""
+    try:
+        return isinstance(sum(key, 0.0), float)
+    except OverflowError:
+        return True
+    except Exception:
+        return False
+
+
+def has_numbers(key: Any) -> bool:
+    """Say whether a tuple is of numbers, and compares as tuples do."""
+    kind: Any = key.__class__
+    is_plain = kind.__lt__ is _PLAIN.__lt__ and kind.__eq__ is _PLAIN.__eq__
+    return is_plain and kind.__iter__ is _PLAIN.__iter__ and all(type(p) in _NUMBERS for p in key)
