@@ -175,6 +175,7 @@ def popped_with_live_keys(failing: int, count: int, at: float) -> tuple[list[int
     heap: PriorityHeap[QueuedPod] = PriorityHeap()
     for pod in pods:
         heap.push(LiveKey(pod), pod)
+    heap.peek()  # which brings them in order
     groups[failing % count].last_failure_at = at
     return [heap.pop().seq for _pod in pods], [pod.seq for pod in sorted(pods, key=sort_key)]
 

@@ -22,6 +22,7 @@ from typing import Any, final
 import attrs
 from sortedcontainers import SortedDict, SortedList
 
+from gangsched import PriorityHeap
 from gangsched.resources import FrozenMap
 
 __all__ = ["Fingerprint", "attributes", "fingerprint", "is_frozen", "is_ours", "without"]
@@ -63,8 +64,18 @@ def is_ours(thing: object) -> bool:
 
 def attributes(thing: object) -> dict[str, Any]:
     """Return what an object has in its slots and in its ``__dict__``, by name."""
+    if isinstance(thing, PriorityHeap):
+        # what it remembers, not how far it is with sorting, which reading may change
+        live = [entry for entry in thing._entries if not _is_tombstone(entry)]
+        return {"entries": sorted(live, key=lambda entry: str(entry[1])), "pushed": thing._pushed}
+    if type(thing).__name__ == "HeapEntry":
+        return {"state": [thing[place] for place in range(4)]}  # type: ignore[index]
     found = {name: getattr(thing, name) for name in _slots(type(thing)) if hasattr(thing, name)}
     return {**found, **dict(sorted(getattr(thing, "__dict__", {}).items()))}
+
+
+def _is_tombstone(entry: Any) -> bool:
+    return (not isinstance(entry, list) or len(entry) == 4) and entry[3] is None
 
 
 def is_frozen(thing: object) -> bool:

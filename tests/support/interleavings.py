@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Iterator
 from attrs import frozen
 
 from gangsched import PodUID
-from gangsched._core._heap._py import _GONE
 from support.driver import Driver, Fate
 
 __all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
@@ -139,7 +138,7 @@ def _ways(driver: Driver, moves: list[Move], left: tuple[int | None, ...]) -> It
 
 def _copy(driver: Driver) -> Driver:
     # values need no copy, and one object is known by its identity alone
-    return copy.deepcopy(driver, {id(value): value for value in (_GONE, *_values(driver))})
+    return copy.deepcopy(driver, {id(value): value for value in _values(driver)})
 
 
 def _values(driver: Driver) -> Iterator[object]:

@@ -163,7 +163,7 @@ def test_an_attempt_is_under_way_from_its_beginning_to_its_end() -> None:
 
 
 def come_in_another_order(entity: QueuedEntity) -> None:
-    entity._ready = dict.fromkeys(reversed(entity._ready))
+    entity._pending = entity._ready = dict(reversed(entity._ready.items()))
 
 
 def miscount(entity: QueuedEntity) -> None:
@@ -172,10 +172,12 @@ def miscount(entity: QueuedEntity) -> None:
 
 
 def lose_a_member(entity: QueuedEntity) -> None:
+    entity._ready = entity._ready.copy()
     entity._pending.popitem()
 
 
 def forget_a_role(entity: QueuedEntity) -> None:
+    assert entity._ready_by_role is not None
     del entity._ready_by_role["ps"]
 
 
@@ -204,3 +206,20 @@ def test_the_check_sees_members_out_of_order_and_counts_that_drifted(
     with pytest.raises(InternalError) as caught:
         entity._check()
     assert caught.value.invariant == says
+
+
+@pytest.mark.parametrize("members", [63, 64, 65, 200])
+def test_members_have_their_turns_in_order_however_many_they_are(members: int) -> None:
+    entity = a_group(1, members=members)
+    for _round in range(2):
+        turns = []
+        while (following := entity.next_member) is not None:
+            turns.append(following.uid)
+            entity.put_aside(following.uid)
+            entity._check()
+        assert turns == [f"e1-{number}" for number in range(members)]
+        entity.refill()
+        entity._check()
+    entity.add(Pod(name="late", uid=PodUID("late")), members)
+    entity._check()
+    assert next(reversed(entity._ready)) == "late"

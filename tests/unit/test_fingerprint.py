@@ -27,6 +27,8 @@ def parts(thing: Any) -> list[Any]:
     """Return what a thing holds; of what others have made, only what was put in."""
     if isinstance(thing, Mapping):
         return [*thing.keys(), *thing.values()]
+    if isinstance(thing, PriorityHeap) or type(thing).__name__ == "HeapEntry":
+        return list(next(iter(attributes(thing).values())))  # the list itself was made to be told
     if isinstance(thing, list | tuple | set | deque | SortedList):
         return list(thing)
     if isinstance(thing, types.MethodType):
@@ -58,6 +60,13 @@ def changes(thing: Any) -> Iterator[Undo]:
         yield from changes_of_a_list(thing)
     elif isinstance(thing, dict):
         yield from changes_of_a_dict(thing)
+    elif isinstance(thing, PriorityHeap):
+        yield from changes_of_a_heap(thing)
+    elif type(thing).__name__ == "HeapEntry":
+        kept = thing.__reduce__()[2]
+        for place in range(4):
+            thing.__setstate__((*kept[:place], 77, *kept[place + 1 :]))
+            yield partial(thing.__setstate__, kept)
     elif is_ours(thing) and not isinstance(thing, Mapping | enum.Enum):
         yield from changes_of_an_object(thing)
 
@@ -98,6 +107,25 @@ def changes_of_a_dict(entries: dict[Any, Any]) -> Iterator[Undo]:
     if len(kept) > 1:
         put(kept[::-1])
         yield restore
+
+
+def changes_of_a_heap(heap: PriorityHeap[Any]) -> Iterator[Undo]:
+    """Push; to undo it, put back the whole heap but for its entries, which a push leaves alone."""
+    kept = copy.copy(heap)
+    if type(heap).__module__.endswith("_c"):
+        state: Any = heap.__reduce__()[2]
+        state = ([list(part) for part in state[0]], *state[1:])
+        restore: Undo = partial(heap.__setstate__, state)  # type: ignore[attr-defined]
+    else:
+        slots = {name: getattr(kept, name) for name in type(heap).__slots__}
+        slots.update({name: list(slots[name]) for name in ("_run", "_heap", "_new")}, _fast=None)
+
+        def restore() -> None:
+            for name, value in slots.items():
+                setattr(heap, name, value)
+
+    heap.push((0, 0.0, 0, 0, 0), "one more")
+    yield restore
 
 
 def changes_of_an_object(thing: Any) -> Iterator[Undo]:

@@ -131,6 +131,17 @@ class QueueMachine(RuleBasedStateMachine):
         self.end_attempt(entity)
         assert entity.place is Place.NOWHERE
 
+    @rule()
+    def pop(self) -> None:
+        """The head is taken out, and is nowhere; nobody is where nobody is active."""
+        head = self.queue.head()
+        popped = self.queue.pop(now=self.now)
+        assert popped is head
+        if popped is not None:
+            self.take_out(self.entities.index(popped))
+            self.end_attempt(popped)
+            assert (popped.place, popped.rank, popped.shape) == (Place.NOWHERE, None, None)
+
     def blocked_line(self, shape: str) -> Line | None:
         found = [line for line in self.queue.blocked_lines() if line.shape == shape]
         return found[0] if found else None

@@ -19,7 +19,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, assert_never, final
+from typing import Any, Final, assert_never, final
 
 from sortedcontainers import SortedDict
 
@@ -29,6 +29,9 @@ from gangsched.errors import InternalError
 from gangsched.protocols import EntityView, Rank
 
 __all__ = ["Line", "SchedulingQueue"]
+
+_ACTIVE: Final = Place.ACTIVE  # asked for with every pod
+_NOWHERE: Final = Place.NOWHERE
 
 
 @final
@@ -81,7 +84,7 @@ class SchedulingQueue:
     # Reading ------------------------------------------------------------------------------
 
     def head(self) -> QueuedEntity | None:
-        """Return the entity whose turn it is; it stays where it is. O(1)."""
+        """Return the entity whose turn it is; it stays where it is. Amortised O(log n)."""
         return self._active.peek() if len(self._active) else None
 
     @property
@@ -131,12 +134,29 @@ class SchedulingQueue:
     def activate(self, entity: QueuedEntity, *, now: float) -> None:
         """Make an entity ready to be tried, after its rest if it rests. O(log n)."""
         rank = self._sort(entity)
-        self.remove(entity, now=now)
+        if entity.place is not _NOWHERE:
+            self.remove(entity, now=now)
         entity.rank = rank
         if entity.backoff_until > now:
             self._rest(entity)
         else:
-            self._push_active(entity)
+            entity._handle = self._active.push(rank, entity)
+            entity.place = _ACTIVE
+
+    def pop(self, *, now: float) -> QueuedEntity | None:
+        """Take out the entity whose turn it is; None when nobody is active. Amortised O(log n)."""
+        try:
+            entity = self._active.pop()
+        except IndexError:
+            if len(self._active):
+                raise
+            return None
+        if self._lines:
+            self._forget(entity, now=now)
+        else:  # the same, without a call
+            entity.place = _NOWHERE
+            entity.rank = entity._handle = entity.shape = None
+        return entity
 
     def park(self, entity: QueuedEntity, *, shape: Hashable, step: int, now: float) -> None:
         """Let an entity that failed stand in the line of its shape. O(log n).
@@ -196,27 +216,19 @@ class SchedulingQueue:
 
     def remove(self, entity: QueuedEntity, *, now: float) -> None:
         """Take an entity out, wherever it is. O(log n)."""
-        line = self._lines.get(entity.shape)
-        match entity.place:
-            case Place.ACTIVE:
-                self._active.remove(entity._handle)
-            case Place.BACKOFF:
-                self._unrest(entity)
-            case Place.UNSCHEDULABLE if entity.seq in self._gated:
+        place = entity.place
+        if place is _ACTIVE:
+            self._active.remove(entity._handle)
+        elif place is Place.BACKOFF:
+            self._unrest(entity)
+        elif place is Place.UNSCHEDULABLE:
+            if entity.seq in self._gated:
                 del self._gated[entity.seq]
-            case Place.UNSCHEDULABLE:
-                assert line is not None
-                line.standing.remove(entity._handle)
-            case Place.NOWHERE:
-                pass
-            case _:
-                assert_never(entity.place)
-        entity.place = Place.NOWHERE
-        entity.rank = entity._handle = entity.shape = None
-        if line is not None:
-            if line.leader is entity:
-                line.leader = None
-            self._promote(line, now=now)
+            else:
+                self._lines[entity.shape].standing.remove(entity._handle)
+        elif place is not _NOWHERE:
+            assert_never(place)
+        self._forget(entity, now=now)
 
     def prove(self, shape: Hashable, *, step: int) -> None:
         """Take entities of a shape as known to fail since a step, unless news came later. O(1)."""
@@ -225,6 +237,16 @@ class SchedulingQueue:
             self._prove(line, step)
 
     # Inside -------------------------------------------------------------------------------
+
+    def _forget(self, entity: QueuedEntity, *, now: float) -> None:
+        """Let go of an entity that has been taken out of its place."""
+        line = self._lines.get(entity.shape) if self._lines else None
+        entity.place = _NOWHERE
+        entity.rank = entity._handle = entity.shape = None
+        if line is not None:
+            if line.leader is entity:
+                line.leader = None
+            self._promote(line, now=now)
 
     def _prove(self, line: Line, step: int) -> None:
         if step > line.opened_at:
