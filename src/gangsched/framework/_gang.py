@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TypeAlias
 
 from gangsched._core._counters import MemberState
@@ -32,6 +33,8 @@ __all__ = ["schedule"]
 
 _Cycles: TypeAlias = Mapping[int, CycleState]
 
+_arrival = attrgetter("seq")
+
 
 def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     """Place a gang and let it go, or let its attempt fall.
@@ -45,8 +48,10 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     everybody: list[Member] = []
     refused: Misfit | None = None
     for each, group in party:
-        members = sorted((state.members[pod.uid] for pod in each.pending), key=_arrival)
-        cycles.update((member.seq, CycleState(group, nodes)) for member in members)
+        members = [state.members[pod.uid] for pod in each.pending]
+        members.sort(key=_arrival)
+        for member in members:
+            cycles[member.seq] = CycleState(group, nodes)
         ready, problem = _pre_filter(state, members, cycles, now=now)
         everybody += ready
         refused = refused or problem
@@ -221,5 +226,3 @@ def _misfit(member: Member, reason: str) -> Misfit:
     return Misfit(member.pod.uid, member.pod.key, reason, None)
 
 
-def _arrival(member: Member) -> int:
-    return member.seq

@@ -20,7 +20,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass
 from gangsched.model import NodeName
-from gangsched.outcomes import Unschedulable, Wait
+from gangsched.outcomes import SUCCESS, Unschedulable, Wait
 
 __all__ = ["after_turn", "assume", "assume_together", "let_go", "unassume", "wait"]
 
@@ -138,8 +138,9 @@ def _prepare(
     """Ask for the binds of members; return them with who was turned down, and why."""
     refused: dict[int, str] = {}
     binds: list[Bind | None] = []
+    asked = bool(state.profile.pre_bind)
     for member in members:
-        outcome = _points.pre_bind(state, member, now)
+        outcome = _points.pre_bind(state, member, now) if asked else SUCCESS
         if isinstance(outcome, Unschedulable):
             refused[member.seq] = outcome.reason
             binds.append(None)
@@ -168,7 +169,7 @@ def _release(
             state.waiting.allow(info.key)
         if info.attempt_started_at is not None:
             _mark_scheduled(state, info, now=now)
-        state.out.append(Release(info.key, tuple(member.pod.uid for member in gone)))
+        state.out.append(Release(info.key, tuple([member.pod.uid for member in gone])))
     state.put_all(gone, MemberState.BINDING)
     for member, effect in zip(members, binds, strict=True):
         if effect is None:

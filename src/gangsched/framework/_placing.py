@@ -114,18 +114,25 @@ def place(
     kinds: _Kinds = {}
     judges: dict[PodClass, Judge] = {}
     refused: Misfit | None = None
+    before: Member | None = None
+    alike: list[Member] = []
     for member in members:
+        if state.profile.signed and before is not None and _is_like(member, before):
+            alike.append(member)
+            continue
         assert member.group is not None
         group = member.group.key
         known = _Kind(member.pod_class, member.requests, group, member.role)
         if state.profile.signed and known in kinds:
-            kinds[known].append(member)
+            before, alike = member, kinds[known]
+            alike.append(member)
             continue
         pod_class, judge, outcome = _judging.judge_nodes(state, cycles[member.seq], member, now)
         if isinstance(outcome, Unschedulable):
             refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
             continue
-        kinds[_Kind(pod_class, member.requests, group, member.role)] = [member]
+        before, alike = member, [member]
+        kinds[_Kind(pod_class, member.requests, group, member.role)] = alike
         judges[pod_class] = judge
     task = _Task(state, kinds, judges, tuple(asks), len(groups) > 1)
     if task.shared and any(_topology.asked(info) for info in groups):
@@ -138,6 +145,16 @@ def place(
     if isinstance(found, Misfit) and isinstance(found.proof, NotDecided):
         state.undecided += 1
     return found
+
+
+def _is_like(member: Member, other: Member) -> bool:
+    """Say whether members are of one kind, as far as can be seen without comparing requests."""
+    return (
+        member.pod_class is other.pod_class
+        and member.requests is other.requests
+        and member.group is other.group
+        and member.role == other.role
+    )
 
 
 def _place(

@@ -9,6 +9,8 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import final
 
 from gangsched._core._capacity import total_free
@@ -184,14 +186,13 @@ class Nodes:
             pods: Each pod, with what it asks for and the index of its node.
             become: What the nodes become by it.
         """
-        taken: dict[tuple[int, Resources], int] = {}
-        for pod, requests, index in pods:
-            info = self.by_index[index]
-            self.assumed[pod.uid] = (info.node.name, pod)
-            info.holders[pod.uid] = requests
-            taken[index, requests] = taken.get((index, requests), 0) + 1
-        for (index, requests), count in taken.items():
-            self.by_index[index].shift(requests, -count, self._total)
+        for (index, requests), run in groupby(pods, key=itemgetter(2, 1)):
+            info, taken = self.by_index[index], list(run)
+            name = info.node.name
+            for pod, _same, _index in taken:
+                self.assumed[pod.uid] = (name, pod)
+                info.holders[pod.uid] = requests
+            info.shift(requests, -len(taken), self._total)
         for index, given in become:
             self.classes.move(index, given)
         self._touch()
