@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
-from support.deeds import Catch, Deed
+from gangsched import WhenBindFails
+from support.deeds import Catch, ChangePod, Decide, Deed, PutGroup, PutNode, PutPods, Report
+from support.driver import Fate
 from support.histories import Policy, histories, policies
 from support.levels import everybody_is_in_place
 
@@ -18,3 +21,16 @@ def test_after_every_deed_everybody_is_where_he_belongs(policy: Policy, deeds: l
             continue
         world.do(deed)
         everybody_is_in_place(world)
+
+
+@pytest.mark.parametrize("deed", [Report(0, Fate.FAILED), ChangePod(0, "relabel", 2)])
+def test_who_is_to_be_ended_while_its_bind_is_under_way_is_counted_until_that_is_reported(
+    deed: Deed,
+) -> None:
+    """One of two could not be bound, so the end of the other was asked for."""
+    world = Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP).world()
+    world.live(PutNode(0, cpu=2), PutGroup(0, 1, roles=(("ps", 1),)))
+    world.live(PutPods(0, 1, role="ps"), PutPods(0, 1, role="worker"))
+    world.live(Decide(fate=Fate.PENDING), Report(0, Fate.FAILED))
+    assert len(world.driver.dying) == 1
+    everybody_is_in_place(world.live(deed))

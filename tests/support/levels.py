@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gangsched import MemberState, Scheduler
+from gangsched.framework._state import Member
 from support.account import claim_of
 from support.room import may_go
 from support.world import World
@@ -43,7 +44,10 @@ def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
 
 
 def everybody_pending_is_queued(world: World) -> None:
-    """Law 4: nobody who may be tried is outside of the queue, but for those who hold and wait."""
+    """Law 4: nobody who may be tried is outside of the queue, but for those who hold and wait.
+
+    Who has no node and whose end was asked for need not be.
+    """
     scheduler, cluster = world.driver.scheduler, world.driver.cluster
     queue = scheduler.queue
     queued = {
@@ -56,7 +60,9 @@ def everybody_pending_is_queued(world: World) -> None:
         if member.state is MemberState.REFUSED:
             refused.add(uid)
     wanting = {pod.uid for pod in cluster.pods() if may_go(pod)}
-    assert wanting - queued == (under_way | refused) & wanting, "law 4: somebody is not queued"
+    staying = wanting.difference(world.driver.dying)
+    excused = (under_way | refused) & staying
+    assert staying - queued == excused, "law 4: somebody is not queued"
     assert queued <= wanting, "law 4: somebody is queued who wants nothing"
 
 
@@ -77,7 +83,7 @@ def counts_are_right(world: World) -> None:
     for pod in cluster.pods():
         claim = claim_of(pod)
         member = scheduler._state.members.get(pod.uid)
-        if member is not None and member.state is MemberState.BINDING and not pod.node_name:
+        if member is not None and _is_being_bound(member) and not pod.node_name:
             # whatever else it says by now, it is what was let go until its bind is reported
             members.update([] if member.group is None else [member.group.key])
         elif claim is not None:
@@ -96,3 +102,8 @@ def counts_are_right(world: World) -> None:
             counts = info.role(role)
             assert counts.waiting == states.count(MemberState.WAITING), f"law 8: {info.key} {role}"
             assert counts.unscheduled == states.count(MemberState.UNSCHEDULED), f"law 8: {role}"
+
+
+def _is_being_bound(member: Member) -> bool:
+    """Say whether a member was let go, and perhaps evicted since, and its bind is not reported."""
+    return member.node is not None and member.state is not MemberState.WAITING
