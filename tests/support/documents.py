@@ -3,10 +3,14 @@
 Rules:
   R1  the examples of one document share a namespace and a folder; no two documents do. So where
       tests run in several processes, each file has to run in one: ``--dist loadfile``;
-  R2  a block after ``<!-- file: NAME -->`` is written to that file in the document's folder;
-  R3  in a ``console`` block each ``$ gangsched`` line is run in this process, and must print what
-      follows it, on standard output and standard error together; ``...`` stands for anything;
-  R4  a command that is not run is an error: what is shown is what happens.
+  R2  a block after ``<!-- file: NAME -->`` is written to that file in the document's folder; a
+      file that is shown by ``literalinclude`` is copied there;
+  R3  in a ``console`` block each ``$ gangsched`` line is run in this process, each ``$ python``
+      line in one of its own, and must print what follows it, on standard output and standard error
+      together; ``...`` stands for anything;
+  R4  a command that is not run is an error: what is shown is what happens;
+  R5  after ``<!-- needs: PACKAGE -->`` a document's ``$ python`` lines are skipped, saying so,
+      where the package is not installed.
 
 Loaded by ``-p support.documents``, so that documents are collected wherever they lie.
 """
@@ -19,16 +23,20 @@ import io
 import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from unittest import mock
+from unittest import SkipTest, mock
 
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
-__all__ = ["ROOT", "pytest_collect_file", "run_command"]
+__all__ = ["ROOT", "pytest_collect_file", "run_command", "run_program"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +45,11 @@ _FILE = re.compile(
     r"^<!-- file: (?P<name>\S+) -->\n+^(?P<fence>`{3,})[^\n]*\n(?P<text>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
+
+_INCLUDED = re.compile(r"^```{literalinclude} (?P<name>\S+)$", re.MULTILINE)
+_NEEDED = re.compile(r"^<!-- needs: (?P<name>\S+) -->$", re.MULTILINE)
+_SECONDS = 120.0
+"""A program that takes longer hangs."""
 
 
 def run_command(*words: str) -> tuple[int, str]:
@@ -56,9 +69,43 @@ def run_command(*words: str) -> tuple[int, str]:
     return code, printed.getvalue()
 
 
+def run_program(*words: str, folder: Path) -> tuple[int, str]:
+    """Run Python in a process of its own and in a folder; return its exit code and its output.
+
+    Raises:
+        subprocess.TimeoutExpired: It hangs; it was killed.
+    """
+    import gangsched
+
+    source = str(Path(gangsched.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": source},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_SECONDS,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
 def _files(document: Document) -> Iterable[Region]:
     for found in _FILE.finditer(document.text):
         yield Region(found.start(), found.end(), parsed=found, evaluator=_write)
+    for found in _INCLUDED.finditer(document.text):
+        yield Region(found.start(), found.end(), parsed=found["name"], evaluator=_copy)
+    for found in _NEEDED.finditer(document.text):
+        yield Region(found.start(), found.end(), parsed=found["name"], evaluator=_need)
+
+
+def _copy(example: Example) -> None:
+    shutil.copy(Path(example.path).parent / example.parsed, example.namespace["folder"])
+
+
+def _need(example: Example) -> None:
+    if find_spec(example.parsed) is None:
+        example.namespace["absent"] = example.parsed
 
 
 def _write(example: Example) -> None:
@@ -75,10 +122,16 @@ def _console(example: Example) -> str | None:
             printed = f"{code}\n"
         else:
             program, *words = shlex.split(line)
-            if program != "gangsched":
+            if program == "gangsched":
+                with contextlib.chdir(example.namespace["folder"]):
+                    code, printed = run_command(*words)
+            elif program == "python":
+                if "absent" in example.namespace:
+                    absent = example.namespace["absent"]
+                    raise SkipTest(f"{absent} is not installed: pip install --group hosts")
+                code, printed = run_program(*words, folder=example.namespace["folder"])
+            else:
                 return f"not run: {line}"
-            with contextlib.chdir(example.namespace["folder"]):
-                code, printed = run_command(*words)
         expected = expected.rstrip("\n") + "\n" if expected.strip() else ""
         if not doctest.OutputChecker().check_output(expected, printed, _FLAGS):
             return f"$ {line}\nexpected:\n{expected}\nprinted:\n{printed}"
