@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Bind,
@@ -16,6 +17,7 @@ from gangsched import (
     GroupRejected,
     GroupScheduled,
     InMemoryCluster,
+    MatchPolicy,
     Node,
     NodeAdded,
     NodeDeleted,
@@ -222,3 +224,28 @@ def test_a_node_is_what_it_was_told_to_be_or_what_was_seen_as_a_pod_on_it_went(
     watching.effects((), 0.0)
     with nullcontext() if looked else pytest.raises(AssertionError, match=r"^law 1: "):
         watching.effects(APART, 0.0)
+
+
+@pytest.mark.parametrize("says", ["another group", "another role"])
+@pytest.mark.parametrize("reported", [False, True])
+def test_who_is_being_bound_counts_as_what_was_let_go_until_that_is_reported(
+    says: str, reported: bool
+) -> None:
+    """The role that the group needs is that of a member that says otherwise by now."""
+    cluster = InMemoryCluster()
+    watching = LawOracle(cluster=cluster, match=MatchPolicy.WAITING_AND_RUNNING)
+    group = PodGroup(name="g", min_available=1, roles={"ps": 1})
+    role = "pod-group.scheduling.sigs.k8s.io/role"
+    lead = Pod(name="a", uid=A, pod_group="g", labels={role: "ps"})
+    other = Pod(name="b", uid=B, pod_group="g", labels={role: "worker"})
+    facts: list[Event] = [NodeAdded(Node(name=N, allocatable={"cpu": 3})), PodGroupAdded(group)]
+    for fact in (*facts, PodAdded(lead), PodAdded(other)):
+        watching.event(cluster.apply(fact), 0.0)
+    watching.effects((GroupScheduled(G, 1, 1, 0.0), Release(G, (A,)), Bind(A, N, 1)), 0.0)
+    new = {"pod_group": "h"} if says == "another group" else {"labels": {role: "worker"}}
+    watching.event(cluster.apply(PodUpdated(evolve(lead, **new))), 0.0)
+    if reported:
+        watching.event(BindFailed(A, 1, "no answer"), 0.0)
+        watching.effects((PodUnschedulable(A, "no answer"),), 0.0)
+    with pytest.raises(AssertionError, match=r"^law 1: ") if reported else nullcontext():
+        watching.effects((Release(G, (B,)), Bind(B, N, 1)), 0.0)

@@ -110,11 +110,18 @@ class Record:
     ran: bool = False
     evicted: bool = False
     """Whether its end was asked for."""
+    went_as: tuple[GroupKey, str | None] | None = None
+    """Of which group and in which role it was let go last."""
 
     @property
     def bound(self) -> NodeName | None:
         """The node that facts show it on, until it has finished."""
         return None if self.gone or self.pod.is_finished else self.pod.node_name
+
+    @property
+    def is_being_bound(self) -> bool:
+        """Whether it was let go, and nobody has said yet how that ended."""
+        return self.hold is not None and self.hold.deadline is None and not self.pod.node_name
 
     @property
     def counts(self) -> bool:
