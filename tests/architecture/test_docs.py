@@ -11,6 +11,7 @@ import importlib
 import json
 import pkgutil
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -180,3 +181,17 @@ def test_the_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> N
     assert list(summary) == _fields("## `summary`")
     assert _flat(summary["gangs"], "waiting", "waiting") == _fields("### `gangs` and `singles`")
     assert list(summary["deadlock"]) == _fields("### `deadlock`")
+
+
+def test_a_page_about_a_host_names_the_version_that_is_tested() -> None:
+    groups = tomllib.loads(_read("pyproject.toml"))["dependency-groups"]
+    pages = sorted((ROOT / "docs" / "how-to").glob("host-*.md"))
+    needed = {
+        name: text
+        for text in (page.read_text(encoding="utf-8") for page in pages)
+        for name in re.findall(r"^<!-- needs: (\S+) -->$", text, re.MULTILINE)
+    }
+
+    assert sorted(needed) == [pin.partition("==")[0] for pin in groups["hosts"]]
+    for pin in groups["hosts"]:
+        assert f"pip install {pin}\n" in needed[pin.partition("==")[0]]

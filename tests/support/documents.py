@@ -48,7 +48,7 @@ _FILE = re.compile(
 
 _INCLUDED = re.compile(r"^```{literalinclude} (?P<name>\S+)$", re.MULTILINE)
 _NEEDED = re.compile(r"^<!-- needs: (?P<name>\S+) -->$", re.MULTILINE)
-_SECONDS = 120.0
+_SECONDS = 300.0
 """A program that takes longer hangs."""
 
 
@@ -72,16 +72,19 @@ def run_command(*words: str) -> tuple[int, str]:
 def run_program(*words: str, folder: Path) -> tuple[int, str]:
     """Run Python in a process of its own and in a folder; return its exit code and its output.
 
+    Commands that are installed beside Python are found, as in an active environment.
+
     Raises:
         subprocess.TimeoutExpired: It hangs; it was killed.
     """
     import gangsched
 
     source = str(Path(gangsched.__file__).parents[1])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": source, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=_SECONDS,

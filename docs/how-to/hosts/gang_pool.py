@@ -1,0 +1,87 @@
+"""Parsl's worker pool, with gangsched as the backlog of its MPI tasks.
+
+Rules:
+  R1  an MPI task is a gang: as many members as it needs nodes, a whole node for each;
+  R2  it goes to Parsl's workers when all of its nodes are there, with their names in it;
+  R3  what to do about a task is decided in one thread, that of the driver; Parsl's threads tell it.
+"""
+
+import pickle
+import runpy
+import threading
+
+from parsl.executors.high_throughput import mpi_resource_management as parsl_mpi
+
+from gangsched import InMemoryCluster, Node, NodeAdded, Pod, PodAdded, PodDeleted, Release, presets
+from gangsched.drivers.blocking import Driver
+
+
+class GangTaskScheduler(parsl_mpi.TaskScheduler):
+    """Takes the place of ``MPITaskScheduler``: the same three methods, another backlog."""
+
+    def __init__(self, pending_task_q, pending_result_q):
+        """Take in the nodes of the batch job, and begin to decide."""
+        super().__init__(pending_task_q, pending_result_q)
+        self.tasks = {}  # the MPI tasks that are there, by ID
+        self.nodes = {}  # of a gang that is being let go, who gets which node
+        self.members = ()
+        cluster = InMemoryCluster()
+        self.driver = Driver(
+            presets.gang(cluster), apply=cluster.apply, bind=self.bind, observe=self.observe
+        )
+        for name in parsl_mpi.get_nodes_in_batchjob(parsl_mpi.identify_scheduler()):
+            self.driver.tell(NodeAdded(Node(name=name, allocatable={"nodes": 1})))
+        threading.Thread(target=self.driver.run, name="gangs", daemon=True).start()
+
+    def put_task(self, task):
+        """Take a task from Parsl; one that needs no nodes goes on at once."""
+        number = task.get("context", {}).get("resource_spec", {}).get("num_nodes")
+        if not number:
+            self.pending_task_q.put(task)
+            return
+        self.tasks[str(task["task_id"])] = task
+        for pod in members(task["task_id"], number):
+            self.driver.tell(PodAdded(pod))
+
+    def observe(self, effect):
+        """Note who is let go together."""
+        if isinstance(effect, Release):
+            self.nodes, self.members = {}, effect.members
+
+    def bind(self, bind):
+        """Give a node to a member; with the last one the task goes to the workers."""
+        self.nodes[bind.uid] = bind.node
+        if len(self.nodes) == len(self.members):
+            task = self.tasks[bind.uid.partition("/")[0]]
+            spec = task["context"]["resource_spec"]
+            spec["MPI_NODELIST"] = ",".join(self.nodes.values())
+            self.pending_task_q.put(task)
+
+    def get_result(self, block=True, timeout=None):
+        """Return a result to Parsl; the nodes of its task are free again."""
+        packed = self.pending_result_q.get(block, timeout)
+        result = None if packed is None else pickle.loads(packed)
+        if result is not None and result["type"] == "result":
+            task = self.tasks.pop(str(result["task_id"]), None)
+            if task is not None:
+                number = task["context"]["resource_spec"]["num_nodes"]
+                for pod in members(task["task_id"], number):
+                    self.driver.tell(PodDeleted(pod.uid))
+        return packed
+
+
+def members(task_id, number):
+    """Return the members of a task's gang."""
+    prefix = "pod-group.scheduling.sigs.k8s.io/"
+    labels = {prefix + "name": str(task_id), prefix + "min-available": str(number)}
+    return [
+        Pod(uid=f"{task_id}/{n}", name=f"{task_id}-{n}", labels=labels, requests={"nodes": 1})
+        for n in range(number)
+    ]
+
+
+if __name__ == "__main__":
+    # the pool has no option for it: it takes the scheduler by this name when it is imported
+    parsl_mpi.MPITaskScheduler = GangTaskScheduler
+    pool = "parsl.executors.high_throughput.process_worker_pool"
+    runpy.run_module(pool, run_name="__main__", alter_sys=True)

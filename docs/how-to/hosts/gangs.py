@@ -1,0 +1,124 @@
+"""A plugin for the scheduler of dask: tasks of one gang start together or not at all.
+
+Rules:
+  R1  a task of a gang may run on no worker until gangsched has given it one; then on that one only;
+  R2  it counts for its gang from when its inputs are there: before that it could not start;
+  R3  other tasks go where dask sends them, and take a thread there that no gang gets;
+  R4  all runs in the event loop of the dask scheduler: nothing here waits, and nothing locks.
+"""
+
+import asyncio
+import logging
+
+import dask
+from attrs import evolve
+from distributed import SchedulerPlugin
+
+from gangsched import (
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodPhase,
+    PodUpdated,
+    presets,
+)
+from gangsched.drivers.aio import Driver
+
+NOWHERE = "tcp://waits-for-its-gang:0"
+"""A worker that does not exist: who may run there only is put aside by dask, as ``no-worker``."""
+
+
+def gang(name, size):
+    """Return a context: what is submitted in it is of a gang of *size* tasks."""
+    return dask.annotate(gang={"name": str(name), "size": int(size)})
+
+
+class Gangs(SchedulerPlugin):
+    """Tasks that were submitted within ``gang(name, size)`` start together or not at all."""
+
+    name = "gangs"
+
+    async def start(self, scheduler):
+        """Take in the workers that are there, and begin to decide."""
+        self.dask = scheduler
+        self.keys = {}  # UIDs of pods to keys of tasks, which may be tuples
+        self.cluster = InMemoryCluster()
+        self.scheduler = presets.gang(self.cluster)
+        self.driver = Driver(self.scheduler, apply=self.cluster.apply, bind=self.release)
+        self.running = asyncio.create_task(self.run())
+        for address in scheduler.workers:
+            self.add_worker(scheduler, address)
+
+    async def run(self):
+        """Decide until the dask scheduler ends; say so if it has to end before."""
+        try:
+            await self.driver.run()
+        except Exception:
+            logging.getLogger(__name__).exception("no gang will start any more")
+            raise
+
+    async def before_close(self):
+        """End with the dask scheduler."""
+        self.running.cancel()
+
+    def update_graph(self, scheduler, *, annotations, **_more):
+        """Hold the tasks of gangs back, before dask sends any of them."""
+        for key in annotations.get("gang", ()):
+            scheduler.tasks[key].worker_restrictions = {NOWHERE}
+
+    def transition(self, key, start, finish, **_more):
+        """Tell what became of a task."""
+        task = self.dask.tasks[key]
+        gang = (task.annotations or {}).get("gang")
+        uid = str(key)
+        if gang is None:
+            if finish == "processing":
+                self.driver.tell(PodAdded(thread(uid, node_name=task.processing_on.address)))
+            elif start == "processing":
+                self.driver.tell(PodDeleted(uid))
+        elif finish == "no-worker":
+            self.keys[uid] = key
+            self.driver.tell(PodAdded(thread(uid, gang)))
+        elif finish in ("memory", "erred") and uid in self.keys:
+            phase = PodPhase.SUCCEEDED if finish == "memory" else PodPhase.FAILED
+            pod = self.cluster.pod(uid) or thread(uid, gang)  # the latter is not taken in yet
+            self.driver.tell(PodUpdated(evolve(pod, phase=phase)))
+        elif finish in ("released", "forgotten") and uid in self.keys:
+            task.worker_restrictions = {NOWHERE}
+            del self.keys[uid]
+            self.driver.tell(PodDeleted(uid))
+
+    async def release(self, bind):
+        """Let a task of a gang go to its worker. Never waits, so the whole gang goes at once."""
+        key = self.keys.get(bind.uid)
+        worker = self.dask.workers.get(bind.node)
+        if key is None or worker not in self.dask.running:
+            raise LookupError(f"{bind.uid} or {bind.node} is gone")
+        task = self.dask.tasks[key]
+        task.worker_restrictions = {bind.node}
+        self.dask.transitions({key: "processing"}, stimulus_id=f"gang-{bind.uid}-{bind.attempt}")
+        if task.processing_on is not worker:
+            task.worker_restrictions = {NOWHERE}
+            raise RuntimeError(f"{bind.uid} is {task.state}, not processing on {bind.node}")
+
+    def add_worker(self, scheduler, worker):
+        """Tell of a worker, which offers its threads."""
+        threads = scheduler.workers[worker].nthreads
+        self.driver.tell(NodeAdded(Node(name=worker, allocatable={"threads": threads})))
+
+    def remove_worker(self, scheduler, worker, **_more):
+        """Tell that a worker is gone. Its tasks come back by themselves."""
+        self.driver.tell(NodeDeleted(worker))
+
+
+def thread(uid, gang=None, **more):
+    """Return a task, which takes one thread, as a pod."""
+    labels = {}
+    if gang is not None:
+        prefix = "pod-group.scheduling.sigs.k8s.io/"
+        labels = {prefix + "name": gang["name"], prefix + "min-available": str(gang["size"])}
+    return Pod(uid=uid, name=uid, labels=labels, requests={"threads": 1}, **more)

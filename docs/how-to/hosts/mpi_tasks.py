@@ -1,0 +1,77 @@
+"""Three MPI tasks on a batch job of four nodes; with ``--gangs``, gangsched as the backlog."""
+
+import concurrent.futures
+import pathlib
+import sys
+
+import parsl
+from parsl.executors import MPIExecutor
+from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
+from parsl.launchers import SimpleLauncher
+from parsl.providers import LocalProvider
+
+HERE = pathlib.Path.cwd()
+
+
+@parsl.python_app
+def mpi(mark, waits_for=None, parsl_resource_specification=None):
+    """Stand for a program under mpiexec: run until the mark of another is there; leave one."""
+    import os
+    import pathlib
+    import time
+
+    end = time.monotonic() + 60.0
+    while waits_for and not pathlib.Path(waits_for).exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    pathlib.Path(mark).touch()
+    return os.environ["PARSL_MPI_PREFIX"].strip()
+
+
+def needs(nodes):
+    """Return what Parsl wants to know of an MPI task."""
+    return {"num_nodes": nodes, "ranks_per_node": 1}
+
+
+def executor(gangs):
+    """Return Parsl's executor for MPI tasks, in a batch job that is only a list of nodes."""
+    (HERE / "nodes").write_text("node-0\nnode-1\nnode-2\nnode-3\n")
+    pool = "process_worker_pool.py"
+    if gangs:
+        pool = f"{sys.executable} {HERE / 'gang_pool.py'}"
+    return MPIExecutor(
+        max_workers_per_block=4,
+        address="127.0.0.1",
+        launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", pool),
+        provider=LocalProvider(
+            launcher=SimpleLauncher(),
+            worker_init=f"export PBS_NODEFILE={HERE / 'nodes'}",
+            init_blocks=1,
+            max_blocks=1,
+        ),
+    )
+
+
+def main(gangs):
+    """Run a task that is long, one that is short, and one for which there is no room yet."""
+    run_dir = HERE / ("with" if gangs else "without")
+    run_dir.mkdir()
+    config = parsl.Config(executors=[executor(gangs)], run_dir=str(run_dir), strategy="none")
+    with parsl.load(config):
+        short, long = str(run_dir / "short"), str(run_dir / "long")
+        tasks = {
+            "long": mpi(long, waits_for=short, parsl_resource_specification=needs(2)),
+            "wide": mpi(str(run_dir / "wide"), parsl_resource_specification=needs(3)),
+            "short": mpi(short, parsl_resource_specification=needs(1)),
+        }
+        concurrent.futures.wait([tasks["long"]], timeout=60.0)
+        concurrent.futures.wait(tasks.values(), timeout=60.0 if gangs else 5.0)
+        for name, task in tasks.items():
+            print(name, task.result() if task.done() else "has not come back", flush=True)
+        for log in run_dir.glob("**/manager.log"):
+            for line in log.read_text().splitlines():
+                if line.startswith("RecursionError"):
+                    print("manager.log:", line, flush=True)
+
+
+if __name__ == "__main__":
+    main("--gangs" in sys.argv)
