@@ -224,5 +224,3 @@ def _fall(
 
 def _misfit(member: Member, reason: str) -> Misfit:
     return Misfit(member.pod.uid, member.pod.key, reason, None)
-
-
