@@ -40,6 +40,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominated,
+    NominationLapsed,
     Notice,
     PodAdded,
     PodDeleted,
@@ -56,7 +58,7 @@ from gangsched.events import (
     Release,
 )
 from gangsched.explain import Why
-from gangsched.framework import CycleState, Layout, Profile, Scheduler, Unit
+from gangsched.framework import CycleState, Layout, Preemption, Profile, Scheduler, Unit
 from gangsched.membership import Membership, membership, ungrouped
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
@@ -69,6 +71,7 @@ from gangsched.model import (
     PodGroup,
     PodPhase,
     PodUID,
+    PreemptionPolicy,
     QOSClass,
     Resources,
     Taint,
@@ -128,6 +131,8 @@ __all__ = [
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "NodeUpdated",
+    "Nominated",
+    "NominationLapsed",
     "Notice",
     "Order",
     "Outcome",
@@ -153,6 +158,8 @@ __all__ = [
     "PodUnschedulable",
     "PodUpdated",
     "PodWaiting",
+    "Preemption",
+    "PreemptionPolicy",
     "PriorityHeap",
     "Profile",
     "ProfileError",

@@ -30,6 +30,8 @@ __all__ = [
     "NodeAdded",
     "NodeDeleted",
     "NodeUpdated",
+    "Nominated",
+    "NominationLapsed",
     "Notice",
     "PodAdded",
     "PodDeleted",
@@ -344,6 +346,46 @@ class PodScheduled:
     node: NodeName
 
 
+@final
+@frozen
+class Nominated:
+    """Room is made for a pod or a gang that fits nowhere: it is kept until those in it are gone.
+
+    Meanwhile nobody of the same or of a lower priority is placed there. It is over when its pods
+    are bound, there or elsewhere, or with ``NominationLapsed``.
+
+    Attributes:
+        group: The group; None for a regular pod.
+        priority: The priority up to which the room is kept from others.
+        places: Which pod is meant to go to which node.
+        victims: The pods that are evicted for it by this call; empty where it only waits for
+            those that are terminating already.
+        deadline: Until when it is kept at the latest.
+    """
+
+    group: GroupKey | None
+    priority: int
+    places: tuple[tuple[PodUID, NodeName], ...]
+    victims: tuple[PodUID, ...]
+    deadline: float
+
+
+@final
+@frozen
+class NominationLapsed:
+    """The room that was kept for a pod or a gang is kept no more.
+
+    Attributes:
+        group: The group; None for a regular pod.
+        pods: For whom it was kept, as far as they are there.
+        reason: Why.
+    """
+
+    group: GroupKey | None
+    pods: tuple[PodUID, ...]
+    reason: str
+
+
 Notice: TypeAlias = (
     PodRefused
     | PodHeld
@@ -354,6 +396,8 @@ Notice: TypeAlias = (
     | GroupRejected
     | GroupScheduled
     | PodScheduled
+    | Nominated
+    | NominationLapsed
 )
 
 Effect: TypeAlias = Release | Bind | Evict | Notice

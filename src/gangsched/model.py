@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, NewType, NoReturn, cast, final
 
 from attrs import Factory, field, frozen
+from attrs.converters import optional as to_optional
 from attrs.validators import optional
 
 from gangsched._fields import (
@@ -58,6 +59,7 @@ __all__ = [
     "PodGroup",
     "PodPhase",
     "PodUID",
+    "PreemptionPolicy",
     "QOSClass",
     "Resources",
     "Taint",
@@ -112,6 +114,17 @@ class PodPhase(enum.Enum):
         refuse_choice(cls, "phase", value)
 
 
+class PreemptionPolicy(enum.Enum):
+    """Whether somebody may displace others to have room, where preemption is switched on."""
+
+    PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+    NEVER = "Never"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "preemption_policy", value)
+
+
 class QOSClass(enum.IntEnum):
     """The quality-of-service class of a pod; the smaller comes first."""
 
@@ -164,6 +177,8 @@ class Pod:
         phase: Its phase.
         deleted_at: When its deletion was asked for; a terminating pod counts for no quorum.
         created_at: When it was created.
+        preemption_policy: Whether it may displace others of lower priority; of a gang, each of
+            its pending members has to be allowed to.
     """
 
     name: str = field(validator=check_text)
@@ -196,6 +211,9 @@ class Pod:
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
     deleted_at: float | None = field(default=None, validator=optional(check_instant))
     created_at: float = field(default=0.0, validator=check_instant)
+    preemption_policy: PreemptionPolicy = field(
+        default=PreemptionPolicy.PREEMPT_LOWER_PRIORITY, converter=PreemptionPolicy
+    )
 
     @property
     def key(self) -> str:
@@ -249,6 +267,8 @@ class PodGroup:
         topology: Within one value of which label of nodes its members belong; None for anywhere.
         bundle: The groups with which it starts together or not at all, by key, of any namespace;
             with or without itself. Each of them has to name the same ones. Empty for none.
+        preemption_policy: Whether it may displace others of lower priority; None to ask its
+            members.
 
     Raises:
         InvalidPodGroupError: A value is malformed; names the group, the field and the value.
@@ -271,6 +291,9 @@ class PodGroup:
     topology: Topology | None = field(default=None, validator=of_group(_check_topology))
     bundle: tuple[GroupKey, ...] = field(
         default=(), converter=_as_keys, validator=of_group(_check_keys)
+    )
+    preemption_policy: PreemptionPolicy | None = field(
+        default=None, converter=to_optional(PreemptionPolicy)
     )
 
     def __attrs_post_init__(self) -> None:

@@ -6,7 +6,7 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.framework import Layout, Profile, Scheduler, Unit
+from gangsched.framework import Layout, Preemption, Profile, Scheduler, Unit
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     DefaultBinder,
@@ -34,9 +34,16 @@ def coscheduling_profile(
     return Profile(policy or Coscheduling(), *_placement(strategy))
 
 
-def pod_by_pod(cluster: ClusterState, *, backoff: Backoff | None = None) -> Scheduler:
+def pod_by_pod(
+    cluster: ClusterState,
+    *,
+    backoff: Backoff | None = None,
+    preemption: Preemption | None = None,
+) -> Scheduler:
     """Return a scheduler that knows no gangs: each pod goes when it fits."""
-    return Scheduler(cluster, default_profile(), membership=ungrouped, backoff=backoff)
+    return Scheduler(
+        cluster, default_profile(), membership=ungrouped, backoff=backoff, preemption=preemption
+    )
 
 
 def coscheduling(
@@ -50,6 +57,7 @@ def coscheduling(
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
     unit: Unit = Unit.POD,
     backoff: Backoff | None = None,
+    preemption: Preemption | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
 
@@ -63,6 +71,7 @@ def coscheduling(
         when_bind_fails: What becomes of a group whose bind fails after it was let go.
         unit: Whether one decision is about a pod, or about a gang as a whole.
         backoff: How long what failed rests.
+        preemption: Whether lower priorities may be displaced; None for never.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -72,7 +81,9 @@ def coscheduling(
         match_policy=match_policy,
         when_bind_fails=when_bind_fails,
     )
-    return Scheduler(cluster, coscheduling_profile(policy), unit=unit, backoff=backoff)
+    return Scheduler(
+        cluster, coscheduling_profile(policy), unit=unit, backoff=backoff, preemption=preemption
+    )
 
 
 def gang(
@@ -84,6 +95,7 @@ def gang(
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
     search_budget: int = 10_000,
     backoff: Backoff | None = None,
+    preemption: Preemption | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, a gang in one decision.
 
@@ -98,6 +110,7 @@ def gang(
         search_budget: How many steps the search for a placement may take where placing one member
             after the other leaves too few.
         backoff: How long what failed rests.
+        preemption: Whether lower priorities may be displaced; None for never.
     """
     policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
     return Scheduler(
@@ -107,6 +120,7 @@ def gang(
         layout=layout,
         search_budget=search_budget,
         backoff=backoff,
+        preemption=preemption,
     )
 
 

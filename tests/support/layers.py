@@ -80,8 +80,16 @@ _CORE: Final = Room(
 )
 _FRAMEWORK: Final = Room(
     (
-        ("framework.cycle_state", "framework.node_class", "framework.profile", "framework.unit"),
+        (
+            "framework._nomination",
+            "framework.cycle_state",
+            "framework.node_class",
+            "framework.preemption",
+            "framework.profile",
+            "framework.unit",
+        ),
         ("framework.nodes",),
+        ("framework._vacancy",),
         ("framework.pod_class",),
         ("framework._state",),
         ("framework._points",),
@@ -92,8 +100,13 @@ _FRAMEWORK: Final = Room(
         ("framework._falls",),
         ("framework._plan", "framework._holding"),
         ("framework._topology",),
+        ("framework._nominations",),
+        ("framework._victims",),
+        ("framework._displacing",),
         ("framework._placing",),
         ("framework._gang",),
+        ("framework._making_room",),
+        ("framework._preempting",),
         ("framework._cycle",),
         ("framework._survey", "framework._places", "framework._deadlines"),
         ("framework._facts", "framework._why"),

@@ -21,11 +21,14 @@ from gangsched.framework import (
     _gang,
     _holding,
     _judging,
+    _nominations,
     _points,
+    _preempting,
     _shapes,
     _topology,
     _wakeups,
 )
+from gangsched.framework._nomination import Nomination
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.unit import Unit
@@ -40,7 +43,8 @@ def run(state: State, *, now: float) -> bool:
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
-    member = _shapes.next_member(state, entity)
+    nomination = _nominations.step_aside(state, entity)
+    member = _nominations.next_member(state, entity) or _shapes.next_member(state, entity)
     state.tick()
     info = entity.group
     gang = None if _shapes.goes_alone(state, info) else info
@@ -56,17 +60,27 @@ def run(state: State, *, now: float) -> bool:
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
         elif _lacks_room(state, member, gang, now):
             pass
-        elif state.unit is Unit.GROUP or _topology.asked(gang) or _bundles.keys(gang.spec):
+        elif _goes_whole(state, gang, nomination):
             _gang.schedule(state, entity, gang, now=now)
         else:
             _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     except GangschedError:
+        if nomination is not None:
+            _nominations.step_back(state, nomination)
         _wakeups.undo_turn(state, entity, turn)
         if gang is not None and begun:
             gang.attempts -= 1
             gang.attempt_started_at = None
         raise
+    _preempting.conclude(state, entity, nomination, now=now)
     return True
+
+
+def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
+    """Say whether one decision is about all members of a gang, in either unit."""
+    bundled = bool(_bundles.keys(gang.spec))
+    whole = state.unit is Unit.GROUP or _topology.asked(gang) or bundled
+    return whole or nomination is not None
 
 
 def recheck_permit(state: State, info: PodGroupInfo, *, now: float) -> bool:
@@ -133,9 +147,11 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
         return
     pod_class, _judge, outcome = _judging.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else _topology.joined(state, member.group)
-    node = (
-        pod_class.best(state.nodes) if domain is None else _topology.best(state, pod_class, domain)
-    )
+    node = _nominations.node_for(state, member, pod_class)
+    if node is None and domain is None:
+        node = pod_class.best(state.nodes)
+    elif node is None and domain is not None:
+        node = _topology.best(state, pod_class, domain)
     if node is None:
         _fail(state, member, cycle, pod_class.diagnosis(), now=now)
     elif isinstance(outcome, Unschedulable):

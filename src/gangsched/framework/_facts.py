@@ -243,6 +243,7 @@ def _admit(
     pod_class.users += 1
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     state.members[pod.uid] = member
+    state.count_priority(pod.priority, 1)
     if claim is not None:
         member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
@@ -296,6 +297,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         _put_down(state, member, reason, cause="deleted", to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
     del state.members[uid]
+    state.count_priority(member.pod.priority, -1)
     pod_class = member.pod_class
     pod_class.users -= 1
     if not pod_class.users:

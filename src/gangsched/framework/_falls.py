@@ -23,6 +23,7 @@ from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
 
 __all__ = [
     "carry_out",
+    "evict",
     "fail_entity",
     "gate",
     "park_holding",
@@ -73,14 +74,19 @@ def _evict_group(state: State, key: GroupKey, reason: str) -> None:
     if info is None:
         return
     for member in state.of_group(info):
-        node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
-        if node is None or member.state is MemberState.WAITING or member.pod.uid in state.evicted:
-            continue
-        state.evicted.add(member.pod.uid)
-        state.put(member, MemberState.TERMINATING)
-        member.reason = reason
-        state.out.append(Evict(member.pod.uid, node, reason))
+        evict(state, member, reason)
     info.was_scheduled = False
+
+
+def evict(state: State, member: Member, reason: str) -> None:
+    """Ask for the end of a pod that is bound or being bound: it does not count from now on."""
+    node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
+    if node is None or member.state is MemberState.WAITING or member.pod.uid in state.evicted:
+        return
+    state.evicted.add(member.pod.uid)
+    state.put(member, MemberState.TERMINATING)
+    member.reason = reason
+    state.out.append(Evict(member.pod.uid, node, reason))
 
 
 def set_down(state: State, member: Member, node: NodeName, reason: str) -> None:

@@ -22,14 +22,22 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
 from gangsched.explain import Misfit
-from gangsched.framework import _bundles, _falls, _holding, _placing, _points, _shapes
+from gangsched.framework import (
+    _bundles,
+    _falls,
+    _holding,
+    _nominations,
+    _placing,
+    _points,
+    _shapes,
+)
 from gangsched.framework._placing import Ask
 from gangsched.framework._plan import Plan
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
-__all__ = ["schedule"]
+__all__ = ["lay_out", "schedule"]
 
 _Cycles: TypeAlias = Mapping[int, CycleState]
 
@@ -41,6 +49,26 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
 
     Runtime complexity: O(members x log nodes) where like members are placed one after the other;
     see ``_placing`` where that is not enough.
+    """
+    found, refused, cycles = lay_out(state, entity, now=now)
+    if isinstance(found, Plan):
+        _take(state, entity, info, found, cycles, now=now)
+        return
+    culprit = refused or found
+    assert culprit is not None
+    _fall(state, entity, info, culprit, cycles, now=now)
+    # what nodes would have become stays known otherwise for as long as no node changes
+    state.nodes.classes.forget_unused()
+
+
+def lay_out(
+    state: State, entity: QueuedEntity, *, now: float
+) -> tuple[Plan | Misfit | None, Misfit | None, _Cycles]:
+    """Look for nodes for a gang, and take nothing.
+
+    Returns:
+        The plan, or who does not fit; who was refused before any node was looked at, if anybody;
+        and the cycle of each member, by its number. Of the first two one at least is not None.
     """
     party = [(e, e.group) for e in _bundles.pending(state, entity) if e.group is not None]
     nodes = state.nodes.infos
@@ -63,15 +91,11 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
             for role, count in _shapes.quotas(state, each)
         ]
         groups = [group for _each, group in party]
+        kept = _nominations.plan(state, entity, everybody, cycles, now=now)
+        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asks):
+            return kept, refused, cycles
         found = _placing.place(state, groups, everybody, cycles, asks, now=now)
-    if isinstance(found, Plan):
-        _take(state, entity, info, found, cycles, now=now)
-        return
-    culprit = refused or found
-    assert culprit is not None
-    _fall(state, entity, info, culprit, cycles, now=now)
-    # what nodes would have become stays known otherwise for as long as no node changes
-    state.nodes.classes.forget_unused()
+    return found, refused, cycles
 
 
 def _pre_filter(

@@ -19,7 +19,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.framework import _bundles, _points
 from gangsched.framework._state import ON_NODES, Member, State
 from gangsched.framework.pod_class import PodClass
-from gangsched.model import Resources, Topology
+from gangsched.model import PreemptionPolicy, Resources, Topology
 from gangsched.resources import NOTHING
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "next_member",
     "presence",
     "quotas",
+    "reach_of",
     "shape",
 ]
 
@@ -53,6 +54,8 @@ class Shape:
         roles: Which of these roles each run has; empty for one that has none of them.
         topology: Within one value of which label it belongs.
         parts: The shapes of the groups of a bundle that is to start; empty for a group alone.
+        reach: Where there is preemption: the priority below which it may take kept room, and
+            whether it may displace pods too.
     """
 
     needed: int
@@ -62,6 +65,7 @@ class Shape:
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
     parts: tuple[Shape, ...] = ()
+    reach: tuple[int, bool] | None = None
 
 
 def shape(state: State, entity: QueuedEntity) -> Hashable:
@@ -71,15 +75,33 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
     """
     if not state.profile.signed:
         return entity.seq
-    parts = tuple(_shape_alone(state, each) for each in _bundles.pending(state, entity))
+    reach = None if state.preemption is None else reach_of(state, entity)
+    parts = tuple(_shape_alone(state, each, reach) for each in _bundles.pending(state, entity))
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
     floor = sum((part.floor for part in parts), start=NOTHING)
-    return Shape(sum(part.needed for part in parts), runs, floor, parts=parts)
+    return Shape(sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach)
 
 
-def _shape_alone(state: State, entity: QueuedEntity) -> Shape:
+def reach_of(state: State, entity: QueuedEntity) -> tuple[int, bool]:
+    """Return below which priority an entity reaches, and whether it may displace pods.
+
+    Of a bundle, the lowest priority counts, and nobody in it may say that it never does.
+    Runtime complexity: O(members).
+    """
+    parties = _bundles.pending(state, entity)
+    return min(party.priority for party in parties), all(map(_may_displace, parties))
+
+
+def _may_displace(entity: QueuedEntity) -> bool:
+    spec = None if entity.group is None else entity.group.spec
+    if spec is not None and spec.preemption_policy is not None:
+        return spec.preemption_policy is not PreemptionPolicy.NEVER
+    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in entity.pending)
+
+
+def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | None) -> Shape:
     members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
     (_all, more), *lacking = quotas(state, entity)
     floor = _floor(state, entity.group)
@@ -88,7 +110,7 @@ def _shape_alone(state: State, entity: QueuedEntity) -> Shape:
     if not lacking:
         runs = groupby(members, key=_class_of)
         counts = tuple((each, len(list(run))) for each, run in runs)
-        return Shape(more, counts, floor, topology=topology)
+        return Shape(more, counts, floor, topology=topology, reach=reach)
     asked = {role for role, _count in lacking}
     found = [
         (each, len(list(run)), role)
@@ -98,7 +120,7 @@ def _shape_alone(state: State, entity: QueuedEntity) -> Shape:
     ]
     counts = tuple((each, count) for each, count, _role in found)
     names = tuple(role for *_, role in found)
-    return Shape(more, counts, floor, tuple(lacking), names, topology)
+    return Shape(more, counts, floor, tuple(lacking), names, topology, reach=reach)
 
 
 def needed(state: State, entity: QueuedEntity) -> int:

@@ -27,8 +27,10 @@ from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import LabelsRead
+from gangsched.framework._nomination import Nomination
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.pod_class import PodClass
+from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
 from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership
@@ -102,6 +104,9 @@ class State:
         classes: The class of each signature that a pod has.
         labels: The labels that tell nodes apart for one of these classes.
         evicted: The pods whose end was asked for, until they are gone.
+        overdue: The pods that were waited for in vain: their room is not counted on any more.
+        nominations: For whom room is kept, by the number of the entity.
+        priorities: How many known pods have which priority.
         holding: The groups that hold nodes, with the step since which they do.
         yielding: The groups that give way to the next other entity, with the reason.
         tried: The entities of which a member had its turn in the current attempt, by number.
@@ -122,12 +127,16 @@ class State:
     nodes: Nodes
     queue: SchedulingQueue
     registry: PodGroupRegistry
+    preemption: Preemption | None = None
     waiting: WaitingMap = field(factory=WaitingMap)
     members: dict[PodUID, Member] = field(factory=dict[PodUID, Member])
     entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
     classes: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
     labels: LabelsRead = field(factory=LabelsRead)
     evicted: set[PodUID] = field(factory=set[PodUID])
+    overdue: set[PodUID] = field(factory=set[PodUID])
+    nominations: dict[int, Nomination] = field(factory=dict[int, Nomination])
+    priorities: dict[int, int] = field(factory=dict[int, int])
     holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
@@ -147,6 +156,14 @@ class State:
         """Return the next number in the order of arrival."""
         self.numbers += 1
         return self.numbers
+
+    def count_priority(self, priority: int, change: int) -> None:
+        """Count a known pod of a priority more, or less. O(1)."""
+        count = self.priorities.get(priority, 0) + change
+        if count:
+            self.priorities[priority] = count
+        else:
+            del self.priorities[priority]
 
     def put(self, member: Member, state: MemberState) -> None:
         """Move a member to a state, in its group's counts too. O(1)."""
@@ -203,7 +220,15 @@ class State:
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
-        strangers = [uid for uid in self.nodes.assumed if uid not in self.members]
+        kept = {stand_in.uid for n in self.nominations.values() for stand_in in n.stand_ins()}
+        if not kept <= self.nodes.assumed.keys():
+            raise InternalError("room is nominated and not kept")
+        strangers = [uid for uid in self.nodes.assumed.keys() - kept if uid not in self.members]
+        counted: dict[int, int] = {}
+        for member in self.members.values():
+            counted[member.pod.priority] = counted.get(member.pod.priority, 0) + 1
+        if counted != self.priorities:
+            raise InternalError(f"of each priority there are {counted}, not {self.priorities}")
         strangers += [uid for uid in self.evicted if uid not in self.members]
         strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
         if strangers:

@@ -23,7 +23,16 @@ from gangsched.framework._state import State
 from gangsched.framework.pod_class import PodClass
 from gangsched.model import NodeName
 
-__all__ = ["begin_turn", "conclude", "forget", "gain", "may_fit", "stir", "undo_turn"]
+__all__ = [
+    "begin_turn",
+    "conclude",
+    "forget",
+    "gain",
+    "may_fit",
+    "reaches_somebody",
+    "stir",
+    "undo_turn",
+]
 
 
 def gain(
@@ -76,6 +85,8 @@ def may_fit(
     """
     if not isinstance(shape, Shape):
         return True
+    if shape.reach is not None and reaches_somebody(state, *shape.reach):
+        return True
     if shape.floor and gap(shape.floor, state.nodes.total()):
         return False
     counts: dict[PodClass, int] = {}
@@ -97,6 +108,13 @@ def may_fit(
         if role:
             lacking[role] -= min(count, pod_class.headroom)
     return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
+
+
+def reaches_somebody(state: State, priority: int, displaces: bool) -> bool:
+    """Say whether there is somebody of a lower priority to give way. O(priorities)."""
+    if displaces and any(lower < priority for lower in state.priorities):
+        return True
+    return any(kept.priority < priority for kept in state.nominations.values())
 
 
 def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:

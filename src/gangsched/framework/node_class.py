@@ -194,12 +194,7 @@ class NodeClasses:
     def give_back(self, index: int, requests: Resources) -> None:
         """Let a node give back what a pod asked for. O(log nodes)."""
         old = self._of[index]
-        new = old.before.get(requests)
-        if new is None:
-            new = self._step(old, requests, -1)
-            old.before[requests] = new
-            new.after.setdefault(requests, old)
-        self._move(index, old, new)
+        self._move(index, old, self.giving_back(old, requests))
 
     def taking(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return what a node becomes by taking a pod. O(1), O(plugins) for the first time."""
@@ -208,6 +203,15 @@ class NodeClasses:
             new = self._step(given, requests, 1)
             given.after[requests] = new
             new.before.setdefault(requests, given)
+        return new
+
+    def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
+        """Return what a node becomes by giving one back. O(1), O(plugins) for the first time."""
+        new = given.before.get(requests)
+        if new is None:
+            new = self._step(given, requests, -1)
+            given.before[requests] = new
+            new.after.setdefault(requests, given)
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:

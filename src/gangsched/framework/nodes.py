@@ -39,6 +39,12 @@ class NodeInfo:
         """How many pods hold the node."""
         return len(self.holders)
 
+    def copy(self) -> NodeInfo:
+        """Return a copy that changes by itself. O(pods on it)."""
+        made = NodeInfo(self.node, self.index)
+        made.free, made.holders = self.free.copy(), self.holders.copy()
+        return made
+
     def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
         """Let a pod hold the node, once; keep *total*, what nodes have free. O(resources)."""
         if uid in self.holders:
@@ -102,6 +108,11 @@ class Nodes:
     def total(self) -> dict[str, int]:
         """Return what the nodes have free together; an overcommitted one has nothing. O(1)."""
         return self._total
+
+    def restore_total(self, total: dict[str, int]) -> None:
+        """Put back what ``total`` was before nodes were changed and changed back. O(resources)."""
+        self._total.clear()
+        self._total.update(total)
 
     def look(self, name: NodeName) -> None:
         """Ask the cluster state about a node, so that ``refresh`` need not. O(pods on the node).

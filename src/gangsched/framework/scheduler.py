@@ -37,9 +37,19 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.explain import Why
-from gangsched.framework import _cycle, _deadlines, _facts, _points, _signing, _survey, _why
+from gangsched.framework import (
+    _cycle,
+    _deadlines,
+    _facts,
+    _nominations,
+    _points,
+    _signing,
+    _survey,
+    _why,
+)
 from gangsched.framework._state import State
 from gangsched.framework.nodes import Nodes
+from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
 from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership, membership
@@ -75,6 +85,7 @@ class Scheduler:
         search_budget: With the unit ``group``, how many steps the search for a placement may take
             where placing one member after the other leaves too few; 0 for none.
         backoff: How long what failed rests.
+        preemption: Whether pods and gangs may displace others of lower priority; None for never.
         group_grace: For how many seconds a group is remembered after its last member is gone:
             members that are made anew within it find its place in the order and its backoff.
 
@@ -94,12 +105,15 @@ class Scheduler:
         layout: Layout = Layout.AUTO,
         search_budget: int = 10_000,
         backoff: Backoff | None = None,
+        preemption: Preemption | None = None,
         group_grace: float = 60.0,
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
         if backoff is not None and not isinstance(backoff, Backoff):
             raise InvalidValueError("backoff", backoff, "a Backoff or None")
+        if preemption is not None and not isinstance(preemption, Preemption):
+            raise InvalidValueError("preemption", preemption, "a Preemption or None")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         if type(search_budget) is not int or search_budget < 0:
@@ -115,6 +129,7 @@ class Scheduler:
             nodes=Nodes(cluster, self._node_signature),
             queue=SchedulingQueue(self._rank),
             registry=PodGroupRegistry(group_grace),
+            preemption=preemption,
         )
         self._now = -math.inf
         self._listed = False
@@ -147,6 +162,7 @@ class Scheduler:
         try:
             self._survey(event)
             self._take_in(event, now)
+            _nominations.review(self._state, now=now)
         finally:
             _survey.close(self._state)
         return self._end()
@@ -241,7 +257,8 @@ class Scheduler:
         Runtime complexity: O(1).
         """
         state = self._state
-        deadlines = (state.waiting.next_deadline(), state.queue.next_deadline())
+        lapse = _nominations.next_deadline(state)
+        deadlines = (state.waiting.next_deadline(), state.queue.next_deadline(), lapse)
         return min((d for d in deadlines if d is not None), default=None)
 
     # Beside them --------------------------------------------------------------------------
@@ -303,6 +320,7 @@ class Scheduler:
         _deadlines.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)
         self._state.registry.expire(now=now)
+        _nominations.review(self._state, now=now)
         if listing or not self._listed:
             self._list(now)
             self._listed = True
@@ -320,6 +338,7 @@ class Scheduler:
             pods = [pod.uid for pod in state.cluster.pods()]
             for uid in _union(pods, state.members):
                 _facts.pod_changed(state, uid, now=now)
+            _nominations.review(state, now=now)
         finally:
             _survey.close(state)
 

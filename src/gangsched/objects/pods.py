@@ -66,6 +66,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         phase=PodPhase(template["status"]["phase"].word(_PHASES, "Pending")),
         deleted_at=at if metadata["deletionTimestamp"].text() else None,
         created_at=at,
+        preemption_policy=manifest.classes.policy_of(spec),
     )
     for field in _not_modelled(spec):
         manifest.note_ignored(field)

@@ -14,6 +14,7 @@ from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.model import PreemptionPolicy
 from gangsched.objects.fields import Field
 from gangsched.resources import FrozenMap
 
@@ -23,6 +24,7 @@ _BUILT_IN: Final = FrozenMap(
     {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 )
 _LEAST: Final = -(2**31)
+_POLICIES: Final = tuple(policy.value for policy in PreemptionPolicy)
 
 
 @final
@@ -33,10 +35,14 @@ class PriorityClasses:
     Attributes:
         values: The priority of each, by name.
         default: The priority of a pod that names none; None where no class is the default.
+        never: The classes whose pods displace nobody.
+        default_never: Whether a pod that names none displaces nobody.
     """
 
     values: FrozenMap[int] = _BUILT_IN
     default: int | None = None
+    never: frozenset[str] = frozenset()
+    default_never: bool = False
 
     def priority_of(self, spec: Field) -> int:
         """Return the priority that a pod's specification asks for.
@@ -58,6 +64,19 @@ class PriorityClasses:
             raise spec["priorityClassName"].refuse("the name of a PriorityClass that is given")
         return self.values[name]
 
+    def policy_of(self, spec: Field) -> PreemptionPolicy:
+        """Return whether a pod may displace others: what it says itself, else its class.
+
+        Raises:
+            ManifestError: What it says is no preemption policy.
+        """
+        said = spec["preemptionPolicy"].word(_POLICIES, "")
+        if said:
+            return PreemptionPolicy(said)
+        name = spec["priorityClassName"].text()
+        never = name in self.never if name else self.default_never and not spec["priority"].given
+        return PreemptionPolicy.NEVER if never else PreemptionPolicy.PREEMPT_LOWER_PRIORITY
+
 
 def with_priority_class(known: PriorityClasses, document: Field) -> PriorityClasses:
     """Return *known* with the class of a ``PriorityClass`` document.
@@ -67,7 +86,13 @@ def with_priority_class(known: PriorityClasses, document: Field) -> PriorityClas
     """
     name = document["metadata"]["name"].name()
     value = document["value"].whole(least=_LEAST)
-    default = known.default
-    if document["globalDefault"].flag():
-        default = value if default is None else min(value, default)
-    return PriorityClasses(FrozenMap({**known.values, name: value}), default)
+    says = document["preemptionPolicy"].word(
+        _POLICIES, PreemptionPolicy.PREEMPT_LOWER_PRIORITY.value
+    )
+    is_never = says == PreemptionPolicy.NEVER.value
+    default, default_never = known.default, known.default_never
+    if document["globalDefault"].flag() and (default is None or value < default):
+        default, default_never = value, is_never
+    never = known.never | {name} if is_never else known.never - {name}
+    values = FrozenMap({**known.values, name: value})
+    return PriorityClasses(values, default, never, default_never)

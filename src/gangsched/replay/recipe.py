@@ -18,10 +18,10 @@ from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Layout, Scheduler, Unit
+from gangsched.framework import Layout, Preemption, Scheduler, Unit
 from gangsched.model import FrozenMap
 from gangsched.protocols import ClusterState
-from gangsched.replay.forms import SECONDS, WHOLE, Form, Record, as_object, at, choice
+from gangsched.replay.forms import SECONDS, WHOLE, Form, Record, as_object, at, choice, optional
 
 __all__ = ["Recipe"]
 
@@ -31,6 +31,7 @@ _PRESETS: Final[Mapping[str, Callable[..., Scheduler]]] = {
     "pod_by_pod": presets.pod_by_pod,
 }
 _BACKOFF: Final = Record(Backoff, whole=True, initial=SECONDS, maximum=SECONDS)
+_PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=WHOLE)
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
@@ -42,6 +43,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "layout": choice(Layout),
     "search_budget": WHOLE,
     "backoff": _BACKOFF.form,
+    "preemption": optional(_PREEMPTION.form),
 }
 
 

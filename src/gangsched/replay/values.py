@@ -20,6 +20,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominated,
+    NominationLapsed,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -41,6 +43,7 @@ from gangsched.model import (
     Pod,
     PodGroup,
     PodPhase,
+    PreemptionPolicy,
     Taint,
     TaintEffect,
     Toleration,
@@ -93,6 +96,7 @@ _POD: Final = Record(
     phase=choice(PodPhase),
     deleted_at=optional(SECONDS),
     created_at=SECONDS,
+    preemption_policy=choice(PreemptionPolicy),
 )
 _GROUP: Final = Record(
     PodGroup,
@@ -106,6 +110,7 @@ _GROUP: Final = Record(
     created_at=SECONDS,
     topology=optional(_TOPOLOGY.form),
     bundle=many(TEXT),
+    preemption_policy=optional(choice(PreemptionPolicy)),
 )
 _NODE: Final = Record(
     Node,
@@ -156,6 +161,15 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(GroupRejected, group=TEXT, attempt=WHOLE, reason=TEXT, retry_after=SECONDS),
     Record(GroupScheduled, group=TEXT, attempt=WHOLE, scheduled=WHOLE, waited=SECONDS),
     Record(PodScheduled, uid=TEXT, node=TEXT),
+    Record(
+        Nominated,
+        group=optional(TEXT),
+        priority=WHOLE,
+        places=many(row(TEXT, TEXT)),
+        victims=many(TEXT),
+        deadline=SECONDS,
+    ),
+    Record(NominationLapsed, group=optional(TEXT), pods=many(TEXT), reason=TEXT),
 )
 """The effects and the notices."""
 

@@ -24,6 +24,8 @@ from gangsched.events import (
     GroupScheduled,
     NodeAdded,
     NodeDeleted,
+    Nominated,
+    NominationLapsed,
     PodAdded,
     PodDeleted,
     PodHeld,
@@ -209,6 +211,17 @@ class EventLog:
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
                 self._say(now, _WARNING, "Evicted", self._pod(uid), text)
+            case Nominated(group, _priority, places, victims, deadline):
+                text = (
+                    f"Room on {len({node for _uid, node in places})} nodes is kept for"
+                    f" {_members(len(places))} until t={deadline:g}s at the latest;"
+                    f" evicted: {len(victims)}"
+                )
+                subject = self._pod(places[0][0]) if group is None else f"podgroup/{group}"
+                self._say(now, _NORMAL, "Nominated", subject, text)
+            case NominationLapsed(group, pods, reason):
+                for subject in [f"podgroup/{group}"] if group else map(self._pod, pods):
+                    self._say(now, _WARNING, "NominationLapsed", subject, reason)
             case Bind() | Release():
                 pass
 
