@@ -62,7 +62,7 @@ class HistoryMachine(RuleBasedStateMachine):
             HistoryMachine.steps += 1
         self.is_well = True
 
-    @initialize(policy=h.policies)
+    @initialize(policy=h.all_policies)
     def begin(self, policy: h.Policy) -> None:
         self.policy = policy
         self.world = policy.world()
@@ -81,6 +81,10 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(deeds=h.whole_gangs())
     def a_gang_comes_and_all_that_it_needs(self, deeds: tuple[Deed, ...]) -> None:
+        self._do(*deeds)
+
+    @rule(deeds=h.rivals())
+    def somebody_comes_who_ranks_higher(self, deeds: tuple[Deed, ...]) -> None:
         self._do(*deeds)
 
     @rule(deed=h.pod_changes)
@@ -147,6 +151,6 @@ def test_no_life_of_the_machine_breaks_a_law_at_any_step() -> None:
     assert HistoryMachine.steps >= wanted
 
 
-@given(h.policies, h.histories())
+@given(h.all_policies, h.histories())
 def test_no_history_breaks_a_law_at_any_step(policy: h.Policy, deeds: list[Deed]) -> None:
     policy.world().live(*deeds).finish()

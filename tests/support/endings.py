@@ -23,7 +23,7 @@ __all__ = [
 
 COUNTERS = {
     *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
-    *("nodes", "step", "numbers", "undecided"),
+    *("nodes", "step", "numbers", "undecided", "preemption"),
 }
 
 

@@ -10,6 +10,7 @@ from gangsched import (
     ClusterState,
     MatchPolicy,
     Order,
+    Preemption,
     Scheduler,
     Unit,
     WhenBindFails,
@@ -39,6 +40,7 @@ from support.world import World
 
 __all__ = [
     "Policy",
+    "all_policies",
     "bundle_deeds",
     "catches",
     "decisions",
@@ -50,8 +52,10 @@ __all__ = [
     "pod_changes",
     "pod_deeds",
     "policies",
+    "preempting_policies",
     "reports",
     "restarts",
+    "rivals",
     "steady_policies",
     "whole_gangs",
 ]
@@ -69,11 +73,14 @@ class Policy:
     gangs: bool = True
     unit: Unit | None = None
     backoff: Backoff = field(factory=Backoff)
+    preemption: Preemption | None = None
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Make a scheduler."""
         if not self.gangs:
-            return presets.pod_by_pod(cluster, backoff=self.backoff)
+            return presets.pod_by_pod(
+                cluster, backoff=self.backoff, preemption=self.preemption
+            )
         return coscheduling(
             cluster,
             order=self.order,
@@ -83,6 +90,7 @@ class Policy:
             when_bind_fails=self.when_bind_fails,
             unit=self.unit,
             backoff=self.backoff,
+            preemption=self.preemption,
         )
 
     def world(self) -> World:
@@ -100,6 +108,15 @@ policies = st.builds(
     gangs=st.sampled_from([True] * 7 + [False]),
     unit=st.sampled_from(Unit),
 )
+
+preempting_policies = st.builds(
+    lambda policy, grace: evolve(policy, preemption=Preemption(grace=grace)),
+    policies,
+    st.sampled_from([60.0, 60.0, 5.0, 0.0]),
+)
+"""Policies by which lower priorities are displaced."""
+
+all_policies = st.one_of(policies, preempting_policies)
 
 steady_policies = policies.map(
     lambda policy: evolve(
@@ -248,13 +265,42 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
 """Anything that may happen."""
 
 
+@st.composite
+def rivals(draw: st.DrawFn) -> tuple[Deed, ...]:
+    """Return the deeds by which nodes are taken, and then somebody comes who ranks higher.
+
+    Of deeds drawn one by one nobody finds the nodes taken by who ranks lower.
+    """
+    small = st.integers(1, 3)
+    found: list[Deed] = [
+        PutNode(index, cpu=draw(st.integers(1, 3)), zone=draw(st.sampled_from("ab")))
+        for index in range(draw(small))
+    ]
+    for group in draw(st.sampled_from([(0,), (2,), (0, 2)])):
+        least = draw(small)
+        if draw(st.booleans()):
+            found.append(PutGroup(group, least, priority=draw(st.sampled_from([None, 0]))))
+        found.append(PutPods(group, least + draw(st.integers(0, 2)), least, priority=0))
+    found.append(PutPods(count=draw(st.integers(1, 2)), priority=draw(st.integers(0, 1))))
+    found.append(Decide())
+    group, least = draw(st.sampled_from([1, 3])), draw(small)
+    within = draw(st.sampled_from([None, None, True]))
+    priority = draw(st.sampled_from([1, 1, 2]))
+    found.append(PutGroup(group, least, within_zone=within))
+    cpu = draw(st.sampled_from([1, 1, 2]))
+    found.append(PutPods(group, least + draw(st.integers(0, 1)), cpu=cpu, priority=priority))
+    if draw(st.booleans()):
+        found.append(PutPods(None, 1, cpu=cpu, priority=draw(st.integers(1, 3))))
+    return (*found, draw(decisions))
+
+
 def histories(
     of: st.SearchStrategy[Deed] = deeds, *, chapters: int = 5
 ) -> st.SearchStrategy[list[Deed]]:
     """Return histories that begin with a few nodes: about five deeds a chapter."""
     begin = st.lists(_node, min_size=1, max_size=4)
     chapter = st.lists(of, max_size=12)
-    scene = st.one_of(chapter, chapter, whole_gangs()) if of is deeds else chapter
+    scene = st.one_of(chapter, chapter, whole_gangs(), rivals()) if of is deeds else chapter
     return st.builds(
         lambda first, rest: [*first, *(deed for deeds in rest for deed in deeds)],
         begin,

@@ -71,6 +71,7 @@ def it_wakes_in_time(scheduler: Scheduler) -> None:
     due = scheduler.next_deadline()
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
+    ends += [n.deadline for n in scheduler._state.nominations.values() if n.awaited]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 
 

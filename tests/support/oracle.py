@@ -11,7 +11,8 @@ effect that breaks a law. Laws that need the end of a history (no lost wake-up, 
 nothing leaks, determinism, restart) have tests of their own.
 
 Rules:
-  R1  it knows facts and effects, nothing else; see ``support.account``;
+  R1  it knows facts and effects, nothing else; see ``support.account``, and for whom room is
+      made and kept ``support.keeping``;
   R2  it costs O(effects), plus O(members) per release and per change of a specification.
 """
 
@@ -39,6 +40,8 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     NodeUpdated,
+    Nominated,
+    NominationLapsed,
     Pod,
     PodAdded,
     PodDeleted,
@@ -54,6 +57,7 @@ from gangsched import (
     Release,
 )
 from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
+from support.keeping import Keeping
 from support.room import lacks, may_go
 
 _SLACK = 1e-6
@@ -91,6 +95,7 @@ class LawOracle:
         cluster: ClusterState | None = None,
     ) -> None:
         self.account = Account(group_of, cluster)
+        self.keeping = Keeping(self.account)
         self._permit_timeout = permit_timeout
         self._match = match
         self._cluster = cluster
@@ -125,6 +130,7 @@ class LawOracle:
                 self._see_failed(uid, attempt)
             case _:
                 assert_never(event)
+        self.keeping.see()
 
     def _see_pod(self, uid: PodUID, told: Pod | None) -> Record | None:
         record = self.account.see_pod(uid, told)
@@ -175,6 +181,10 @@ class LawOracle:
                     self._on_group_rejected(effect)
                 case GroupScheduled():
                     self._on_group_scheduled(effect)
+                case Nominated():
+                    self.keeping.on_nominated(effect)
+                case NominationLapsed():
+                    self.keeping.on_lapsed(effect)
                 case _:
                     pass
         self._at_the_end(now)
@@ -362,9 +372,7 @@ class LawOracle:
             self._broken(8, f"{effect.uid} is evicted from {effect.node}, and holds {held}")
         record.evicted = True
         self.account.place(record)
-        if record.group is not None:
-            record.group.started = False
-            record.group.settle()
+        self.keeping.on_evicted(record)
 
     def _on_rejected(self, effect: PodRejected) -> None:
         record = self.account.pods.get(effect.uid)
@@ -421,6 +429,7 @@ class LawOracle:
         problem = lacks(self.account, record.pod, name)
         if problem:
             self._broken(8, f"{uid} is given {name}, which {problem}")
+        self.keeping.on_placed(record, name)
         return record
 
     def _let(self, record: Record, hold: Hold | None) -> None:
@@ -441,6 +450,7 @@ class LawOracle:
             self._starts_with_its_bundle(group)
             self._starts_within_its_label(group, gone)
         self._starting.clear()
+        self.keeping.at_the_end()
         for record in self._touched:
             hold, pod = record.hold, record.pod
             if hold is None:

@@ -188,6 +188,7 @@ def _send_for(state: State, nomination: Nomination, *, now: float) -> None:
     if isinstance(held, Unschedulable):
         lapse(state, nomination, held.reason, now=now)
         return
+    state.queue.remove(entity, now=now)
     entity.backoff_until = -math.inf
     if entity.group is not None:
         entity.group.backoff_until = -math.inf

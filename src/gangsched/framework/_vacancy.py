@@ -22,7 +22,7 @@ class Holder(NamedTuple):
     """A pod, or a stand-in, that holds a node: the index of the node, and what it takes there."""
 
     uid: PodUID
-    index: int
+    at: int
     requests: Resources
 
 
@@ -46,7 +46,7 @@ class Vacancy:
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()
         for holder in holders:
-            index = holder.index
+            index = holder.at
             info = self._info(index)
             if holder.uid not in info.holders:
                 continue
@@ -62,7 +62,7 @@ class Vacancy:
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()
         for holder in holders:
-            index = holder.index
+            index = holder.at
             given = become.get(index) or classes.of(index)
             become[index] = classes.taking(given, holder.requests)
             self._nodes.by_index[index].take(holder.uid, holder.requests, total)
