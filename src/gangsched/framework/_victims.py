@@ -139,7 +139,7 @@ def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator
     falls = int(any(info.was_scheduled for info in groups))
     for info in groups:
         more = info.scheduled - info.waiting - (info.min_available or 0)
-        if info.was_scheduled and info.min_available is not None and more > 0:
+        if more > 0 and _may_shrink(info):
             yield Unit(
                 priority, 0, more, info.created_at, info.uid, groups=(info,), is_surplus=True
             )
@@ -149,11 +149,11 @@ def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator
 def surplus(state: State, info: PodGroupInfo) -> list[Member]:
     """Return the members that a started gang may give up, the last to come first. O(members)."""
     bound = [member for member in state.of_group(info) if member.state in _BOUND]
-    minimum = info.min_available
-    if not info.was_scheduled or minimum is None:
-        return []
+    minimum = info.min_available or 0
     left = len(bound)
     of_role = {role: sum(m.role == role for m in bound) for role in info.roles}
+    if not _may_shrink(info) or any(of_role[r] < least for r, least in info.roles.items()):
+        return []
     found: list[Member] = []
     for member in reversed(bound):
         if left <= minimum:
@@ -166,6 +166,13 @@ def surplus(state: State, info: PodGroupInfo) -> list[Member]:
         left -= 1
         found.append(member)
     return found
+
+
+def _may_shrink(info: PodGroupInfo) -> bool:
+    """Say whether a gang has started and has no fewer members of any role than it needs."""
+    if not info.was_scheduled or info.min_available is None:
+        return False
+    return all(info.role(role).scheduled >= least for role, least in info.roles.items())
 
 
 def leaving(state: State) -> list[Holder]:
