@@ -78,9 +78,7 @@ class Policy:
     def make(self, cluster: ClusterState) -> Scheduler:
         """Make a scheduler."""
         if not self.gangs:
-            return presets.pod_by_pod(
-                cluster, backoff=self.backoff, preemption=self.preemption
-            )
+            return presets.pod_by_pod(cluster, backoff=self.backoff, preemption=self.preemption)
         return coscheduling(
             cluster,
             order=self.order,

@@ -71,9 +71,11 @@ class Keeping:
             for uid, room in list(nomination.rooms.items()):
                 record = self.account.pods.get(uid)
                 as_it_was = record is not None and may_go(record.pod, record.gone)
-                if not as_it_was or room.node not in self.account.nodes:
-                    del nomination.rooms[uid]
-                elif record is not None and record.pod != room.pod:
+                if (
+                    not as_it_was
+                    or room.node not in self.account.nodes
+                    or (record is not None and record.pod != room.pod)
+                ):
                     del nomination.rooms[uid]
 
     def on_nominated(self, effect: Nominated) -> None:

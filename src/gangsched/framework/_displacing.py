@@ -8,8 +8,8 @@ Rules:
   R3  who is going already goes first: where that is enough, nobody else has to.
 
 The first half of R2 is exact, as far as a search for a placement is not undecided. For the second
-half, units are taken by how much room they make, and given back one by one, the dearest first: where
-one gang is enough only one falls, but of several it may not be the fewest.
+half, units are taken by how much room they make, and given back one by one, the dearest first:
+where one gang is enough only one falls, but of several it may not be the fewest.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from gangsched.framework.node_class import NodeClass
 from gangsched.framework.pod_class import Judge, PodClass
 
 __all__ = ["Displacement", "Lack", "Task", "find"]
+
+_ENOUGH_PLANS = 2
+"""Of plans within different domains, so many are compared."""
 
 
 @final
@@ -91,16 +94,45 @@ def find(state: State, task: Task, units: Sequence[Unit]) -> Displacement | None
         places = task.places()
         if places is not None:
             return Displacement(places)
-        best: Displacement | None = None
-        for domain in task.domains if units else ():
+        found: list[Displacement] = []
+        for domain, within in _by_domain(state, task.domains, units):
             search = _Search(state, task, vacancy, domain)
-            found = search.run(units)
+            plan = search.run(within)
             search.undo()
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
-        return best
+            if plan is not None:
+                found.append(plan)
+            if len(found) == _ENOUGH_PLANS:
+                break
+        return min(found, key=lambda plan: plan.cost, default=None)
     finally:
         vacancy.close()
+
+
+def _by_domain(
+    state: State, domains: Sequence[Domain | None], units: Sequence[Unit]
+) -> list[tuple[Domain | None, list[Unit]]]:
+    """Return the domains with who holds room there, those first where the most is held."""
+    if not units:
+        return []
+    values: dict[tuple[str, str | None], dict[Unit, int]] = {}
+    classes = state.nodes.classes
+    for key in {domain.key for domain in domains if domain is not None}:
+        for unit in units:
+            for holder in unit.holders(state):
+                value = classes.of(holder.at).sample.node.labels.get(key)
+                held = values.setdefault((key, value), {})
+                held[unit] = held.get(unit, 0) + 1
+    found: list[tuple[int, Domain | None, list[Unit]]] = []
+    for domain in domains:
+        if domain is None:
+            found.append((0, None, list(units)))
+            continue
+        here: dict[Unit, int] = {}
+        for value in sorted(domain.values):
+            here.update(values.get((domain.key, value), {}))
+        found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
+    found.sort(key=lambda each: each[0])
+    return [(domain, within) for _held, domain, within in found]
 
 
 @final
@@ -155,37 +187,46 @@ class _Search:
         looked at, and looked at again after another was laid aside.
         """
         lacks = self.task.lacks(self.domain)
+        ratios = self._ratios(lacks or ())
         heap: list[tuple[int, int, float, int, int]] = []
         known: dict[int, int] = {}
         for number, unit in enumerate(left):
-            most = 0 if without_fall and unit.falls else self._bound(unit, lacks or ())
+            most = 0 if without_fall and unit.falls else self._bound(unit, lacks or (), ratios)
             if most:
                 heap.append((-most, unit.pods, -unit.created_at, -unit.seq, number))
         heapq.heapify(heap)
         gone = set[int]()
         while lacks and heap:
-            _most, pods, created, seq, number = heapq.heappop(heap)
+            most, pods, created, seq, number = heapq.heappop(heap)
+            enough = sum(lack.count for lack in lacks)
+            if -most > enough:
+                heapq.heappush(heap, (-enough, pods, created, seq, number))
+                continue
             if known.get(number) != len(gone):
                 gain = self._gain(left[number], lacks)
                 known[number] = len(gone)
-                if gain:
+                if gain and gain < -most:
                     heapq.heappush(heap, (-gain, pods, created, seq, number))
-                continue
+                if gain < -most:
+                    continue
             self._take(left[number])
             gone.add(number)
             lacks = self.task.lacks(self.domain)
         left[:] = [unit for number, unit in enumerate(left) if number not in gone]
         return lacks is not None and not lacks and self._fits()
 
-    def _bound(self, unit: Unit, lacks: Sequence[Lack]) -> int:
-        """Return for how many it makes room at most."""
+    def _ratios(self, lacks: Sequence[Lack]) -> list[int]:
+        """Return for how many of each that lack room one pod makes room on its node at most."""
+        victims = self.state.classes.values()
+        return [max((_ratio(v, each.pod_class) for v in victims), default=1) for each in lacks]
+
+    @staticmethod
+    def _bound(unit: Unit, lacks: Sequence[Lack], ratios: Sequence[int]) -> int:
+        """Return for how many it makes room at most. O(kinds that lack room)."""
         if unit.nomination is not None:
             return sum(lack.count for lack in lacks)
-        counts = unit.kinds(self.state)
-        return sum(
-            min(lack.count, sum(n * _ratio(c, lack.pod_class) for c, n in counts.items()))
-            for lack in lacks
-        )
+        both = zip(lacks, ratios, strict=True)
+        return sum(min(lack.count, unit.size * ratio) for lack, ratio in both)
 
     def _gain(self, unit: Unit, lacks: Sequence[Lack]) -> int:
         """Return for how many of those who lack room it makes room."""

@@ -25,9 +25,9 @@ from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
+from gangsched.framework._nomination import Nomination
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import LabelsRead
-from gangsched.framework._nomination import Nomination
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.pod_class import PodClass
 from gangsched.framework.preemption import Preemption

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import final
+from typing import TypeAlias, final
 
 from attrs import define
 
@@ -20,12 +20,12 @@ from gangsched.framework import _bundles, _nominations
 from gangsched.framework._nomination import Nomination
 from gangsched.framework._state import ON_NODES, Member, State
 from gangsched.framework._vacancy import Holder
-from gangsched.framework.pod_class import PodClass
-from gangsched.model import NodeName, PodUID
+from gangsched.model import NodeName, PodUID, Resources
 
 __all__ = ["Unit", "leaving", "on_their_way", "surplus", "units"]
 
 _BOUND = (MemberState.BINDING, MemberState.ASSIGNED)
+_Asked: TypeAlias = tuple[PodUID, Resources, NodeName | None]
 
 
 @final
@@ -55,21 +55,13 @@ class Unit:
     member: Member | None = None
     nomination: Nomination | None = None
     _holders: list[Holder] | None = None
-    _kinds: dict[PodClass, int] | None = None
 
-    def kinds(self, state: State) -> dict[PodClass, int]:
-        """Return how many pods of which class may go at most; remembered. O(members)."""
-        if self._kinds is None:
-            self._kinds = {}
-            if self.member is not None:
-                self._kinds[self.member.pod_class] = 1
-            for info in self.groups:
-                for uid in info.members:
-                    pod_class = state.members[uid].pod_class
-                    self._kinds[pod_class] = self._kinds.get(pod_class, 0) + 1
-            if self.is_surplus and len(self._kinds) == 1:
-                self._kinds = dict.fromkeys(self._kinds, self.pods)
-        return self._kinds
+    @property
+    def size(self) -> int:
+        """How many pods give room back at most: those that wait for siblings too."""
+        return (
+            self.pods if self.is_surplus or self.member else sum(g.scheduled for g in self.groups)
+        )
 
     def members(self, state: State) -> list[Member]:
         """Return the pods that go. O(members)."""
@@ -82,11 +74,12 @@ class Unit:
     def holders(self, state: State) -> list[Holder]:
         """Return what room they hold; remembered. O(members)."""
         if self._holders is None:
+            asked: Iterable[_Asked]
             if self.nomination is not None:
                 kept = self.nomination.kept.values()
-                asked = [(each.stand_in.uid, each.node) for each in kept]
+                asked = ((each.stand_in.uid, each.stand_in.requests, each.node) for each in kept)
             else:
-                asked = [(m.pod.uid, _node(m)) for m in self.members(state)]
+                asked = map(_asked, self.members(state))
             self._holders = list(_holders(state, asked))
         return self._holders
 
@@ -97,17 +90,20 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[U
     Runtime complexity: O(groups) and O(pods).
     """
     found: list[Unit] = []
-    seen = {info.uid for info in besides}
+    apart = {info.uid for info in besides}
+    seen = apart.copy()
     for info in state.registry:
         if info.uid in seen or not info.scheduled:
             continue
         groups = _together(state, info)
         seen.update(each.uid for each in groups)
-        if all(info.uid not in {b.uid for b in besides} for info in groups):
+        if apart.isdisjoint(each.uid for each in groups):
             found += _of_groups(state, groups, below)
     for member in state.members.values():
-        if member.group is None and member.state in ON_NODES and member.pod.priority < below:
-            pod = member.pod
+        if member.group is not None or member.state not in ON_NODES:
+            continue
+        pod = member.pod
+        if pod.priority < below:
             found.append(Unit(pod.priority, 1, 1, pod.created_at, member.seq, member=member))
     for kept in state.nominations.values():
         if kept.priority < below:
@@ -184,8 +180,7 @@ def leaving(state: State) -> list[Holder]:
         for uid in info.members
     ]
     members += [member for member in state.members.values() if member.group is None]
-    asked = [(m.pod.uid, _node(m)) for m in members if _is_leaving(state, m)]
-    return list(_holders(state, asked))
+    return list(_holders(state, (_asked(m) for m in members if _is_leaving(state, m))))
 
 
 def on_their_way(state: State, nodes: Iterable[NodeName]) -> list[PodUID]:
@@ -202,13 +197,15 @@ def _is_leaving(state: State, member: Member) -> bool:
     return _nominations.holds_room(state, uid)
 
 
-def _node(member: Member) -> NodeName | None:
-    return member.node if member.node is not None else member.pod.node_name
+def _asked(member: Member) -> _Asked:
+    node = member.node if member.node is not None else member.pod.node_name
+    return member.pod.uid, member.requests, node
 
 
-def _holders(state: State, asked: Iterable[tuple[PodUID, NodeName | None]]) -> Iterator[Holder]:
+def _holders(state: State, asked: Iterable[_Asked]) -> Iterator[Holder]:
+    """Yield who holds the node that it is said to hold."""
     infos = state.nodes.infos
-    for uid, name in asked:
+    for uid, requests, name in asked:
         info = None if name is None else infos.get(name)
         if info is not None and uid in info.holders:
-            yield Holder(uid, info.index, info.holders[uid])
+            yield Holder(uid, info.index, requests)
