@@ -145,9 +145,9 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     if isinstance(outcome, Unschedulable):
         _fail(state, member, cycle, outcome.reason, now=now)
         return
-    pod_class, _judge, outcome = _judging.judge_nodes(state, cycle, member, now)
+    pod_class, judge, outcome = _judging.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else _topology.joined(state, member.group)
-    node = _nominations.node_for(state, member, pod_class)
+    node = _nominations.node_for(state, member, pod_class, judge)
     if node is None and domain is None:
         node = pod_class.best(state.nodes)
     elif node is None and domain is not None:

@@ -22,7 +22,8 @@ from gangsched.framework._nomination import Kept, Nomination
 from gangsched.framework._plan import Plan
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
-from gangsched.framework.pod_class import PodClass
+from gangsched.framework.node_class import NodeClass
+from gangsched.framework.pod_class import Judge, PodClass
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 
@@ -208,13 +209,17 @@ def next_member(state: State, entity: QueuedEntity) -> Member | None:
     return member if member.entity is entity else None
 
 
-def node_for(state: State, member: Member, pod_class: PodClass) -> NodeName | None:
-    """Return the node where room was kept for a pod, if it is there and takes it. O(1)."""
+def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) -> NodeName | None:
+    """Return the node where room was kept for a pod, if it is there and takes it.
+
+    Runtime complexity: O(pods that room is kept for).
+    """
     nomination = state.nominations.get(member.entity.seq)
     kept = None if nomination is None else nomination.kept.get(member.pod.uid)
     if nomination is None or kept is None or nomination.awaited:
         return None
-    return kept.node if pod_class.takes(state.nodes.class_of(kept.node)) else None
+    given = _without_others(state, nomination, kept.node)
+    return None if pod_class.judgement(given, judge).reasons else kept.node
 
 
 def plan(
@@ -232,20 +237,35 @@ def plan(
     nomination = state.nominations.get(entity.seq)
     if nomination is None or nomination.awaited:
         return None
-    found, touched = Plan(state), set[int]()
+    found, taken = Plan(state), dict[int, NodeClass]()
     by_uid = {member.pod.uid: member for member in members}
     for kept in nomination.kept.values():
         member = by_uid.get(kept.uid)
         if member is None or not _is_in_its_domain(state, member, nomination):
             return None
         index = state.nodes.infos[kept.node].index
-        given = found.at(index) if index in touched else state.nodes.classes.of(index)
+        given = found.at(index) if index in taken else state.nodes.classes.of(index)
+        asked = taken.get(index) or _without_others(state, nomination, kept.node)
         pod_class, judge, answer = _judging.judge_nodes(state, cycles[member.seq], member, now)
-        if isinstance(answer, Unschedulable) or pod_class.judgement(given, judge).reasons:
+        if isinstance(answer, Unschedulable) or pod_class.judgement(asked, judge).reasons:
             return None
         found.put(member, given, on=index)
-        touched.add(index)
+        taken[index] = state.nodes.classes.taking(asked, member.requests)
     return found
+
+
+def _without_others(state: State, nomination: Nomination, name: NodeName) -> NodeClass:
+    """Return what a node is without the stand-ins of others.
+
+    They leave enough room for who has some kept there, but only once those are gone who go.
+    """
+    given = state.nodes.classes.of(state.nodes.infos[name].index)
+    for other in state.nominations.values():
+        if other is not nomination and not other.is_lifted:
+            for kept in other.kept.values():
+                if kept.node == name:
+                    given = state.nodes.classes.giving_back(given, kept.stand_in.requests)
+    return given
 
 
 def _is_in_its_domain(state: State, member: Member, nomination: Nomination) -> bool:

@@ -1,0 +1,399 @@
+"""Preemption: who has to go, for whom, and who has the room then.
+
+The oracle watches throughout: see ``support.keeping`` for what it holds every nomination to.
+"""
+
+from __future__ import annotations
+
+
+import pytest
+from attrs import evolve, frozen
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    ClusterState,
+    Effect,
+    Evict,
+    GroupKey,
+    NodeDeleted,
+    NodeName,
+    Nominated,
+    NominationLapsed,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
+    Preemption,
+    PreemptionPolicy,
+    Scheduler,
+)
+from support.driver import Driver, Fate
+from support.gangs import members, node, where
+from support.units import coscheduling
+
+GRACE = 30.0
+
+
+def preempting(cluster: ClusterState) -> Scheduler:
+    return coscheduling(cluster, preemption=Preemption(grace=GRACE))
+
+
+def driver_of(*cpus: int) -> Driver:
+    driver = Driver(preempting)
+    driver.tell(*[node(f"n{n}", cpu=cpu) for n, cpu in enumerate(cpus)])
+    return driver
+
+
+def gang(name: str, count: int, minimum: int | None = None, *, priority: int, cpu: int = 1):
+    return [evolve(pod, priority=priority) for pod in members(name, count, minimum, cpu=cpu)]
+
+
+def told(driver: Driver, kind: type, since: int = 0) -> list:
+    effects: list[Effect] = [e for each in driver.log[since:] for e in each.effects]
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def blocked(low: int = 0, *, fate: Fate = Fate.PENDING) -> Driver:
+    """Return a driver where a gang of 3 and priority 5 came to nodes that are taken by others."""
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 4, priority=low))
+    driver.settle()
+    driver.fate = fate
+    driver.add(*gang("high", 3, priority=5))
+    driver.drain()
+    return driver
+
+
+def end_all(driver: Driver) -> None:
+    driver.fate = Fate.DONE
+    while driver.dying:
+        driver.end(0)
+    driver.drain()
+
+
+# Who has to go --------------------------------------------------------------------------------
+
+
+@frozen
+class Rival:
+    """A gang that runs: its members, its minimum, its priority, and what each asks for."""
+
+    count: int
+    spare: int
+    priority: int
+    cpu: int
+
+
+_rivals = st.builds(
+    Rival, st.integers(1, 4), st.integers(0, 2), st.integers(0, 3), st.integers(1, 2)
+)
+
+
+def free_without(driver: Driver, gone: set[str]) -> dict[str, int]:
+    free = {n.name: n.allocatable.amount("cpu") // 1000 for n in driver.cluster.nodes()}
+    for pod in driver.cluster.pods():
+        if pod.node_name is not None and pod.uid not in gone:
+            free[pod.node_name] -= pod.requests.amount("cpu") // 1000
+    return free
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.lists(_rivals, min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.integers(1, 2),
+)
+def test_whoever_goes_has_to_and_the_highest_of_them_is_as_low_as_can_be(
+    cpus: list[int], rivals: list[Rival], need: int, cpu: int
+) -> None:
+    driver = driver_of(*cpus)
+    for number, rival in enumerate(rivals):
+        count = rival.count + rival.spare
+        driver.add(*gang(f"r{number}", count, rival.count, priority=rival.priority, cpu=rival.cpu))
+        driver.settle()
+    running = {pod.uid: pod for pod in driver.cluster.pods() if pod.node_name}
+    driver.tell(*[PodDeleted(p.uid) for p in driver.cluster.pods() if p.uid not in running])
+    since = len(driver.log)
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", need, priority=2, cpu=cpu))
+    driver.drain()
+    victims = {effect.uid for effect in told(driver, Evict, since)}
+    nominated = told(driver, Nominated, since)
+
+    def fits(gone: set[str]) -> bool:
+        return sum(n // cpu for n in free_without(driver, gone).values() if n > 0) >= need
+
+    def below(priority: int) -> set[str]:
+        return {uid for uid, pod in running.items() if pod.priority <= priority}
+
+    if fits(set()):
+        assert not victims
+        return
+    levels = [p for p in (0, 1) if fits(below(p))]
+    assert bool(victims) == bool(levels)
+    assert bool(nominated) == bool(levels)
+    if not levels:
+        return
+    assert max(running[uid].priority for uid in victims) == levels[0], "as low as can be"
+    of_gang: dict[str, set[str]] = {}
+    for uid in running:
+        of_gang.setdefault(uid.rpartition("-")[0], set()).add(uid)
+    whole = [pods for pods in of_gang.values() if pods <= victims]
+    single = victims - {uid for pods in whole for uid in pods}
+    for pods in whole:
+        assert not fits(victims - pods), "a gang could be spared"
+    for uid in single:
+        assert not fits(victims - {uid}), "a pod could be spared"
+    candidates = [p for p in of_gang.values() if running[min(p)].priority <= levels[0]]
+    if any(fits(pods) for pods in candidates):
+        assert len(whole) <= 1, "one gang is enough"
+
+
+def test_the_lowest_priority_goes_first_and_then_the_fewest_gangs() -> None:
+    driver = driver_of(4, 4, 4)
+    driver.add(*gang("a", 2, priority=1), *gang("b", 2, priority=1))
+    driver.add(*gang("c", 4, priority=1), *gang("d", 4, priority=2))
+    driver.settle()
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 4, priority=5))
+    driver.drain()
+    assert {e.uid for e in told(driver, Evict)} == {f"default/c-{n}" for n in range(4)}
+
+
+def test_a_gang_gives_up_members_that_it_does_not_need_before_another_falls() -> None:
+    driver = driver_of(2, 2, 2)
+    driver.add(*gang("wide", 4, 2, priority=0), *gang("tight", 2, priority=0))
+    driver.settle()
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 2, priority=5))
+    driver.drain()
+    assert {e.uid for e in told(driver, Evict)} == {"default/wide-2", "default/wide-3"}
+
+
+# Who must not ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("low", [5, 6])
+def test_nobody_goes_for_who_does_not_rank_higher(low: int) -> None:
+    assert not told(blocked(low), Evict)
+
+
+def test_nobody_goes_where_it_would_not_be_enough() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 2, priority=0), *gang("peer", 2, priority=5))
+    driver.settle()
+    driver.add(*gang("high", 3, priority=5))
+    driver.settle()
+    assert not told(driver, Evict)
+    assert not told(driver, Nominated)
+
+
+def test_nobody_goes_for_a_gang_that_is_not_complete() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 4, priority=0))
+    driver.settle()
+    driver.add(*gang("high", 2, 3, priority=5))
+    driver.settle()
+    assert not told(driver, Evict)
+
+
+def test_nobody_goes_for_who_says_that_nobody_shall() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 4, priority=0))
+    driver.settle()
+    never = PreemptionPolicy.NEVER
+    driver.tell(PodGroupAdded(PodGroup(name="high", min_available=2, preemption_policy=never)))
+    driver.add(*gang("high", 2, priority=5))
+    driver.add(evolve(gang("one", 1, priority=5)[0], labels={}, preemption_policy="Never"))
+    driver.settle()
+    assert not told(driver, Evict)
+
+
+def test_without_preemption_nobody_goes() -> None:
+    driver = Driver(coscheduling)
+    driver.tell(node("n0", cpu=2))
+    driver.add(*gang("low", 2, priority=0))
+    driver.settle()
+    driver.add(*gang("high", 2, priority=5))
+    driver.settle()
+    assert not told(driver, Evict)
+
+
+def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
+    driver = driver_of(1)
+    for number, priority in enumerate((0, 1, 2)):
+        driver.add(Pod(name=f"p{number}", priority=priority, requests={"cpu": 1}))
+        driver.settle()
+    assert where(driver) == {"p2": "n0"}
+    assert [e.uid for e in told(driver, Evict)] == ["default/p0", "default/p1"]
+
+
+# Who has the room -----------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
+def test_who_made_room_starts_in_it_whoever_comes_in_between(
+    comers: list[int], order: list[int]
+) -> None:
+    driver = blocked()
+    (nominated,) = told(driver, Nominated)
+    for number, priority in enumerate(comers):
+        driver.add(*gang(f"c{number}", 1, priority=priority))
+        driver.drain()
+        if number < len(order) and driver.dying:
+            driver.end(order[number] % len(driver.dying))
+            driver.drain()
+    while driver.dying:
+        driver.end(0)
+        driver.drain()
+    binds = [(b.uid, b.node) for b in told(driver, Bind) if "high" in b.uid]
+    assert binds == list(nominated.places)
+
+
+def test_room_is_not_made_twice_and_nobody_is_evicted_again() -> None:
+    driver = blocked()
+    first = told(driver, Evict)
+    driver.add(*gang("more", 1, priority=5))
+    driver.advance(GRACE / 2)
+    driver.drain()
+    assert told(driver, Evict) == first
+    end_all(driver)
+    assert {name for name in where(driver) if "high" in name} == {"high-0", "high-1", "high-2"}
+
+
+def test_after_a_restart_who_is_terminating_is_waited_for_and_nobody_else_goes() -> None:
+    driver = driver_of(2, 2, 2)
+    driver.add(*gang("low", 4, priority=0), *gang("also", 2, priority=0))
+    driver.settle()
+    driver.tell(*[e for e in _terminating(driver, "low")])
+    driver.restart(lambda _bind: False)
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 3, priority=5))
+    driver.drain()
+    (nominated,) = told(driver, Nominated)
+    assert nominated.victims == ()
+    for number in range(4):
+        driver.delete(f"default/low-{number}")
+    driver.fate = Fate.DONE
+    driver.drain()
+    assert len([b for b in told(driver, Bind) if "high" in b.uid]) == 3
+
+
+def _terminating(driver: Driver, group: str) -> list[PodAdded]:
+    pods = [pod for pod in driver.cluster.pods() if pod.name.startswith(group)]
+    return [PodAdded(evolve(pod, deleted_at=driver.now)) for pod in pods]
+
+
+def test_who_ranks_higher_still_takes_the_room_over() -> None:
+    driver = blocked()
+    driver.add(*gang("top", 4, priority=9))
+    driver.drain()
+    assert [lapsed.group for lapsed in told(driver, NominationLapsed)] == ["default/high"]
+    assert len(told(driver, Evict)) == 4
+    end_all(driver)
+    driver.settle()
+    assert set(where(driver)) == {f"top-{number}" for number in range(4)}
+
+
+def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displaced_them() -> None:
+    driver = blocked(fate=Fate.DONE)
+    for round_ in range(5):
+        gone = [pod for pod in gang("low", 4, priority=0) if pod.name not in where(driver)]
+        driver.add(*[evolve(pod, uid=f"{pod.uid}~{round_}") for pod in gone])
+        driver.settle()
+    assert len(told(driver, Evict)) == 4
+    assert len(told(driver, Nominated)) == 1
+
+
+# When it is kept no more ----------------------------------------------------------------------
+
+
+def lapse_of(driver: Driver) -> str:
+    (lapsed,) = told(driver, NominationLapsed)
+    assert not driver.scheduler._state.nominations
+    assert not [uid for uid in driver.scheduler._state.nodes.assumed if uid.startswith("\0")]
+    return lapsed.reason
+
+
+def test_it_lapses_when_the_victims_are_not_gone_in_time() -> None:
+    driver = blocked()
+    assert driver.scheduler.next_deadline() == GRACE
+    driver.advance(GRACE)
+    assert "not gone in time" in lapse_of(driver)
+    driver.settle()
+    assert len(told(driver, Evict)) == 4, "nobody is counted on twice"
+
+
+def test_it_lapses_when_too_few_are_left_to_use_it() -> None:
+    driver = blocked()
+    driver.delete("default/high-1")
+    assert "too few" in lapse_of(driver)
+
+
+def test_it_lapses_when_a_node_is_gone() -> None:
+    driver = blocked()
+    driver.tell(NodeDeleted(NodeName("n0")))
+    assert "too little" in lapse_of(driver)
+
+
+def test_it_lapses_when_the_specification_changes() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 4, priority=0))
+    driver.settle()
+    driver.fate = Fate.PENDING
+    spec = PodGroup(name="high", min_available=2)
+    driver.tell(PodGroupAdded(spec))
+    driver.add(*gang("high", 3, priority=5))
+    driver.drain()
+    driver.tell(PodGroupUpdated(evolve(spec, min_available=3)))
+    assert "specification" in lapse_of(driver)
+
+
+def test_it_says_for_whom_it_waits() -> None:
+    why = blocked().scheduler.why(GroupKey("default/high"))
+    assert "room is kept on 2 nodes until 4 pods are gone" in str(why)
+
+
+def test_a_bundle_falls_as_a_whole() -> None:
+    driver = driver_of(2, 2)
+    both = (GroupKey("default/a"), GroupKey("default/b"))
+    for name in "ab":
+        driver.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=both)))
+        driver.add(*gang(name, 2, priority=0))
+    driver.settle()
+    assert len(where(driver)) == 4
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 1, priority=5))
+    driver.drain()
+    assert len(told(driver, Evict)) == 4
+
+
+def test_a_bundle_makes_room_as_a_whole() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 4, priority=0))
+    driver.settle()
+    both = (GroupKey("default/a"), GroupKey("default/b"))
+    for name in "ab":
+        driver.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=both)))
+    driver.add(*gang("a", 2, priority=5), *gang("b", 2, priority=5))
+    driver.settle()
+    assert set(where(driver)) == {"a-0", "a-1", "b-0", "b-1"}
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(0, 3), min_size=6, max_size=6))
+def test_of_gangs_of_any_priorities_in_any_order_the_highest_run_in_the_end(
+    order: list[int], priorities: list[int]
+) -> None:
+    driver = driver_of(2, 2)
+    for number in order:
+        driver.add(*gang(f"g{number}", 2, priority=priorities[number]))
+        driver.settle()
+    assume(len(set(priorities)) > 1)
+    running = {name.partition("-")[0] for name in where(driver)}
+    ranks = sorted((priorities[int(name[1:])] for name in running), reverse=True)
+    assert ranks == sorted(priorities, reverse=True)[:2]
+    assert len(told(driver, Nominated)) <= len(order)
