@@ -5,6 +5,7 @@ The oracle watches throughout: see ``support.keeping`` for what it holds every n
 
 from __future__ import annotations
 
+from typing import TypeVar
 
 import pytest
 from attrs import evolve, frozen
@@ -27,6 +28,7 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
+    PodUID,
     Preemption,
     PreemptionPolicy,
     Scheduler,
@@ -36,6 +38,7 @@ from support.gangs import members, node, where
 from support.units import coscheduling
 
 GRACE = 30.0
+T = TypeVar("T")
 
 
 def preempting(cluster: ClusterState) -> Scheduler:
@@ -48,11 +51,13 @@ def driver_of(*cpus: int) -> Driver:
     return driver
 
 
-def gang(name: str, count: int, minimum: int | None = None, *, priority: int, cpu: int = 1):
+def gang(
+    name: str, count: int, minimum: int | None = None, *, priority: int, cpu: int = 1
+) -> list[Pod]:
     return [evolve(pod, priority=priority) for pod in members(name, count, minimum, cpu=cpu)]
 
 
-def told(driver: Driver, kind: type, since: int = 0) -> list:
+def told(driver: Driver, kind: type[T], since: int = 0) -> list[T]:
     effects: list[Effect] = [e for each in driver.log[since:] for e in each.effects]
     return [effect for effect in effects if isinstance(effect, kind)]
 
@@ -93,7 +98,7 @@ _rivals = st.builds(
 )
 
 
-def free_without(driver: Driver, gone: set[str]) -> dict[str, int]:
+def free_without(driver: Driver, gone: set[PodUID]) -> dict[NodeName, int]:
     free = {n.name: n.allocatable.amount("cpu") // 1000 for n in driver.cluster.nodes()}
     for pod in driver.cluster.pods():
         if pod.node_name is not None and pod.uid not in gone:
@@ -124,10 +129,10 @@ def test_whoever_goes_has_to_and_the_highest_of_them_is_as_low_as_can_be(
     victims = {effect.uid for effect in told(driver, Evict, since)}
     nominated = told(driver, Nominated, since)
 
-    def fits(gone: set[str]) -> bool:
+    def fits(gone: set[PodUID]) -> bool:
         return sum(n // cpu for n in free_without(driver, gone).values() if n > 0) >= need
 
-    def below(priority: int) -> set[str]:
+    def below(priority: int) -> set[PodUID]:
         return {uid for uid, pod in running.items() if pod.priority <= priority}
 
     if fits(set()):
@@ -139,7 +144,7 @@ def test_whoever_goes_has_to_and_the_highest_of_them_is_as_low_as_can_be(
     if not levels:
         return
     assert max(running[uid].priority for uid in victims) == levels[0], "as low as can be"
-    of_gang: dict[str, set[str]] = {}
+    of_gang: dict[str, set[PodUID]] = {}
     for uid in running:
         of_gang.setdefault(uid.rpartition("-")[0], set()).add(uid)
     whole = [pods for pods in of_gang.values() if pods <= victims]
@@ -269,7 +274,7 @@ def test_after_a_restart_who_is_terminating_is_waited_for_and_nobody_else_goes()
     driver = driver_of(2, 2, 2)
     driver.add(*gang("low", 4, priority=0), *gang("also", 2, priority=0))
     driver.settle()
-    driver.tell(*[e for e in _terminating(driver, "low")])
+    driver.tell(*_terminating(driver, "low"))
     driver.restart(lambda _bind: False)
     driver.fate = Fate.PENDING
     driver.add(*gang("high", 3, priority=5))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
+from attrs import evolve
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from gangsched import ClusterState, Scheduler
-from gangsched.simulation import EventDropped, FaultPlan, Simulator, Workload
+from gangsched import ClusterState, Pod, PodAdded, Preemption, Scheduler
+from gangsched.simulation import Arrival, EventDropped, FaultPlan, Simulator, Workload
 from gangsched.strategies import faults
+from support.account import claim_of
 from support.brute import are_alike, could_start, entities
 from support.units import coscheduling
 from support.watched import Watched, watched, workloads
@@ -54,6 +57,36 @@ def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_wh
     )
     nobody_sleeps_who_could_start(simulator)
     nobody_is_remembered_who_is_gone(simulator)
+
+
+@given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
+def test_with_any_faults_every_law_holds_where_lower_priorities_are_displaced(
+    workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
+) -> None:
+    make = watched(partial(coscheduling, preemption=Preemption(grace=5.0)))
+    ranked = _ranked(workload)
+    simulator = at_its_end(
+        Simulator(ranked, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
+    )
+    nobody_is_remembered_who_is_gone(simulator)
+    assert not cast("Watched", simulator.scheduler).inner._state.nominations
+
+
+def _ranked(workload: Workload) -> Workload:
+    """Return a workload whose groups rank above and below each other."""
+    ranked: list[Arrival] = []
+    for arrival in workload.arrivals:
+        event = arrival.event
+        if isinstance(event, PodAdded):
+            pod = evolve(event.pod, priority=_rank(event.pod))
+            event = PodAdded(pod)
+        ranked.append(Arrival(arrival.at, event))
+    return Workload(tuple(ranked))
+
+
+def _rank(pod: Pod) -> int:
+    claim = claim_of(pod)
+    return 0 if claim is None else sum(map(ord, claim[0])) % 3
 
 
 @given(workloads(), st.sets(st.integers(1, 25), min_size=1, max_size=10), _BIND_SECONDS)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-from gangsched import GroupKey, NodeName, Nominated, NominationLapsed, Pod, PodUID
+from gangsched import GroupKey, NodeName, Nominated, NominationLapsed, Pod, PodUID, Resources
 from support.account import Account, Group, Record, role_of
 from support.room import may_go
 
@@ -206,7 +206,7 @@ class Keeping:
             return "pods"
         return ""
 
-    def _there(self, name: NodeName, *, leaving: bool) -> Iterator[object]:
+    def _there(self, name: NodeName, *, leaving: bool) -> Iterator[Resources]:
         usage = self.account.usage.get(name)
         cluster = self.account.cluster
         for uid, record in {} if usage is None else usage.holders.items():

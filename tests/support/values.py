@@ -22,6 +22,8 @@ from gangsched import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeUpdated,
+    Nominated,
+    NominationLapsed,
     Pod,
     PodAdded,
     PodDeleted,
@@ -151,4 +153,13 @@ effects = st.one_of(
     st.builds(GroupRejected, _keys, _wholes, _strings, _endless),
     st.builds(GroupScheduled, _keys, _wholes, _wholes, _endless),
     st.builds(PodScheduled, _uids, _names),
+    st.builds(
+        Nominated,
+        st.none() | _keys,
+        _wholes,
+        _few(st.tuples(_uids, _names)),
+        _few(_uids),
+        _endless,
+    ),
+    st.builds(NominationLapsed, st.none() | _keys, _few(_uids), _strings),
 )

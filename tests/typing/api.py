@@ -40,6 +40,8 @@ from gangsched import (
     NodeName,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Nominated,
+    NominationLapsed,
     Order,
     Outcome,
     PluginError,
@@ -200,6 +202,13 @@ def perform(effect: Effect) -> Event | None:
             print(uid, node, reason)
         case PodScheduled(uid, node):
             print(uid, node)
+        case Nominated(group, priority, places, victims, deadline):
+            assert_type(group, GroupKey | None)
+            assert_type(places, tuple[tuple[PodUID, NodeName], ...])
+            print(priority, victims, deadline)
+        case NominationLapsed(group, pods, reason):
+            assert_type(pods, tuple[PodUID, ...])
+            print(group, reason)
         case _:
             assert_never(effect)
     return None

@@ -134,7 +134,7 @@ def test_a_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
         assert takes <= _ARGUMENTS.keys()
     assert Recipe("pod_by_pod").to_json() == {
         "preset": "pod_by_pod",
-        "arguments": {"backoff": {"initial": 1.0, "maximum": 10.0}},
+        "arguments": {"backoff": {"initial": 1.0, "maximum": 10.0}, "preemption": None},
     }
 
 

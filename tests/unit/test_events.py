@@ -24,6 +24,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominated,
+    NominationLapsed,
     Notice,
     PodAdded,
     PodDeleted,
@@ -67,6 +69,8 @@ VALUES: list[Any] = [
     GroupRejected(KEY, 1, "why", 11.0),
     GroupScheduled(KEY, 1, 2, 0.5),
     PodScheduled(UID, NAME),
+    Nominated(KEY, 1, ((UID, NAME),), (UID,), 60.0),
+    NominationLapsed(KEY, (UID,), "why"),
 ]
 FACTS, EFFECTS = set(typing.get_args(Event)), set(typing.get_args(Effect))
 NOTICES = set(typing.get_args(Notice))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangsched._core._ordering import Order
 from gangsched.coscheduling import WhenBlocked
-from gangsched.framework import Layout
+from gangsched.framework import Layout, Preemption
 from gangsched.replay import Recipe
 
 __all__ = ["POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
@@ -54,6 +54,9 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         choices=[layout.value for layout in Layout],
         help="where the members of a gang go, with --policy gang",
     )
+    policy.add_argument(
+        "--preempt", action="store_true", help="displace lower priorities where it makes room"
+    )
     policy.add_argument("--permit-timeout", type=seconds, metavar="SECONDS")
 
 
@@ -70,13 +73,16 @@ def seconds(text: str) -> float:
 
 def recipe(settings: dict[str, Any]) -> Recipe:
     """Return how the scheduler is made."""
+    preemption = Preemption() if settings.get("preempt") else None
     if settings["policy"] == "none":
-        return Recipe("pod_by_pod")
+        return Recipe("pod_by_pod", preemption=preemption)
     if settings["policy"] == "gang":
-        return Recipe("gang", layout=settings["layout"], order=settings["order"])
+        layout, order = settings["layout"], settings["order"]
+        return Recipe("gang", layout=layout, order=order, preemption=preemption)
     return Recipe(
         "coscheduling",
         permit_timeout=settings["permit_timeout"],
         order=settings["order"],
         when_blocked=settings["when_blocked"],
+        preemption=preemption,
     )

@@ -46,6 +46,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "when_blocked": options.when_blocked,
         "permit_timeout": options.permit_timeout,
         "layout": options.layout,
+        "preempt": options.preempt,
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "faults": _plan(options),

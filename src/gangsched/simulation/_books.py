@@ -19,6 +19,7 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominated,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -89,6 +90,8 @@ class Books:
                     given += self._hold(uid, now)
                 case PodRejected(uid):
                     self.jobs.give_back(uid, now=now)
+                case Nominated(victims=victims):
+                    self.jobs.preempted += len(victims)
                 case _:
                     pass
         return given

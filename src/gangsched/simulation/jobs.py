@@ -94,6 +94,8 @@ class Jobs:
         """What is held by jobs whose work has not begun."""
         self.used = Account()
         """What is held by jobs whose work has begun."""
+        self.preempted = 0
+        """How many pods were evicted to make room for others."""
 
     def add_pod(self, pod: Pod, *, now: float) -> None:
         """Take note of a pod; one that is bound already counts as such."""

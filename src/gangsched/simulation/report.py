@@ -133,6 +133,7 @@ class Summary:
         wasted: Of each resource, units times seconds held by gangs that could not run.
         never_fit: The jobs that could not start on the empty cluster either.
         deadlock: None when there is none.
+        preempted: How many pods were evicted to make room for others.
     """
 
     end: float
@@ -143,6 +144,7 @@ class Summary:
     wasted: dict[str, float]
     never_fit: tuple[str, ...]
     deadlock: Deadlock | None
+    preempted: int = 0
 
 
 @final
@@ -225,6 +227,7 @@ def report(
         wasted=simulator.jobs.idle.areas(now=now),
         never_fit=tuple(never),
         deadlock=_deadlock(simulator),
+        preempted=simulator.jobs.preempted,
     )
     return Report(
         settings=settings or {},
