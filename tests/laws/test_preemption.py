@@ -308,7 +308,7 @@ def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displace
     driver = blocked(fate=Fate.DONE)
     for round_ in range(5):
         gone = [pod for pod in gang("low", 4, priority=0) if pod.name not in where(driver)]
-        driver.add(*[evolve(pod, uid=f"{pod.uid}~{round_}") for pod in gone])
+        driver.add(*[evolve(pod, uid=PodUID(f"{pod.uid}~{round_}")) for pod in gone])
         driver.settle()
     assert len(told(driver, Evict)) == 4
     assert len(told(driver, Nominated)) == 1
