@@ -187,6 +187,16 @@ def test_nobody_goes_for_who_does_not_rank_higher(low: int) -> None:
     assert not told(blocked(low), Evict)
 
 
+def test_a_regular_pod_does_not_go_for_another_of_its_priority() -> None:
+    driver = driver_of(1)
+    driver.add(Pod(name="first", priority=1, requests={"cpu": 1}))
+    driver.settle()
+    driver.add(Pod(name="second", priority=1, requests={"cpu": 1}))
+    driver.settle()
+    assert where(driver) == {"first": "n0"}
+    assert not told(driver, Evict)
+
+
 def test_nobody_goes_where_it_would_not_be_enough() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 2, priority=0), *gang("peer", 2, priority=5))
