@@ -10,6 +10,8 @@ Rules:
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ClusterStateError",
     "DecisionLogError",
@@ -57,7 +59,7 @@ class InvalidPodGroupError(InvalidValueError):
 
     def __init__(self, subject: str, field: str, value: object, expected: str) -> None:
         super().__init__(field, value, expected)
-        self.args = (subject, field, value, expected)
+        self.args: tuple[Any, ...] = (subject, field, value, expected)
         self.subject = subject
 
     def __str__(self) -> str:

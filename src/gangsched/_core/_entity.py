@@ -95,19 +95,19 @@ class QueuedEntity:
     )
 
     def __init__(self, seq: int, group: PodGroupInfo | None, queued_at: float) -> None:
-        self.seq = seq
-        self.group = group
-        self.queued_at = queued_at
-        self.failures = 0
-        self.backoff_until = float("-inf")
-        self.place = Place.NOWHERE
+        self.seq: int = seq
+        self.group: PodGroupInfo | None = group
+        self.queued_at: float = queued_at
+        self.failures: int = 0
+        self.backoff_until: float = float("-inf")
+        self.place: Place = Place.NOWHERE
         self.rank: Rank | None = None
         self.shape: Hashable = None
-        self.tried_step = -1
-        self.failed_step = -1
-        self.stirred_step = -1
-        self.round_step = -1
-        self.reason = ""
+        self.tried_step: int = -1
+        self.failed_step: int = -1
+        self.stirred_step: int = -1
+        self.round_step: int = -1
+        self.reason: str = ""
         self.culprit: Misfit | None = None
         self._pending: dict[PodUID, _Record] = {}
         self._ready = self._pending

@@ -48,10 +48,10 @@ class Line:
     __slots__ = ("blocked", "blocked_at", "leader", "opened_at", "resting", "shape", "standing")
 
     def __init__(self, shape: Hashable) -> None:
-        self.shape = shape
-        self.blocked = False
-        self.blocked_at = -1
-        self.opened_at = -1
+        self.shape: Hashable = shape
+        self.blocked: bool = False
+        self.blocked_at: int = -1
+        self.opened_at: int = -1
         self.leader: QueuedEntity | None = None
         self.standing: PriorityHeap[QueuedEntity] = PriorityHeap()
         self.resting: dict[int, QueuedEntity] = {}

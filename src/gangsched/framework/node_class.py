@@ -78,9 +78,9 @@ class Snapshot:
     __slots__ = ("free", "node", "pod_count")
 
     def __init__(self, node: Node, free: Mapping[str, int], pod_count: int) -> None:
-        self.node = node
-        self.free = free
-        self.pod_count = pod_count
+        self.node: Node = node
+        self.free: Mapping[str, int] = free
+        self.pod_count: int = pod_count
 
 
 @final
@@ -101,9 +101,9 @@ class NodeClass:
     __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample")
 
     def __init__(self, key: tuple[Hashable, ...] | None, number: int, sample: Snapshot) -> None:
-        self.key = key
-        self.number = number
-        self.sample = sample
+        self.key: tuple[Hashable, ...] | None = key
+        self.number: int = number
+        self.sample: Snapshot = sample
         self.nodes: Any = SortedList()
         self.after: dict[Resources, NodeClass] = {}
         self.before: dict[Resources, NodeClass] = {}
@@ -153,7 +153,7 @@ class NodeClasses:
         self._base = 0
         self._made = 0
         self._numbers = 0
-        self.epoch = 0
+        self.epoch: int = 0
 
     @property
     def version(self) -> int:

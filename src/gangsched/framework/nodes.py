@@ -29,8 +29,8 @@ class NodeInfo:
     __slots__ = ("free", "holders", "index", "node")
 
     def __init__(self, node: Node, index: int) -> None:
-        self.node = node
-        self.index = index
+        self.node: Node = node
+        self.index: int = index
         self.free: dict[str, int] = dict(node.allocatable)
         self.holders: dict[PodUID, Resources] = {}
 
@@ -100,8 +100,8 @@ class Nodes:
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
-        self.classes = NodeClasses(sign)
-        self.version = 0
+        self.classes: NodeClasses = NodeClasses(sign)
+        self.version: int = 0
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 

@@ -92,11 +92,11 @@ class PodClass:
     def __init__(
         self, signature: Hashable, sample: Pod, labels: frozenset[str] = frozenset()
     ) -> None:
-        self.signature = signature
-        self.sample = sample
-        self.labels = labels
-        self.users = 0
-        self.headroom = 0
+        self.signature: Hashable = signature
+        self.sample: Pod = sample
+        self.labels: frozenset[str] = labels
+        self.users: int = 0
+        self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
         self._seen = -1
         self._epoch = 0

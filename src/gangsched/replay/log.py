@@ -125,7 +125,7 @@ class Log:
         self.file = file
         self._lines = enumerate(lines, start=1)
         _number, first = next(self._lines, (1, ""))
-        self.header = self._header(first)
+        self.header: Header = self._header(first)
 
     def __iter__(self) -> Iterator[Call]:
         """Iterate over the calls that were not read yet.

@@ -88,7 +88,7 @@ class Recipe:
         given = {name: arguments.get(name, takes[name].default) for name in names}
         if given["backoff"] is None:
             given["backoff"] = Backoff()
-        self.preset = preset
+        self.preset: str = preset
         self.arguments: FrozenMap[Any] = FrozenMap(
             {name: _taken(name, value) for name, value in given.items()}
         )

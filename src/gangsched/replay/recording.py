@@ -96,7 +96,7 @@ class RecordedScheduler:
         self._log = log
         self._known = known
         self._shown = Shown(cluster, known)
-        self.scheduler = make(self._shown)
+        self.scheduler: Scheduler = make(self._shown)
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         """Take in a fact; return what follows from it."""

@@ -84,8 +84,8 @@ class Replay:
                 "make", None, "what makes the scheduler, as the log's header does not say"
             )
         self._make: Maker = found
-        self.cluster = InMemoryCluster()
-        self.scheduler = self._make(self.cluster)
+        self.cluster: InMemoryCluster = InMemoryCluster()
+        self.scheduler: Scheduler = self._make(self.cluster)
         self.divergence: Divergence | None = None
 
     def show(self, call: Call) -> None:

@@ -90,9 +90,9 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._of: dict[PodUID, Job] = {}
-        self.idle = Account()
+        self.idle: Account = Account()
         """What is held by jobs whose work has not begun."""
-        self.used = Account()
+        self.used: Account = Account()
         """What is held by jobs whose work has begun."""
         self.preempted = 0
         """How many pods were evicted to make room for others."""

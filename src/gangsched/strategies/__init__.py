@@ -10,10 +10,10 @@ from __future__ import annotations
 
 try:
     import hypothesis as hypothesis
-except ModuleNotFoundError as error:  # said in our words, for who installs by error message
+except ModuleNotFoundError as _error:  # said in our words, for who installs by error message
     raise ModuleNotFoundError(
         "gangsched.strategies needs: pip install 'gangsched[testing]'", name="hypothesis"
-    ) from error
+    ) from _error
 
 from gangsched.strategies._facts import clusters, events
 from gangsched.strategies._faults import faults

@@ -60,9 +60,9 @@ class Adapted:
     """A scheduler of gangsched behind the adapter, with every optional method of the contract."""
 
     def __init__(self, make: Callable[[ClusterState], Scheduler], *, twice: bool = False) -> None:
-        self.now = 0.0
-        self.cluster = InMemoryCluster()
-        self.scheduler = make(self.cluster)
+        self.now: float = 0.0
+        self.cluster: InMemoryCluster = InMemoryCluster()
+        self.scheduler: Scheduler = make(self.cluster)
         self._make = make
         self._times = 2 if twice else 1
         self._binds: dict[PodUID, Bind] = {}

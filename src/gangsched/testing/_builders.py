@@ -19,7 +19,7 @@ class FakeClock:
     """A clock that goes when it is told to: ``clock()`` is the instant, ``advance`` moves it."""
 
     def __init__(self, now: float = 0.0) -> None:
-        self.now = now
+        self.now: float = now
 
     def __call__(self) -> float:
         """Return the current instant."""

@@ -101,7 +101,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.story = Story(self.make, self.terms)
+        self.story: Story = Story(self.make, self.terms)
         self._gangs: list[tuple[int, int, int]] = []
         self._pods = self._nodes = 0
 

@@ -54,8 +54,8 @@ class LawViolation(AssertionError):
         super().__init__(law, sentence, steps, state)
         self.law = law
         self.sentence = sentence
-        self.steps = tuple(steps)
-        self.state = tuple(state)
+        self.steps: tuple[Step, ...] = tuple(steps)
+        self.state: tuple[str, ...] = tuple(state)
 
     def __str__(self) -> str:
         title = self.sentence if self.law is None else f"law {self.law}: {self.sentence}"
@@ -90,11 +90,11 @@ class Story:
     """
 
     def __init__(self, make: Callable[[], SchedulerUnderTest], terms: Terms | None = None) -> None:
-        self.terms = Terms() if terms is None else terms
-        self.ledger = Ledger(self.terms)
+        self.terms: Terms = Terms() if terms is None else terms
+        self.ledger: Ledger = Ledger(self.terms)
         self.steps: list[Step] = []
         self.under_way: dict[str, None] = {}
-        self.broken = False
+        self.broken: bool = False
         self._used: set[str] = set()
         self._scheduler: Any = make()
         for name in _NEEDED:
