@@ -2,6 +2,7 @@
 
 Directives:
   ``command-help``   what ``gangsched … --help`` prints, run when the page is built;
+  ``moves-of``     the moves of ``members`` or of the ``queue``, of the table that is drawn;
   ``group-spellings``  the table of ``gangsched.membership.SPELLINGS``;
   ``public-names``   every name of the façade, with its first sentence and a link;
   ``rules-of``       the rules or invariants at the top of a module.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
 os.environ["GANGSCHED_NO_EXTENSIONS"] = "1"  # what is compiled has no signatures to show
 
 from docutils import nodes
@@ -31,6 +33,7 @@ from sphinx.util.docutils import SphinxDirective
 import gangsched
 from gangsched import cli
 from gangsched.membership import ROLE_SPELLINGS, SPELLINGS
+from pictures import moves
 
 project = "gangsched"
 release = version = gangsched.__version__
@@ -145,6 +148,21 @@ class RoleSpellings(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(rows))
 
 
+class MovesOf(SphinxDirective):
+    """Every move of a machine, and what makes it."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        self.env.note_dependency(inspect.getfile(moves))
+        table = {"members": moves.MEMBERS, "queue": moves.QUEUE}[self.arguments[0]]
+        rows = ["| from | to | when |", "|---|---|---|"]
+        for (start, end), when in table.items():
+            rows.append(f"| `{start}` | `{end}` | {when} |")
+        return self.parse_text_to_nodes("\n".join(rows))
+
+
 class PublicNames(SphinxDirective):
     """Every name that ``import gangsched`` gives, with its first sentence."""
 
@@ -252,6 +270,7 @@ def setup(app: Sphinx) -> None:
     """Register the directives."""
     app.add_directive("command-help", CommandHelp)
     app.add_directive("group-spellings", GroupSpellings)
+    app.add_directive("moves-of", MovesOf)
     app.add_directive("public-names", PublicNames)
     app.add_directive("role-spellings", RoleSpellings)
     app.add_directive("rules-of", RulesOf)

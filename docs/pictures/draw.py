@@ -1,0 +1,46 @@
+"""Which pictures there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gangsched import presets
+from pictures.gantt import gantt
+from pictures.runs import Run, trace_of
+from pictures.states import member_states, queue_places
+
+__all__ = ["SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
+
+DOCS: Final = Path(__file__).parents[1]
+STATIC: Final = DOCS / "_static"
+PAGE: Final = DOCS / "explanation" / "with-and-without.md"
+SHAPE: Final = "4x4"
+UNTIL: Final = 240.0
+
+_SAID: Final = {
+    "pod_by_pod": "Pod by pod: from 100 s on, E, F and G block each other for ever",
+    "coscheduling": "With gangs: all eight jobs have run by 150 s",
+    "gang": "A gang in one decision: nothing is ever held in vain",
+}
+"""What is said of each run. A test holds it to what happens."""
+
+
+def runs() -> dict[str, Run]:
+    """Return the workload of the page, run by each preset."""
+    trace = trace_of(PAGE)
+    return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _SAID}
+
+
+def drawn() -> dict[str, str]:
+    """Return every picture by the name of its file."""
+    ran = runs()
+    title = "Eight jobs on four nodes with four GPUs each"
+    both = {_SAID[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
+    whole = {_SAID["gang"]: ran["gang"]}
+    return {
+        "with-and-without.svg": gantt(both, title=title),
+        "whole-gangs.svg": gantt(whole, title=title),
+        "member-states.svg": member_states(),
+        "queue-places.svg": queue_places(),
+    }

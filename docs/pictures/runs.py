@@ -1,0 +1,192 @@
+"""A run of the simulator, as who held which GPU of which node, and from when to when.
+
+Rules:
+  R1  a pod holds its node from the call that gave it one until it has finished or gave it back;
+  R2  a job works while as many of its pods are on nodes as it has: what its pods held before that
+      was held in vain;
+  R3  which GPU of its node a pod has is nobody's decision: it is drawn on the first that are free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from gangsched import (
+    Bind,
+    ClusterState,
+    Effect,
+    Event,
+    NodeAdded,
+    PodRejected,
+    PodUID,
+    PodWaiting,
+    Scheduler,
+)
+from gangsched.simulation import (
+    Arrival,
+    Report,
+    Simulator,
+    Workload,
+    load_trace,
+    parse_nodes_shape,
+    report,
+)
+
+__all__ = ["GPU", "Held", "Run", "trace_of"]
+
+GPU = "nvidia.com/gpu"
+_TRACE = re.compile(
+    r"^<!-- file: (?P<name>\S+\.csv) -->\n+```[^\n]*\n(?P<text>.*?)^```$", re.M | re.S
+)
+
+
+def trace_of(page: Path) -> str:
+    """Return the trace that a page shows."""
+    found = _TRACE.search(page.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"{page} shows no trace")
+    return found["text"]
+
+
+@frozen
+class Held:
+    """Some GPUs of a node, held by one pod.
+
+    Attributes:
+        job: The job of the pod.
+        node: The node.
+        lanes: Which of the node's GPUs, from 0.
+        since: From when.
+        until: Until when; the end of the run where that was later.
+    """
+
+    job: str
+    node: str
+    lanes: tuple[int, ...]
+    since: float
+    until: float
+
+
+@define(eq=False)
+class Run:
+    """One workload under one scheduler.
+
+    Attributes:
+        nodes: The nodes, each with how many GPUs it has.
+        held: What was held, in order.
+        works: From when each job worked; jobs that never did are not in it.
+        ended: When each job ended; jobs that did not are not in it.
+        until: The end of the run.
+        report: What the simulator says of it.
+    """
+
+    nodes: dict[str, int] = field(factory=dict)
+    held: list[Held] = field(factory=list)
+    works: dict[str, float] = field(factory=dict)
+    ended: dict[str, float] = field(factory=dict)
+    until: float = 0.0
+    report: Report | None = None
+
+    @classmethod
+    def of(
+        cls, trace: str, shape: str, make: Callable[[ClusterState], Scheduler], *, until: float
+    ) -> Run:
+        """Run a trace on nodes of a shape, such as ``4x4``."""
+        nodes = parse_nodes_shape(shape)
+        start = Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes))
+        run = cls({node.name: node.allocatable[GPU] // 1000 for node in nodes}, until=until)
+        watch = _Watch(run)
+        work = start + load_trace(trace.splitlines(), file="trace")
+        simulator = Simulator(work, make, observers=(watch,))
+        watch.simulator = simulator
+        simulator.run(until=until)
+        run.report = report(simulator)
+        watch.close()
+        return run
+
+    def in_vain(self) -> float:
+        """Return how many GPU-seconds were held by jobs that did not work."""
+        return sum(
+            len(one.lanes) * (min(one.until, self.works.get(one.job, one.until)) - one.since)
+            for one in self.held
+            if one.since < self.works.get(one.job, one.until)
+        )
+
+
+@define(eq=False)
+class _Watch:
+    """Sees who is given a node, and looks at each instant who has it still."""
+
+    run: Run
+    simulator: Simulator | None = None
+    open: dict[PodUID, Held] = field(factory=dict)
+
+    def event(self, event: Event, now: float) -> None:
+        """Look who has finished by then: what they held is free for who comes next."""
+        self._close_what_ended(now)
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Take note of who is given a node."""
+        self._close_what_ended(now)
+        for effect in effects:
+            match effect:
+                case PodWaiting(uid, node) | Bind(uid, node):
+                    if uid not in self.open:
+                        self._give(uid, node, now)
+                case PodRejected(uid) if uid in self.open:
+                    self._close(uid, now)
+                case _:
+                    pass
+
+    def settled(self, now: float) -> None:
+        """Look which jobs work, and who has ended."""
+        assert self.simulator is not None
+        self._close_what_ended(now)
+        for job in self.simulator.jobs:
+            if job.started_at is not None:
+                self.run.works.setdefault(job.key, job.started_at)
+            if job.is_finished:
+                self.run.ended.setdefault(job.key, now)
+
+    def close(self) -> None:
+        """End what is held at the end of the run."""
+        for uid in list(self.open):
+            self._close(uid, self.run.until)
+        self.run.held.sort(key=lambda one: (one.since, one.node, one.lanes))
+
+    def _give(self, uid: PodUID, node: str, now: float) -> None:
+        assert self.simulator is not None
+        pod = self.simulator.cluster.pod(uid)
+        job = self.simulator.jobs.of(uid)
+        assert pod is not None
+        assert job is not None
+        taken = {lane for one in self.open.values() if one.node == node for lane in one.lanes}
+        free = (lane for lane in range(self.run.nodes[node]) if lane not in taken)
+        lanes = tuple(lane for lane, _ in zip(free, range(pod.requests[GPU] // 1000), strict=False))
+        self.open[uid] = Held(job.key, node, lanes, now, now)
+
+    def _close_what_ended(self, now: float) -> None:
+        assert self.simulator is not None
+        for uid in list(self.open):
+            pod = self.simulator.cluster.pod(uid)
+            if pod is None or pod.is_finished:
+                self._close(uid, now)
+
+    def _close(self, uid: PodUID, now: float) -> None:
+        one = self.open.pop(uid)
+        if now > one.since:
+            self.run.held.append(Held(one.job, one.node, one.lanes, one.since, now))
+
+
+def spans(held: Held) -> Iterator[tuple[int, int]]:
+    """Yield the lanes of one pod as runs of neighbours: the first, and how many."""
+    first = previous = held.lanes[0]
+    for lane in (*held.lanes[1:], -1):
+        if lane != previous + 1:
+            yield first, previous - first + 1
+            first = lane
+        previous = lane

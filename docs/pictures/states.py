@@ -1,0 +1,213 @@
+"""The two machines as boxes and arrows.
+
+Rules:
+  R1  an arrow is a move of the table: one that is not there cannot be drawn;
+  R2  where boxes stand and how arrows bend is said here, by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from pictures.moves import MEMBERS, QUEUE
+from pictures.svg import INK, Picture, number
+
+__all__ = ["member_states", "queue_places"]
+
+LINE = "#52606d"
+HEIGHT = 34.0
+
+
+@frozen
+class Box:
+    """A state.
+
+    Attributes:
+        x: Its middle.
+        y: Its middle.
+        width: In pixels.
+        fill: What it means for the nodes: nothing is held, a node is held, it is over.
+        below: What stands under its name.
+    """
+
+    x: float
+    y: float
+    width: float
+    fill: str
+    below: str = ""
+
+    @property
+    def height(self) -> float:
+        """In pixels."""
+        return HEIGHT + (13 if self.below else 0)
+
+
+@frozen
+class Arrow:
+    """A move.
+
+    Attributes:
+        start: From which state.
+        end: To which.
+        bend: How far its middle is off the straight line, to the left as one goes.
+        label: In words; lines are separated by a slash.
+        dx: How far the label is off the middle.
+        dy: Likewise.
+    """
+
+    start: str
+    end: str
+    bend: float = 0.0
+    label: str = ""
+    dx: float = 0.0
+    dy: float = -6.0
+
+
+FREE, HELD, OVER = "#e4ecf5", "#cfe8d5", "#eceff2"
+
+
+def member_states() -> str:
+    """Return the states of a member, and the moves of its life."""
+    picture = Picture(800, 316, "The states of a member of a group")
+    boxes = {
+        "unknown": Box(60, 110, 84, "#ffffff"),
+        "gated": Box(215, 50, 90, FREE),
+        "unscheduled": Box(215, 170, 116, FREE),
+        "refused": Box(215, 268, 90, FREE),
+        "waiting": Box(395, 170, 90, HELD),
+        "binding": Box(550, 170, 90, HELD),
+        "assigned": Box(710, 170, 100, HELD),
+        "succeeded": Box(560, 50, 100, OVER),
+        "failed": Box(710, 50, 90, OVER),
+        "terminating": Box(640, 268, 112, OVER),
+    }
+    arrows = (
+        Arrow("unknown", "gated", 0, "with gates", -4, -6),
+        Arrow("unknown", "unscheduled", 0, "comes", -2, 14),
+        Arrow("unknown", "refused", -30, "contradicts/its group", -22, 16),
+        Arrow("gated", "unscheduled", 0, "the last gate/is lifted", 40, -4),
+        Arrow("unscheduled", "refused", 14, "", 0, 0),
+        Arrow("refused", "unscheduled", 14, "", 0, 0),
+        Arrow("unscheduled", "waiting", 12, "is given/a node", 0, -16),
+        Arrow("waiting", "unscheduled", 22, "the attempt falls", 6, 14),
+        Arrow("waiting", "binding", 0, "quorum:/is let go", 0, -19),
+        Arrow("binding", "assigned", 0, "Bound", 0, -6),
+        Arrow("binding", "unscheduled", 72, "BindFailed", 20, 14),
+        Arrow("assigned", "succeeded", 0, "", 0, 0),
+        Arrow("assigned", "failed", 0, "ends", 20, 0),
+        Arrow("assigned", "terminating", 0, "its end/is asked for", 46, 0),
+    )
+    _draw(picture, boxes, arrows, MEMBERS)
+    _key(
+        picture, 300, ((FREE, "holds no node"), (HELD, "holds a node"), (OVER, "ends, or is over"))
+    )
+    return str(picture)
+
+
+def queue_places() -> str:
+    """Return the places of the queue, and the moves between them."""
+    picture = Picture(800, 330, "The places of the queue")
+    boxes = {
+        "nowhere": Box(74, 160, 104, "#ffffff", "nobody to place"),
+        "gated": Box(300, 60, 128, FREE, "unschedulable"),
+        "active": Box(400, 190, 100, HELD, "its turn comes"),
+        "line": Box(700, 130, 120, FREE, "unschedulable"),
+        "backoff": Box(620, 275, 100, OVER, "it rests"),
+    }
+    arrows = (
+        Arrow("nowhere", "gated", 12, "comes,/incomplete", -34, -14),
+        Arrow("nowhere", "active", 10, "comes, can be tried", 6, -8),
+        Arrow("active", "nowhere", 16, "is placed, or gone", 0, 16),
+        Arrow("gated", "active", 10, "complete", 36, 0),
+        Arrow("active", "gated", 10, "incomplete", -36, 6),
+        Arrow("active", "line", 14, "its try failed", -10, -10),
+        Arrow("line", "active", 12, "its line is opened,/and it leads", -14, 14),
+        Arrow("line", "backoff", 14, "its line is open,/and it rests", 50, 14),
+        Arrow("backoff", "line", 14, "its rest/is over", -26, 14),
+        Arrow("backoff", "active", 10, "its rest is over", -34, 18),
+    )
+    _draw(picture, boxes, arrows, QUEUE)
+    return str(picture)
+
+
+def _draw(
+    picture: Picture,
+    boxes: Mapping[str, Box],
+    arrows: tuple[Arrow, ...],
+    moves: Mapping[tuple[str, str], str],
+) -> None:
+    named = {name for move in moves for name in move}
+    if named != boxes.keys():
+        raise ValueError(f"drawn are {sorted(boxes)}, there are {sorted(named)}")
+    picture.raw(
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        f'markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{LINE}"/></marker></defs>'
+    )
+    for arrow in arrows:
+        if (arrow.start, arrow.end) not in moves:
+            raise ValueError(f"{arrow.start} does not become {arrow.end}")
+        _arrow(picture, arrow, boxes[arrow.start], boxes[arrow.end])
+    for name, box in boxes.items():
+        _box(picture, name, box)
+
+
+def _box(picture: Picture, name: str, box: Box) -> None:
+    left, top = box.x - box.width / 2, box.y - box.height / 2
+    dashes = {"stroke_dasharray": "4 3"} if box.fill == "#ffffff" else {}
+    picture.rect(left, top, box.width, box.height, fill=box.fill, stroke=LINE, rx=6, **dashes)
+    middle = box.y + (-2 if box.below else 4)
+    picture.text(box.x, middle, name, text_anchor="middle", font_weight="bold")
+    if box.below:
+        picture.text(box.x, box.y + 14, box.below, text_anchor="middle", font_size=10.5)
+
+
+def _arrow(picture: Picture, arrow: Arrow, start: Box, end: Box) -> None:
+    length = math.hypot(end.x - start.x, end.y - start.y)
+    left = ((end.y - start.y) / length, -(end.x - start.x) / length)
+    middle_x = (start.x + end.x) / 2 + left[0] * arrow.bend * 2
+    middle_y = (start.y + end.y) / 2 + left[1] * arrow.bend * 2
+    x1, y1 = _edge(start, middle_x, middle_y)
+    x2, y2 = _edge(end, middle_x, middle_y)
+    path = f"M{number(x1)},{number(y1)} Q{number(middle_x)},{number(middle_y)} "
+    picture.shape(
+        "path",
+        d=f"{path}{number(x2)},{number(y2)}",
+        fill="none",
+        stroke=LINE,
+        stroke_width=1.3,
+        marker_end="url(#tip)",
+    )
+    x = (x1 + 2 * middle_x + x2) / 4 + arrow.dx
+    y = (y1 + 2 * middle_y + y2) / 4 + arrow.dy
+    for row, words in enumerate(arrow.label.split("/") if arrow.label else ()):
+        picture.text(
+            x,
+            y + 12 * row,
+            words,
+            text_anchor="middle",
+            font_size=10.5,
+            fill=INK,
+            stroke="#ffffff",
+            stroke_width=3,
+            paint_order="stroke",
+        )
+
+
+def _edge(box: Box, towards_x: float, towards_y: float) -> tuple[float, float]:
+    """Return where the line from the middle of a box to a point leaves it."""
+    dx, dy = towards_x - box.x, towards_y - box.y
+    across = box.width / 2 / abs(dx) if dx else math.inf
+    along = box.height / 2 / abs(dy) if dy else math.inf
+    part = min(across, along)
+    return box.x + dx * part, box.y + dy * part
+
+
+def _key(picture: Picture, y: float, kinds: tuple[tuple[str, str], ...]) -> None:
+    x = 300.0
+    for fill, words in kinds:
+        picture.rect(x, y - 10, 16, 12, fill=fill, stroke=LINE, rx=2)
+        picture.text(x + 22, y, words, font_size=10.5)
+        x += 42 + 6 * len(words)

@@ -1,0 +1,73 @@
+"""The pictures of the documentation are those of today's library, and say what happens."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pictures import draw, states
+from pictures.moves import MEMBERS, QUEUE
+from pictures.runs import GPU, Run, spans
+
+RUNS = draw.runs()
+
+
+@pytest.mark.parametrize("name", draw.drawn())
+def test_a_picture_is_what_is_drawn_today(name: str) -> None:
+    kept = (draw.STATIC / name).read_text(encoding="utf-8")
+
+    assert kept == draw.drawn()[name], "out of date: in docs, python -m pictures"
+
+
+def test_every_picture_is_shown_on_some_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in draw.DOCS.rglob("*.md"))
+
+    assert [name for name in draw.drawn() if f"_static/{name}" not in pages] == []
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_what_is_drawn_as_held_in_vain_is_what_the_simulator_counts(run: Run) -> None:
+    assert run.report is not None
+    assert run.in_vain() == run.report.summary.wasted.get(GPU, 0.0)
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_no_gpu_is_drawn_twice_at_a_time(run: Run) -> None:
+    for one in run.held:
+        assert one.since < one.until
+        assert set(one.lanes) < set(range(run.nodes[one.node])) or len(one.lanes) == 4
+        for other in run.held:
+            if one is not other and one.node == other.node and set(one.lanes) & set(other.lanes):
+                assert one.until <= other.since or other.until <= one.since
+
+
+def test_neighbouring_gpus_of_a_pod_are_one_bar() -> None:
+    held = RUNS["gang"].held[0]
+
+    assert list(spans(type(held)("j", "n", (0, 1, 3), 0.0, 1.0))) == [(0, 2), (3, 1)]
+
+
+def test_what_stands_above_the_runs_is_what_happens() -> None:
+    deadlock = RUNS["pod_by_pod"].report.summary.deadlock  # type: ignore[union-attr]
+
+    assert deadlock is not None
+    assert deadlock.since == 100.0
+    assert sorted(deadlock.jobs) == ["default/E", "default/F", "default/G"]
+    for name in ("coscheduling", "gang"):
+        assert len(RUNS[name].ended) == 8
+        assert max(RUNS[name].ended.values()) == 150.0
+    assert RUNS["gang"].in_vain() == 0
+
+
+def test_no_arrow_can_be_drawn_that_is_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "MEMBERS", {m: w for m, w in MEMBERS.items() if m[1] != "waiting"})
+
+    with pytest.raises(ValueError, match="unscheduled does not become waiting"):
+        states.member_states()
+
+
+def test_every_state_and_place_is_drawn() -> None:
+    for moves, picture in ((MEMBERS, states.member_states()), (QUEUE, states.queue_places())):
+        boxes = set(re.findall(r'font-weight="bold">(\w+)<', picture))
+        assert boxes == {name for move in moves for name in move}
