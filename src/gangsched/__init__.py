@@ -6,6 +6,7 @@ from gangsched import explain, presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._capacity import resource_gap
 from gangsched._core._counters import MemberState, PodGroupCounters
+from gangsched._core._gate import GangMember, Gate
 from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
 from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
 from gangsched._core._queue import SchedulingQueue
@@ -17,6 +18,7 @@ from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import (
     ClusterStateError,
     DecisionLogError,
+    GangFellError,
     GangschedError,
     InternalError,
     InvalidPodGroupError,
@@ -108,7 +110,10 @@ __all__ = [
     "Event",
     "Evict",
     "EvictGroup",
+    "GangFellError",
+    "GangMember",
     "GangschedError",
+    "Gate",
     "GroupIncomplete",
     "GroupKey",
     "GroupRejected",

@@ -15,6 +15,7 @@ from typing import Any
 __all__ = [
     "ClusterStateError",
     "DecisionLogError",
+    "GangFellError",
     "GangschedError",
     "InternalError",
     "InvalidPodGroupError",
@@ -149,6 +150,26 @@ class InternalError(GangschedError):
 
     def __str__(self) -> str:
         return f"broken invariant, please report: {self.invariant}"
+
+
+class GangFellError(GangschedError):
+    """A member waited at a gate, and its gang fell: it must not go, and gives its place back.
+
+    Raised where a member waits, by ``PermitGate``: whoever does not look at what a wait returns
+    would go without its gang.
+
+    Attributes:
+        uid: The member.
+        reason: Why, in words.
+    """
+
+    def __init__(self, uid: str, reason: str) -> None:
+        super().__init__(uid, reason)
+        self.uid = uid
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.uid} must not go: {self.reason}"
 
 
 class ManifestError(GangschedError, ValueError):

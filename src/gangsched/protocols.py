@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -32,9 +32,12 @@ __all__ = [
     "GroupView",
     "GroupWide",
     "Headroom",
+    "KeepsScratch",
+    "KeepsState",
     "NodeLabelsRead",
     "NodeSignature",
     "NodeView",
+    "Observer",
     "PermitPlugin",
     "Plugin",
     "PodSignature",
@@ -113,6 +116,26 @@ class FourCalls(Protocol):
 
     def next_deadline(self) -> float | None:
         """Return when ``advance`` has something to do; None when only a fact changes anything."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees everything that goes into a scheduler and comes out, in order, under any shell.
+
+    Notices are effects: ``GroupScheduled``, ``PodUnschedulable`` and so on. An observer that raises
+    ends the run.
+    """
+
+    def event(self, event: Event, now: float) -> None:
+        """Be told of a fact, before the scheduler is; as often as it is, and as late."""
+        ...
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Be told what a call of the scheduler returned, before it is performed."""
+        ...
+
+    def settled(self, now: float) -> None:
+        """Be told that nothing more happens until time passes or a fact comes."""
         ...
 
 
@@ -465,6 +488,39 @@ class GroupWide(Protocol):
     @property
     def group_wide(self) -> Collection[str]:
         """Names out of ``pre_filter``, ``reserve`` and ``permit``."""
+        ...
+
+
+class KeepsState(Protocol):
+    """Optional for plugins that keep something between calls: what a snapshot has of it.
+
+    Without it a plugin's own state is not in a snapshot, and is whatever the plugin has where the
+    snapshot is restored.
+    """
+
+    def snapshot(self) -> object:
+        """Return what this plugin keeps, as plain JSON data."""
+        ...
+
+    def restore(self, data: Any) -> None:
+        """Keep what *data* says, in the place of what is kept, or raise having changed nothing.
+
+        Args:
+            data: What ``snapshot`` returned, perhaps of another process.
+        """
+        ...
+
+
+class KeepsScratch(Protocol):
+    """Optional for plugins that write into a cycle: what a snapshot keeps of a placement.
+
+    What is written under these keys must be plain JSON data. Of a pod that holds a node, what is
+    written under any other key cannot be kept, and the snapshot is refused.
+    """
+
+    @property
+    def state_keys(self) -> Iterable[StateKey[Any]]:
+        """The keys; no two plugins have different keys of one name."""
         ...
 
 

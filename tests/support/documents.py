@@ -10,7 +10,9 @@ Rules:
       together; ``...`` stands for anything;
   R4  a command that is not run is an error: what is shown is what happens;
   R5  after ``<!-- needs: PACKAGE -->`` a document's ``$ python`` lines are skipped, saying so,
-      where the package is not installed.
+      where the package is not installed;
+  R6  a block that needs a package is skipped where that is absent by ``% skip: next if(not
+      installed("PACKAGE"), reason=…)`` before it.
 
 Loaded by ``-p support.documents``, so that documents are collected wherever they lie.
 """
@@ -34,7 +36,7 @@ from typing import Any
 from unittest import SkipTest, mock
 
 from sybil import Document, Example, Region, Sybil
-from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 __all__ = ["ROOT", "pytest_collect_file", "run_command", "run_program"]
 
@@ -145,6 +147,7 @@ def _console(example: Example) -> str | None:
 def _begin(namespace: dict[str, Any]) -> None:
     namespace["temporary"] = tempfile.TemporaryDirectory()
     namespace["folder"] = Path(namespace["temporary"].name)
+    namespace["installed"] = lambda name: find_spec(name) is not None
 
 
 def _end(namespace: dict[str, Any]) -> None:
@@ -155,6 +158,7 @@ pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=_FLAGS),
         CodeBlockParser("console", _console),
+        SkipParser(),
         _files,
     ],
     path=str(ROOT),

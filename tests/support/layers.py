@@ -75,7 +75,7 @@ _CORE: Final = Room(
             "_core._packing_passes",
             "_core._packing_search",
         ),
-        ("_core._queue", "_core._packing"),
+        ("_core._queue", "_core._packing", "_core._gate"),
     )
 )
 _FRAMEWORK: Final = Room(
@@ -94,7 +94,7 @@ _FRAMEWORK: Final = Room(
         ("framework._state",),
         ("framework._points",),
         ("framework._judging", "framework._signing"),
-        ("framework._bundles",),
+        ("framework._bundles", "framework._blank"),
         ("framework._shapes",),
         ("framework._wakeups",),
         ("framework._falls",),
@@ -110,6 +110,9 @@ _FRAMEWORK: Final = Room(
         ("framework._cycle",),
         ("framework._survey", "framework._places", "framework._deadlines"),
         ("framework._facts", "framework._why"),
+        ("framework._snapshot_rows",),
+        ("framework._snapshot_write", "framework._snapshot_read"),
+        ("framework._snapshot",),
         ("framework.scheduler",),
         ("framework",),
     )
@@ -123,10 +126,10 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("_fields"),),
     (_one("constraints"),),
     (_one("model"),),
-    (_one("outcomes"), _one("explain")),
+    (_one("outcomes"), _one("explain"), _one("_forms")),
     (_one("events"),),
     (_one("_checks"),),
-    (_one("protocols"), _one("membership")),
+    (_one("protocols"), _one("membership"), _one("_values")),
     (_one("memory"), _one("status")),
     (_CORE,),
     (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
@@ -136,7 +139,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         Room((("objects.*",), ("objects",)), free=True),
         Room((("replay.*",), ("replay",)), free=True),
     ),
-    (_shell("simulation"), _shell("drivers"), _shell("kubernetes")),
+    (_shell("simulation"), _shell("drivers"), _shell("kubernetes"), _shell("metrics")),
     (_shell("cli"),),
     (_shell("strategies"), _shell("testing")),
 )
@@ -163,11 +166,12 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "kubernetes": ("kubernetes",),
+    "prometheus_client": ("metrics",),
     "hypothesis": ("strategies", "testing"),
 }
 """Who may import what is not of the standard library; the empty name stands for everybody."""
 
-ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich"})
+ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "prometheus_client"})
 
 
 @frozen(order=True)

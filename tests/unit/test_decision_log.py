@@ -21,9 +21,9 @@ from gangsched import (
     Order,
     presets,
 )
+from gangsched._values import EFFECTS, EVENTS, NOUNS
 from gangsched.replay import FORMAT, Call, Header, Recipe, read_log
 from gangsched.replay.recipe import _ARGUMENTS
-from gangsched.replay.values import EFFECTS, EVENTS, NOUNS
 from support.values import effects, events
 
 _HEADER = Header().to_line()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
@@ -17,15 +23,20 @@ from gangsched import (
     NodeAdded,
     NodeName,
     PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
     PodUnschedulable,
     PodWaiting,
+    Release,
     presets,
 )
 from gangsched.drivers import aio, blocking
-from gangsched.protocols import FourCalls
 from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.simulation import Arrival, Simulator, Workload
 from gangsched.testing import make_pod
+from support.gates import until
 
 EVENTS: list[Event] = [
     NodeAdded(Node(name=NodeName("n0"), allocatable={"nvidia.com/gpu": 4})),
@@ -36,11 +47,14 @@ EVENTS: list[Event] = [
 ]
 
 
+Maker = Callable[[Any], Any]
+
+
 def still() -> float:
     return 0.0
 
 
-def simulated() -> list[Effect]:
+def simulated(events: Sequence[Event] = EVENTS, make: Maker = presets.coscheduling) -> list[Effect]:
     seen: list[Effect] = []
 
     class Watcher:
@@ -53,16 +67,15 @@ def simulated() -> list[Effect]:
         def settled(self, now: float) -> None:
             return
 
-    workload = Workload(tuple(Arrival(0.0, event) for event in EVENTS))
-    Simulator(workload, presets.coscheduling, observers=(Watcher(),)).run()
+    workload = Workload(tuple(Arrival(0.0, event) for event in events))
+    Simulator(workload, make, observers=(Watcher(),)).run(until=0.0)
     return seen
 
 
-Maker = Callable[[InMemoryCluster], FourCalls]
-
-
 def blocked(
-    bind: Callable[[Bind], object] = lambda _bind: None, make: Maker = presets.coscheduling
+    bind: Callable[[Bind], object] = lambda _bind: None,
+    make: Maker = presets.coscheduling,
+    events: Sequence[Event] = EVENTS,
 ) -> list[Effect]:
     cluster, seen = InMemoryCluster(), list[Effect]()
     driver = blocking.Driver(
@@ -72,7 +85,7 @@ def blocked(
         observe=seen.append,
         clock=still,
     )
-    for event in EVENTS:
+    for event in events:
         driver.tell(event)
     driver.stop()
     thread = threading.Thread(target=driver.run)
@@ -82,7 +95,7 @@ def blocked(
     return seen
 
 
-def awaited(make: Maker = presets.coscheduling) -> list[Effect]:
+def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS) -> list[Effect]:
     cluster, seen = InMemoryCluster(), list[Effect]()
 
     async def bind(_bind: Bind) -> None:
@@ -96,7 +109,7 @@ def awaited(make: Maker = presets.coscheduling) -> list[Effect]:
             observe=seen.append,
             clock=still,
         )
-        for event in EVENTS:
+        for event in events:
             driver.tell(event)
         driver.stop()
         await asyncio.wait_for(driver.run(), 30)
@@ -151,6 +164,219 @@ def test_a_log_with_binds_that_failed_runs_again() -> None:
     assert "now:  PodUnschedulable(uid='default/a-1', reason='binding rejected: no route')" in str(
         found
     )
+
+
+# One scheduler under three shells -----------------------------------------------------------
+
+_members = st.tuples(
+    st.integers(0, 3), st.integers(1, 4), st.sampled_from([1, 2, 3, None]), st.sampled_from([1, 2])
+)
+_facts = st.lists(
+    st.one_of(
+        st.builds(lambda n, gpu: ("node", n, gpu), st.integers(0, 3), st.integers(1, 5)),
+        _members.map(lambda drawn: ("members", *drawn)),
+        st.builds(lambda n: ("delete", n), st.integers(0, 12)),
+        st.builds(lambda n: ("group", n), st.integers(0, 3)),
+    ),
+    max_size=15,
+)
+
+
+def story(drawn: list[Any]) -> list[Event]:
+    """Return facts that can be told in their order, each true by then."""
+    events: list[Event] = []
+    names: list[str] = []
+    for kind, *rest in drawn:
+        if kind == "node":
+            name = NodeName(f"n{rest[0]}")
+            events.append(NodeAdded(Node(name=name, allocatable={"nvidia.com/gpu": rest[1]})))
+        elif kind == "members":
+            group, count, least, gpu = rest
+            for _ in range(count):
+                names.append(f"p{len(names)}")
+                pod = make_pod(names[-1], group=f"g{group}", min_available=least, gpu=gpu)
+                events.append(PodAdded(pod))
+        elif kind == "delete" and names:
+            events.append(PodDeleted(PodUID(f"default/{names[rest[0] % len(names)]}")))
+        elif kind == "group":
+            events.append(PodGroupAdded(PodGroup(name=f"g{rest[0]}", min_available=2)))
+    return events
+
+
+def test_observers_are_told_the_same_under_all_three_shells() -> None:
+    """Facts before what follows from them; what a call returned as it returned it."""
+
+    class Watcher:
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def event(self, event: Event, now: float) -> None:
+            self.seen.append(event)
+
+        def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+            self.seen += [effects] if effects else []
+
+        def settled(self, now: float) -> None:
+            self.seen.append("settled")
+
+    simulated, threads, tasks = Watcher(), Watcher(), Watcher()
+    workload = Workload(tuple(Arrival(0.0, event) for event in EVENTS))
+    Simulator(workload, presets.coscheduling, observers=(simulated,)).run(until=0.0)
+    cluster = InMemoryCluster()
+    driver = blocking.Driver(
+        presets.coscheduling(cluster),
+        apply=cluster.apply,
+        bind=lambda _bind: None,
+        observers=(threads, threads),
+        clock=still,
+    )
+
+    async def awaited() -> None:
+        async def bind(_bind: Bind) -> None:
+            return
+
+        cluster = InMemoryCluster()
+        driver = aio.Driver(
+            presets.coscheduling(cluster),
+            apply=cluster.apply,
+            bind=bind,
+            observers=(tasks,),
+            clock=still,
+        )
+        running = asyncio.create_task(driver.run())
+        for event in EVENTS:
+            driver.tell(event)
+        while "settled" not in tasks.seen:
+            await asyncio.sleep(0)
+        driver.stop()
+        await running
+
+    asyncio.run(awaited())
+    for event in EVENTS:
+        driver.tell(event)
+    running = threading.Thread(target=driver.run)
+    running.start()
+    until(lambda: "settled" in threads.seen)
+    driver.stop()
+    running.join(30)
+    assert len(simulated.seen) > len(EVENTS)
+    assert simulated.seen[-1] == "settled"
+    assert tasks.seen == simulated.seen
+    assert threads.seen[::2] == threads.seen[1::2] == simulated.seen
+
+
+@pytest.mark.parametrize("preset", [presets.coscheduling, presets.gang, presets.pod_by_pod])
+@settings(max_examples=25)
+@given(_facts)
+def test_any_workload_gets_the_same_effects_under_all_three_shells(
+    preset: Maker, drawn: list[Any]
+) -> None:
+    events = story(drawn)
+    expected = simulated(events, preset)
+    assert blocked(make=preset, events=events) == expected
+    assert awaited(preset, events) == expected
+
+
+# On threads, and broken off -----------------------------------------------------------------
+
+
+def test_a_hundred_threads_may_tell_at_once_and_every_gang_starts_whole() -> None:
+    cluster, seen = InMemoryCluster(), list[Effect]()
+    driver = blocking.Driver(
+        presets.coscheduling(cluster),
+        apply=cluster.apply,
+        bind=lambda _bind: None,
+        observe=seen.append,
+        clock=still,
+    )
+    driver.tell(NodeAdded(Node(name=NodeName("n0"), allocatable={"nvidia.com/gpu": 100})))
+    running = threading.Thread(target=driver.run)
+    running.start()
+    ready = threading.Barrier(100)
+
+    def tell(number: int) -> None:
+        ready.wait(30)
+        gang = f"g{number % 20}"
+        driver.tell(PodAdded(make_pod(f"p{number}", group=gang, min_available=5, gpu=1)))
+
+    tellers = [threading.Thread(target=tell, args=(number,)) for number in range(100)]
+    for teller in tellers:
+        teller.start()
+    for teller in tellers:
+        teller.join(30)
+    driver.stop()
+    running.join(30)
+    assert not running.is_alive()
+    releases = [effect for effect in seen if isinstance(effect, Release)]
+    assert sorted(len(effect.members) for effect in releases) == [5] * 20
+    assert all(pod.node_name for pod in cluster.pods())
+
+
+def test_after_a_driver_was_cancelled_another_goes_on_and_nobody_is_bound_twice() -> None:
+    """F42: its task is cancelled in the middle of the binds of a gang."""
+    cluster, bound = InMemoryCluster(), list[str]()
+
+    async def bind(effect: Bind) -> None:
+        if len(bound) == 1:
+            await asyncio.sleep(3600)
+        bound.append(effect.uid)
+
+    async def run() -> None:
+        driver = aio.Driver(
+            presets.coscheduling(cluster), apply=cluster.apply, bind=bind, clock=still
+        )
+        for event in EVENTS[:4]:
+            driver.tell(event)
+        task = asyncio.create_task(driver.run())
+        while len(bound) < 1:
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(bound) == 1
+
+        async def bind_now(effect: Bind) -> None:
+            bound.append(effect.uid)
+
+        other = aio.Driver(
+            presets.coscheduling(cluster), apply=cluster.apply, bind=bind_now, clock=still
+        )
+        other.stop()
+        await asyncio.wait_for(other.run(), 30)
+
+    asyncio.run(run())
+    assert sorted(bound) == [f"default/a-{n}" for n in range(3)]
+    assert all(pod.node_name for pod in cluster.pods())
+
+
+def test_a_driver_is_silent_until_a_handler_is_given() -> None:
+    program = """
+from gangsched import *
+from gangsched.drivers.blocking import Driver
+from gangsched.testing import make_pod
+cluster = InMemoryCluster()
+def bind(_bind): raise OSError("no route")
+driver = Driver(presets.coscheduling(cluster), apply=cluster.apply, bind=bind, clock=lambda: 0.0)
+driver.tell(NodeAdded(Node(name="n", allocatable={"cpu": 1})))
+driver.tell(PodAdded(make_pod("p", cpu=1)))
+driver.stop()
+SETUP
+driver.run()
+"""
+    told = []
+    for setup in ("", "import logging; logging.basicConfig()"):
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace("SETUP", setup)],
+            capture_output=True,
+            check=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        told.append(done.stdout + done.stderr)
+    assert told[0] == ""
+    assert "bind of default/p to n failed: no route" in told[1]
 
 
 def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:

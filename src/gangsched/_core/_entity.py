@@ -136,6 +136,32 @@ class QueuedEntity:
         if self.group is not None:
             self.group.untried = len(self._ready)
 
+    def load(self, members: Iterable[tuple[Pod, int, str | None, bool]]) -> None:
+        """Take in all members at once, as ``records`` has them. O(members log members).
+
+        Args:
+            members: Each pending member with its number, its role, and whether it is ready.
+        """
+        pending: dict[PodUID, _Record] = {}
+        ready: dict[PodUID, _Record] = {}
+        for pod, seq, role, is_ready in members:
+            pending[pod.uid] = record = (seq, pod, role)
+            self._has_roles = self._has_roles or role is not None
+            if is_ready:
+                ready[pod.uid] = record
+        self._pending = pending
+        self._ready = _in_order(sorted(ready.items(), key=_seq_of))
+        self._latest = max(map(_seq, ready.values()), default=-1)
+        for record in self._ready.values():
+            if record[2] is not None:
+                self._count_role(record[2], record)
+        self._join()
+        self._count()
+
+    def records(self) -> tuple[tuple[PodUID, bool], ...]:
+        """Return the pending members in the order in which they are kept, and who is ready."""
+        return tuple((uid, uid in self._ready) for uid in self._pending)
+
     def replace(self, pod: Pod) -> None:
         """Put a newer version of a pending member in its place."""
         uid = pod.uid

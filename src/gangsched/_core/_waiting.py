@@ -96,15 +96,24 @@ class WaitingMap:
         _check_text("node", node)
         if group is not None:
             _check_text("group", group)
+        pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
+        self.put(pod)
+        return pod
+
+    def put(self, pod: WaitingPod) -> None:
+        """Let a pod wait as it did elsewhere, behind all that wait here. O(log waiting).
+
+        Raises:
+            InvalidValueError: The pod waits already.
+        """
+        uid = pod.uid
         if uid in self._pods:
             raise InvalidValueError("uid", uid, "a pod that does not wait already")
-        pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
         self._arrivals += 1
         self._pods[uid] = (pod, self._arrivals)
         self._deadlines[(pod.deadline, self._arrivals)] = uid
-        if group is not None:
-            self._groups.setdefault(group, {})[uid] = None
-        return pod
+        if pod.group is not None:
+            self._groups.setdefault(pod.group, {})[uid] = None
 
     def allow(self, group: GroupKey) -> tuple[WaitingPod, ...]:
         """Remove and return every member of *group* that waits, in order of arrival.

@@ -15,14 +15,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import final
 
 from gangsched._checks import check_event
+from gangsched.drivers._aio_gate import PermitGate
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
-from gangsched.protocols import FourCalls
+from gangsched.protocols import FourCalls, Observer
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "PermitGate"]
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Driver:
         evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
             the pod is gone. None where no policy evicts.
         observe: Is told every effect, in order; binds before they are performed.
+        observers: Who watches: facts, what each call returns, and when there is nothing to do.
         clock: Seconds that never go back.
     """
 
@@ -49,6 +51,7 @@ class Driver:
         bind: Callable[[Bind], Awaitable[object]],
         evict: Callable[[Evict], Awaitable[object]] | None = None,
         observe: Callable[[Effect], object] | None = None,
+        observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
@@ -56,6 +59,7 @@ class Driver:
         self._bind = bind
         self._evict = evict
         self._observe = observe
+        self._observers = tuple(observers)
         self._clock = clock
         self._inbox: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -83,30 +87,44 @@ class Driver:
                 async with asyncio.timeout(self._timeout()):
                     event = await self._inbox.get()
             except TimeoutError:
-                await self._perform(self._scheduler.advance(now=self._clock()))
+                now = self._clock()
+                await self._perform(self._seen(self._scheduler.advance(now=now), now))
             else:
                 if event is None:
                     while await self._decide():
                         pass
                     return
-                await self._take_in(event)
+                await self._perform(self._handle(event))
             while self._inbox.empty() and await self._decide():
                 pass
+            if self._inbox.empty():
+                now = self._clock()
+                for observer in self._observers:
+                    observer.settled(now)
 
     async def _decide(self) -> bool:
-        effects = self._scheduler.schedule_one(now=self._clock())
+        now = self._clock()
+        effects = self._scheduler.schedule_one(now=now)
         if effects is None:
             return False
-        await self._perform(effects)
+        await self._perform(self._seen(effects, now))
         return True
 
     def _timeout(self) -> float | None:
         when = self._scheduler.next_deadline()
         return None if when is None else max(0.0, when - self._clock())
 
-    async def _take_in(self, event: Event) -> None:
+    def _handle(self, event: Event) -> tuple[Effect, ...]:
         self._apply(event)
-        await self._perform(self._scheduler.handle(event, now=self._clock()))
+        now = self._clock()
+        for observer in self._observers:
+            observer.event(event, now)
+        return self._seen(self._scheduler.handle(event, now=now), now)
+
+    def _seen(self, effects: tuple[Effect, ...], now: float) -> tuple[Effect, ...]:
+        for observer in self._observers:
+            observer.effects(effects, now)
+        return effects
 
     async def _perform(self, effects: tuple[Effect, ...]) -> None:
         waiting = deque(effects)
@@ -118,9 +136,7 @@ class Driver:
             if isinstance(effect, Evict) and self._evict is not None:
                 await self._evict(effect)
             if isinstance(effect, Bind):
-                report = await self._performed(effect)
-                self._apply(report)
-                waiting.extend(self._scheduler.handle(report, now=self._clock()))
+                waiting.extend(self._handle(await self._performed(effect)))
 
     async def _performed(self, effect: Bind) -> Bound | BindFailed:
         try:

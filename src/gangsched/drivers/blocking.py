@@ -16,14 +16,15 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 from gangsched._checks import check_event
+from gangsched.drivers._blocking_gate import PermitGate
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
-from gangsched.protocols import FourCalls
+from gangsched.protocols import FourCalls, Observer
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "PermitGate"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Driver:
         evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
             the pod is gone. None where no policy evicts.
         observe: Is told every effect, in order; binds before they are performed.
+        observers: Who watches: facts, what each call returns, and when there is nothing to do.
         clock: Seconds that never go back.
     """
 
@@ -50,6 +52,7 @@ class Driver:
         bind: Callable[[Bind], object],
         evict: Callable[[Evict], object] | None = None,
         observe: Callable[[Effect], object] | None = None,
+        observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
@@ -57,6 +60,7 @@ class Driver:
         self._bind = bind
         self._evict = evict
         self._observe = observe
+        self._observers = tuple(observers)
         self._clock = clock
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
@@ -83,21 +87,27 @@ class Driver:
             try:
                 event = self._inbox.get(timeout=self._timeout())
             except queue.Empty:
-                self._perform(self._scheduler.advance(now=self._clock()))
+                now = self._clock()
+                self._perform(self._seen(self._scheduler.advance(now=now), now))
             else:
                 if event is None:
                     while self._decide():
                         pass
                     return
-                self._take_in(event)
+                self._perform(self._handle(event))
             while self._inbox.empty() and self._decide():
                 pass
+            if self._inbox.empty():
+                now = self._clock()
+                for observer in self._observers:
+                    observer.settled(now)
 
     def _decide(self) -> bool:
-        effects = self._scheduler.schedule_one(now=self._clock())
+        now = self._clock()
+        effects = self._scheduler.schedule_one(now=now)
         if effects is None:
             return False
-        self._perform(effects)
+        self._perform(self._seen(effects, now))
         return True
 
     def _timeout(self) -> float | None:
@@ -107,9 +117,17 @@ class Driver:
         # a lock waits for no longer than that at once; who wakes then, sleeps again
         return min(max(0.0, when - self._clock()), threading.TIMEOUT_MAX)
 
-    def _take_in(self, event: Event) -> None:
+    def _handle(self, event: Event) -> tuple[Effect, ...]:
         self._apply(event)
-        self._perform(self._scheduler.handle(event, now=self._clock()))
+        now = self._clock()
+        for observer in self._observers:
+            observer.event(event, now)
+        return self._seen(self._scheduler.handle(event, now=now), now)
+
+    def _seen(self, effects: tuple[Effect, ...], now: float) -> tuple[Effect, ...]:
+        for observer in self._observers:
+            observer.effects(effects, now)
+        return effects
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         waiting = deque(effects)
@@ -121,9 +139,7 @@ class Driver:
             if isinstance(effect, Evict) and self._evict is not None:
                 self._evict(effect)
             if isinstance(effect, Bind):
-                report = self._performed(effect)
-                self._apply(report)
-                waiting.extend(self._scheduler.handle(report, now=self._clock()))
+                waiting.extend(self._handle(self._performed(effect)))
 
     def _performed(self, effect: Bind) -> Bound | BindFailed:
         try:

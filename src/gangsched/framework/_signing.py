@@ -55,13 +55,22 @@ def fitted(state: State, pod: Pod) -> frozenset[str]:
     return frozenset(names)
 
 
-def node_signature(state: State, view: NodeView) -> tuple[Hashable, ...] | None:
-    """Return what plugins read of a node; None when one does not say, or failed to."""
+def node_signature(
+    state: State, view: NodeView, keys: Iterable[str] | None = None
+) -> tuple[Hashable, ...] | None:
+    """Return what plugins read of a node; None when one does not say, or failed to.
+
+    Args:
+        state: The scheduler's memory.
+        view: The node.
+        keys: Which labels are read; None for those that are read now.
+    """
     signers = state.profile.node_signers
     if not signers:
         return None
     labels = view.node.labels
-    read = tuple((key, labels.get(key)) for key in state.labels.keys)
+    names = state.labels.keys if keys is None else keys
+    read = tuple((key, labels.get(key)) for key in names)
     try:
         parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
         hash(parts)

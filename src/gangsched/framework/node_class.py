@@ -15,7 +15,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from sortedcontainers import SortedList
 
@@ -23,11 +23,12 @@ from gangsched.errors import InternalError
 from gangsched.model import Node, Resources
 from gangsched.protocols import NodeView
 
-__all__ = ["LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
+__all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
 
 _SPARE = 256
 _IDLE_LABELS = 8
-_BOUNDLESS = 1 << 60
+BOUNDLESS: Final = 1 << 60
+"""More of a resource than anybody asks."""
 
 
 @final
@@ -222,7 +223,7 @@ class NodeClasses:
         found = given.endless.get(resource)
         if found is None:
             sample = given.sample
-            free = {**sample.free, resource: _BOUNDLESS}
+            free = {**sample.free, resource: BOUNDLESS}
             found = self._classify(Snapshot(sample.node, free, sample.pod_count))
             given.endless[resource] = found.endless[resource] = found
         return found

@@ -17,6 +17,7 @@ from gangsched.protocols import (
     Fitting,
     GroupRequests,
     Headroom,
+    KeepsState,
     NodeLabelsRead,
     NodeSignature,
     PermitPlugin,
@@ -32,6 +33,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    StateKey,
 )
 
 __all__ = ["POINTS", "Profile"]
@@ -82,6 +84,10 @@ class Profile:
             rule ``once_satisfied``.
         roles: The same plugin, where it says which roles a group needs too.
         requests: The permit plugins that say what a group needs of the cluster in all.
+        keepers: Those that keep something between calls, and say what; see
+            ``gangsched.protocols.KeepsState``.
+        scratch_keys: The keys of what plugins write into a cycle and a snapshot keeps, by name; see
+            ``gangsched.protocols.KeepsScratch``.
 
     Raises:
         ProfileError: The profile cannot work; names the point and the plugins.
@@ -142,10 +148,31 @@ class Profile:
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
+        self.keepers: Final[tuple[KeepsState, ...]] = self._keepers(plugins)
+        self.scratch_keys: Final[dict[str, StateKey[Any]]] = self._scratch_keys(plugins)
 
     @staticmethod
     def _with(plugins: tuple[Any, ...], method: str) -> tuple[Any, ...]:
         return tuple(p for p in plugins if callable(getattr(p, method, None)))
+
+    @classmethod
+    def _keepers(cls, plugins: tuple[Any, ...]) -> tuple[Any, ...]:
+        both = cls._with(cls._with(plugins, "snapshot"), "restore")
+        for point in ("snapshot", "restore"):
+            for plugin in cls._with(plugins, point):
+                if not any(plugin is one for one in both):
+                    other = "restore" if point == "snapshot" else "snapshot"
+                    raise ProfileError(point, f"{cls._name(plugin)!r} has no {other}")
+        return both
+
+    @classmethod
+    def _scratch_keys(cls, plugins: tuple[Any, ...]) -> dict[str, StateKey[Any]]:
+        keys: dict[str, StateKey[Any]] = {}
+        for plugin in plugins:
+            for key in getattr(plugin, "state_keys", ()):
+                if keys.setdefault(key.name, key) is not key:
+                    raise ProfileError("state_keys", f"two keys are named {key.name!r}")
+        return keys
 
     @staticmethod
     def _name(plugin: object) -> str:

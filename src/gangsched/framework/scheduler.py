@@ -12,8 +12,8 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar, assert_never, final
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, assert_never, final
 
 from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
@@ -38,23 +38,21 @@ from gangsched.events import (
 )
 from gangsched.explain import Why
 from gangsched.framework import (
+    _blank,
     _cycle,
     _deadlines,
     _facts,
     _nominations,
-    _points,
-    _signing,
+    _snapshot,
     _survey,
     _why,
 )
-from gangsched.framework._state import State
-from gangsched.framework.nodes import Nodes
 from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
 from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
-from gangsched.protocols import ClusterState, EntityView, NodeView, Rank
+from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 
 __all__ = ["Scheduler"]
@@ -118,27 +116,19 @@ class Scheduler:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         if type(search_budget) is not int or search_budget < 0:
             raise InvalidValueError("search_budget", search_budget, "a whole number, not negative")
-        self._state = State(
-            cluster=cluster,
-            profile=profile,
-            membership=membership,
-            unit=Unit(unit),
-            layout=Layout(layout),
-            budget=search_budget,
-            rest=Backoff() if backoff is None else backoff,
-            nodes=Nodes(cluster, self._node_signature),
-            queue=SchedulingQueue(self._rank),
-            registry=PodGroupRegistry(group_grace),
-            preemption=preemption,
+        self._state = _blank.empty(
+            cluster,
+            profile,
+            membership,
+            Unit(unit),
+            Layout(layout),
+            search_budget,
+            Backoff() if backoff is None else backoff,
+            group_grace,
+            preemption,
         )
         self._now = -math.inf
         self._listed = False
-
-    def _rank(self, entity: EntityView) -> Rank:
-        return _points.queue_sort(self._state, entity)
-
-    def _node_signature(self, view: NodeView) -> tuple[Hashable, ...] | None:
-        return _signing.node_signature(self._state, view)
 
     # The four calls -----------------------------------------------------------------------
 
@@ -273,6 +263,52 @@ class Scheduler:
         """
         self._begin(now, listing=True)
         return self._end()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that is remembered, as plain data for JSON: ``gangsched.snapshot/1``.
+
+        What the plugins and the cluster state are is not in it: ``restore`` takes it into a
+        scheduler that was made as this one was. Changes nothing. Between two calls only.
+
+        Runtime complexity: O(all that is remembered).
+
+        Raises:
+            InvalidValueError: A plugin keeps what cannot be written; see
+                ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
+            PluginError: A plugin raised.
+        """
+        return _snapshot.to_data(self._state, now=self._now, listed=self._listed)
+
+    def restore(self, data: object) -> None:
+        """Remember what a snapshot says, in the place of what is remembered.
+
+        The scheduler then decides as the one would of which the snapshot was taken, at instants
+        of the same clock. Where the cluster has changed since, call ``rebuild`` next.
+
+        Runtime complexity: O(all that is remembered x log of it).
+
+        Args:
+            data: What ``snapshot`` returned; also after it was JSON, whose objects may have
+                been put in another order.
+
+        Raises:
+            InvalidValueError: It is no snapshot, of another version, or of a scheduler with
+                another unit or other plugins, or it contradicts itself; nothing has changed.
+            PluginError: A plugin raised; nothing has changed.
+        """
+        state = self._state
+        fresh = _blank.empty(*_blank.config(state))
+        rows = _snapshot.to_memory(fresh, data)
+        _snapshot.restore_plugins(fresh, rows)
+        self._state, self._now, self._listed = fresh, rows.now, rows.listed
+
+    def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return _blank.config(self._state), self.snapshot()
+
+    def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        config, data = kept
+        self._state = _blank.empty(*config)
+        self.restore(data)
 
     def why(self, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
         """Say why a pod or a group is not running, or that it is; see ``gangsched.explain``.

@@ -16,12 +16,12 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched._forms import SECONDS, WHOLE, Form, Record, as_object, at, choice, optional
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
 from gangsched.framework import Layout, Preemption, Scheduler, Unit
 from gangsched.model import FrozenMap
 from gangsched.protocols import ClusterState
-from gangsched.replay.forms import SECONDS, WHOLE, Form, Record, as_object, at, choice, optional
 
 __all__ = ["Recipe"]
 

@@ -36,10 +36,9 @@ from gangsched.events import (
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
-from gangsched.protocols import ClusterState
+from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
 from gangsched.simulation._books import Books
-from gangsched.simulation._observer import Observer
 from gangsched.simulation._strikes import Strikes
 from gangsched.simulation._view import View
 from gangsched.simulation._watch import Watch

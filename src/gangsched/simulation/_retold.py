@@ -12,10 +12,9 @@ from typing import final
 
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
-from gangsched.protocols import ClusterState
+from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import Call, Divergence, Log, Replay
 from gangsched.simulation._books import Books
-from gangsched.simulation._observer import Observer
 
 __all__ = ["Retold"]
 

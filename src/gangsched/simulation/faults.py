@@ -30,11 +30,11 @@ from gangsched._fields import (
     check_seconds,
     check_text,
 )
+from gangsched._forms import FLAG, SECONDS, TEXT, WHOLE, Form, Record, many, union
+from gangsched._forms import optional as or_none
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
 from gangsched.quantity import is_seconds
-from gangsched.replay.forms import FLAG, SECONDS, TEXT, WHOLE, Form, Record, many, union
-from gangsched.replay.forms import optional as or_none
 
 __all__ = [
     "BindAnswerLost",

@@ -16,11 +16,10 @@ from typing import Any, final
 from gangsched.errors import InvalidValueError
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
-from gangsched.protocols import ClusterState
+from gangsched.protocols import ClusterState, Observer
 from gangsched.quantity import is_seconds
 from gangsched.replay import DecisionLog, Divergence, read_log
 from gangsched.simulation._live import Live
-from gangsched.simulation._observer import Observer
 from gangsched.simulation._retold import Retold
 from gangsched.simulation.faults import Fault, FaultPlan
 from gangsched.simulation.jobs import Jobs

@@ -9,6 +9,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gangsched._forms import (
+    FLAG,
+    NAMED,
+    RESOURCES,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Form,
+    Record,
+    choice,
+    many,
+    mapping,
+    optional,
+    row,
+    union,
+)
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -49,24 +65,18 @@ from gangsched.model import (
     Toleration,
     Topology,
 )
-from gangsched.replay.forms import (
-    FLAG,
-    NAMED,
-    RESOURCES,
-    SECONDS,
-    TEXT,
-    WHOLE,
-    Form,
-    Record,
-    choice,
-    many,
-    mapping,
-    optional,
-    row,
-    union,
-)
 
-__all__ = ["EFFECT", "EFFECTS", "EVENT", "EVENTS", "NOUNS"]
+__all__ = [
+    "EFFECT",
+    "EFFECTS",
+    "EVENT",
+    "EVENTS",
+    "GROUP",
+    "NODE",
+    "NOUNS",
+    "POD",
+    "TOPOLOGY",
+]
 
 _TAINT_EFFECT: Final = choice(TaintEffect)
 _REQUIREMENT: Final = Record(NodeSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
@@ -75,8 +85,8 @@ _TAINT: Final = Record(Taint, key=TEXT, value=TEXT, effect=_TAINT_EFFECT)
 _TOLERATION: Final = Record(
     Toleration, key=TEXT, value=TEXT, exists=FLAG, effect=optional(_TAINT_EFFECT)
 )
-_TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
-_POD: Final = Record(
+TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
+POD: Final = Record(
     Pod,
     uid=TEXT,
     name=TEXT,
@@ -98,7 +108,7 @@ _POD: Final = Record(
     created_at=SECONDS,
     preemption_policy=choice(PreemptionPolicy),
 )
-_GROUP: Final = Record(
+GROUP: Final = Record(
     PodGroup,
     name=TEXT,
     namespace=TEXT,
@@ -108,11 +118,11 @@ _GROUP: Final = Record(
     min_resources=RESOURCES,
     priority=optional(WHOLE),
     created_at=SECONDS,
-    topology=optional(_TOPOLOGY.form),
+    topology=optional(TOPOLOGY.form),
     bundle=many(TEXT),
     preemption_policy=optional(choice(PreemptionPolicy)),
 )
-_NODE: Final = Record(
+NODE: Final = Record(
     Node,
     name=TEXT,
     allocatable=RESOURCES,
@@ -122,20 +132,20 @@ _NODE: Final = Record(
 )
 
 NOUNS: Final[tuple[Record[Any], ...]] = (
-    *(_POD, _GROUP, _NODE),
-    *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, _TOPOLOGY),
+    *(POD, GROUP, NODE),
+    *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY),
 )
 """The nouns, and what they are made of."""
 
 EVENTS: Final[tuple[Record[Any], ...]] = (
-    Record(PodAdded, pod=_POD.form),
-    Record(PodUpdated, pod=_POD.form),
+    Record(PodAdded, pod=POD.form),
+    Record(PodUpdated, pod=POD.form),
     Record(PodDeleted, uid=TEXT),
-    Record(NodeAdded, node=_NODE.form),
-    Record(NodeUpdated, node=_NODE.form),
+    Record(NodeAdded, node=NODE.form),
+    Record(NodeUpdated, node=NODE.form),
     Record(NodeDeleted, name=TEXT),
-    Record(PodGroupAdded, group=_GROUP.form),
-    Record(PodGroupUpdated, group=_GROUP.form),
+    Record(PodGroupAdded, group=GROUP.form),
+    Record(PodGroupUpdated, group=GROUP.form),
     Record(PodGroupDeleted, key=TEXT),
     Record(Bound, uid=TEXT, node=TEXT, attempt=WHOLE),
     Record(BindFailed, uid=TEXT, attempt=WHOLE, reason=TEXT),

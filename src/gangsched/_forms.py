@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, final
 
 from attrs import NOTHING as REQUIRED
@@ -23,6 +23,7 @@ from gangsched.model import FrozenMap, Resources
 __all__ = [
     "FLAG",
     "NAMED",
+    "PLAIN",
     "RESOURCES",
     "SECONDS",
     "TEXT",
@@ -31,6 +32,7 @@ __all__ = [
     "Record",
     "as_object",
     "at",
+    "by_name",
     "choice",
     "many",
     "mapping",
@@ -87,13 +89,32 @@ def _write_seconds(value: float) -> float | str:
 def _read_seconds(value: Any, path: str) -> float:
     if isinstance(value, str) and value in _ENDLESS:
         return _ENDLESS[value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise InvalidValueError(path, value, 'seconds, a number or "Infinity"')
     return value
 
 
 SECONDS: Final = Form(_write_seconds, _read_seconds)
 """A number; what is no number in JSON is written as a text."""
+
+
+def _plain(value: Any, path: str) -> Any:
+    if isinstance(value, dict):
+        entries = cast("Mapping[Any, Any]", value)
+        if not all(isinstance(name, str) for name in entries):
+            raise InvalidValueError(path, entries, "an object, with names that are texts")
+        return {name: _plain(one, at(path, name)) for name, one in entries.items()}
+    if isinstance(value, list):
+        items = cast("Sequence[Any]", value)
+        return [_plain(one, f"{path}[{index}]") for index, one in enumerate(items)]
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if not isinstance(value, bool | int | float | str | type(None)) or not is_finite:
+        raise InvalidValueError(path, value, "plain JSON data")
+    return value
+
+
+PLAIN: Final[Form[Any]] = Form(lambda value: _plain(value, "value"), _plain)
+"""Whatever JSON can say; a copy of it."""
 
 
 def as_object(value: Any, path: str) -> dict[str, Any]:
@@ -172,6 +193,18 @@ def choice(kind: type[enum.Enum]) -> Form[Any]:
         return values[value]
 
     return Form(lambda member: member.value, read)
+
+
+def by_name(kind: type[enum.Enum]) -> Form[Any]:
+    """Return the form of a member of an enumeration, by its name in small letters."""
+    members = {member.name.lower(): member for member in kind}
+
+    def read(value: Any, path: str) -> enum.Enum:
+        if not isinstance(value, str) or value not in members:
+            raise InvalidValueError(path, value, "one of " + ", ".join(members))
+        return members[value]
+
+    return Form(lambda member: member.name.lower(), read)
 
 
 @final

@@ -1,0 +1,511 @@
+"""The rows of a snapshot: what a scheduler remembers, as values that name each other.
+
+Rules:
+  R1  whatever is remembered once stands in one row; others name it: a pod by its UID, a group by
+      its key, an entity, a node and a class by their numbers;
+  R2  where an order decides something, it is the order of a list: an object's fields may be
+      reordered by whoever keeps it;
+  R3  each row has its form, with every field.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, TypeAlias, final
+
+from attrs import frozen
+
+from gangsched._core._counters import MemberState
+from gangsched._core._waiting import WaitingPod
+from gangsched._forms import (
+    FLAG,
+    PLAIN,
+    RESOURCES,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Form,
+    Record,
+    by_name,
+    choice,
+    many,
+    optional,
+    row,
+    union,
+)
+from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
+from gangsched.errors import PluginError
+from gangsched.events import Effect
+from gangsched.explain import Diagnosis, Misfit, Shortage, Undecided
+from gangsched.framework._nomination import Kept
+from gangsched.framework.unit import Unit
+from gangsched.model import (
+    GroupKey,
+    Node,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodUID,
+    Resources,
+    Topology,
+)
+from gangsched.resources import NOTHING
+
+__all__ = [
+    "ROWS",
+    "SNAPSHOT",
+    "Amounts",
+    "AssumedRow",
+    "Edges",
+    "EntityRow",
+    "ErrorRow",
+    "GroupRow",
+    "LineRow",
+    "MemberRow",
+    "NodeClassRow",
+    "NodeRow",
+    "NominationRow",
+    "PodClassRow",
+    "ShapeRow",
+    "SnapshotRow",
+]
+
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+"""Thousandths of resources, in an order that is kept; zeros too."""
+
+Edges: TypeAlias = tuple[tuple[Resources, int], ...]
+"""What a node becomes, as the number of a class, by what is asked for."""
+
+
+@final
+@frozen(kw_only=True)
+class NodeRow:
+    """A ``NodeInfo``."""
+
+    node: Node
+    index: int
+    free: Amounts = ()
+    holders: tuple[tuple[PodUID, Resources], ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class AssumedRow:
+    """A pod that holds a node; the pod itself only where it was another by then."""
+
+    uid: PodUID
+    node: NodeName
+    pod: Pod | None = None
+
+
+@final
+@frozen(kw_only=True)
+class NodeClassRow:
+    """A ``NodeClass``; *labels* are those that its key has, and None those that are read now.
+
+    What its nodes become is there of one that stands alone; of the others it is found by its key.
+    """
+
+    number: int
+    node: Node
+    free: Amounts = ()
+    pods: int = 0
+    alone: bool = False
+    labels: tuple[str, ...] | None = None
+    nodes: tuple[int, ...] = ()
+    after: Edges = ()
+    before: Edges = ()
+    endless: tuple[tuple[str, int], ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class PodClassRow:
+    """A ``PodClass``, without its answers; *known* unless only a line remembers it."""
+
+    sample: Pod
+    known: bool = True
+
+
+@final
+@frozen(kw_only=True)
+class GroupRow:
+    """A ``PodGroupInfo``."""
+
+    key: GroupKey
+    uid: int
+    spec: PodGroup | None = None
+    claimed_min: int | None = None
+    claimed_priority: int | None = None
+    first_seen_at: float | None = None
+    claims: tuple[tuple[PodUID, int | None, int], ...] = ()
+    members: tuple[PodUID, ...] = ()
+    attempts: int = 0
+    attempt_started_at: float | None = None
+    last_failure_at: float | None = None
+    failures: int = 0
+    backoff_until: float = -math.inf
+    complete_at: float | None = None
+    was_scheduled: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class EntityRow:
+    """A ``QueuedEntity``; *tried* are the pending members whose turn in this round is over."""
+
+    seq: int
+    group: GroupKey | None = None
+    queued_at: float = 0.0
+    failures: int = 0
+    backoff_until: float = -math.inf
+    rank: tuple[float, ...] | None = None
+    tried_step: int = -1
+    failed_step: int = -1
+    stirred_step: int = -1
+    round_step: int = -1
+    reason: str = ""
+    culprit: Misfit | None = None
+    pending: tuple[PodUID, ...] = ()
+    tried: tuple[PodUID, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class MemberRow:
+    """A ``Member``; *cycle* is the scratch of a placement, None where there is no placement."""
+
+    pod: Pod
+    seq: int
+    entity: int
+    pod_class: int
+    state: MemberState
+    node: NodeName | None = None
+    attempt: int = 0
+    cycle: tuple[tuple[str, Any], ...] | None = None
+    reason: str = ""
+    bind_failures: int = 0
+    role: str | None = None
+
+
+@final
+@frozen(kw_only=True)
+class ShapeRow:
+    """A ``Shape``, with classes by number."""
+
+    needed: int
+    runs: tuple[tuple[int, int], ...] = ()
+    floor: Resources = NOTHING
+    quotas: tuple[tuple[str, int], ...] = ()
+    roles: tuple[str, ...] = ()
+    topology: Topology | None = None
+    parts: tuple[ShapeRow, ...] = ()
+    reach: tuple[int, bool] | None = None
+
+
+@final
+@frozen(kw_only=True)
+class LineRow:
+    """A ``Line``; *shape* is the number of an entity where no other is known to be like it."""
+
+    shape: int | ShapeRow
+    blocked: bool = False
+    blocked_at: int = -1
+    opened_at: int = -1
+    leader: int | None = None
+    standing: tuple[int, ...] = ()
+    resting: tuple[int, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class NominationRow:
+    """A ``Nomination``."""
+
+    entity: int
+    priority: int
+    kept: tuple[Kept, ...] = ()
+    asks: tuple[tuple[GroupKey | None, str, int], ...] = ()
+    specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
+    awaited: tuple[PodUID, ...] = ()
+    deadline: float
+    is_lifted: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class ErrorRow:
+    """A ``PluginError`` that the next call raises; what the plugin raised itself is in words."""
+
+    plugin: str
+    point: str
+    subject: str
+    problem: str
+
+    @classmethod
+    def of(cls, error: PluginError) -> ErrorRow:
+        """Return the row of an error."""
+        return cls(
+            plugin=error.plugin, point=error.point, subject=error.subject, problem=error.problem
+        )
+
+    def error(self) -> PluginError:
+        """Return the error of a row."""
+        return PluginError(self.plugin, self.point, self.subject, self.problem)
+
+
+@final
+@frozen(kw_only=True)
+class SnapshotRow:
+    """All that a scheduler remembers between two calls, and for which profile and unit."""
+
+    unit: Unit
+    plugins: tuple[str, ...]
+    plugin_states: tuple[tuple[str, Any], ...] = ()
+    now: float = -math.inf
+    listed: bool = False
+    step: int = 0
+    numbers: int = 0
+    undecided: int = 0
+    nodes: tuple[NodeRow, ...] = ()
+    indices: int = 0
+    assumed: tuple[AssumedRow, ...] = ()
+    node_classes: tuple[NodeClassRow, ...] = ()
+    node_classes_made: int = 0
+    node_class_numbers: int = 0
+    occupied: tuple[int, ...] = ()
+    labels: tuple[tuple[str, int], ...] = ()
+    pod_classes: tuple[PodClassRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    groups_left: tuple[tuple[GroupKey, float], ...] = ()
+    group_numbers: int = 0
+    entities: tuple[EntityRow, ...] = ()
+    members: tuple[MemberRow, ...] = ()
+    waiting: tuple[WaitingPod, ...] = ()
+    active: tuple[int, ...] = ()
+    backoff: tuple[int, ...] = ()
+    gated: tuple[int, ...] = ()
+    lines: tuple[LineRow, ...] = ()
+    evicted: tuple[PodUID, ...] = ()
+    overdue: tuple[PodUID, ...] = ()
+    nominations: tuple[NominationRow, ...] = ()
+    holding: tuple[tuple[GroupKey, int], ...] = ()
+    yielding: tuple[tuple[GroupKey, str], ...] = ()
+    tried: tuple[int, ...] = ()
+    out: tuple[Effect, ...] = ()
+    deferred: tuple[ErrorRow, ...] = ()
+
+
+# Their forms ------------------------------------------------------------------------------------
+
+_AMOUNTS: Final = many(row(TEXT, WHOLE))
+_EDGES: Final = many(row(RESOURCES, WHOLE))
+_NUMBERS: Final = many(WHOLE)
+_TEXTS: Final = many(TEXT)
+_MAYBE_SECONDS: Final = optional(SECONDS)
+
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS)
+_SHORTAGE: Final = Record(
+    Shortage,
+    needed=WHOLE,
+    fits=WHOLE,
+    exact=FLAG,
+    role=TEXT,
+    resource=optional(TEXT),
+    in_pieces=FLAG,
+    within=TEXT,
+    group=optional(TEXT),
+)
+_UNDECIDED: Final = Record(Undecided, needed=WHOLE, placed=WHOLE, steps=WHOLE)
+_MISFIT: Final = Record(
+    Misfit,
+    uid=TEXT,
+    pod=TEXT,
+    reason=TEXT,
+    diagnosis=optional(_DIAGNOSIS.form),
+    proof=optional(union(_SHORTAGE, _UNDECIDED)),
+)
+_WAITING: Final = Record(
+    WaitingPod,
+    uid=TEXT,
+    group=optional(TEXT),
+    node=TEXT,
+    attempt=WHOLE,
+    since=SECONDS,
+    deadline=SECONDS,
+)
+_NODE_ROW: Final = Record(
+    NodeRow, node=NODE.form, index=WHOLE, free=_AMOUNTS, holders=many(row(TEXT, RESOURCES))
+)
+_ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
+_NODE_CLASS: Final = Record(
+    NodeClassRow,
+    number=WHOLE,
+    node=NODE.form,
+    free=_AMOUNTS,
+    pods=WHOLE,
+    alone=FLAG,
+    labels=optional(_TEXTS),
+    nodes=_NUMBERS,
+    after=_EDGES,
+    before=_EDGES,
+    endless=_AMOUNTS,
+)
+_POD_CLASS: Final = Record(PodClassRow, sample=POD.form, known=FLAG)
+_GROUP_ROW: Final = Record(
+    GroupRow,
+    key=TEXT,
+    uid=WHOLE,
+    spec=optional(GROUP.form),
+    claimed_min=optional(WHOLE),
+    claimed_priority=optional(WHOLE),
+    first_seen_at=_MAYBE_SECONDS,
+    claims=many(row(TEXT, optional(WHOLE), WHOLE)),
+    members=_TEXTS,
+    attempts=WHOLE,
+    attempt_started_at=_MAYBE_SECONDS,
+    last_failure_at=_MAYBE_SECONDS,
+    failures=WHOLE,
+    backoff_until=SECONDS,
+    complete_at=_MAYBE_SECONDS,
+    was_scheduled=FLAG,
+)
+_ENTITY: Final = Record(
+    EntityRow,
+    seq=WHOLE,
+    group=optional(TEXT),
+    queued_at=SECONDS,
+    failures=WHOLE,
+    backoff_until=SECONDS,
+    rank=optional(row(*[SECONDS] * 5)),
+    tried_step=WHOLE,
+    failed_step=WHOLE,
+    stirred_step=WHOLE,
+    round_step=WHOLE,
+    reason=TEXT,
+    culprit=optional(_MISFIT.form),
+    pending=_TEXTS,
+    tried=_TEXTS,
+)
+_MEMBER: Final = Record(
+    MemberRow,
+    pod=POD.form,
+    seq=WHOLE,
+    entity=WHOLE,
+    pod_class=WHOLE,
+    state=by_name(MemberState),
+    node=optional(TEXT),
+    attempt=WHOLE,
+    cycle=optional(many(row(TEXT, PLAIN))),
+    reason=TEXT,
+    bind_failures=WHOLE,
+    role=optional(TEXT),
+)
+_PART: Final[Form[Any]] = Form(
+    lambda value: _SHAPE.write(value), lambda value, path: _SHAPE.read(value, path)
+)
+_SHAPE: Final[Record[Any]] = Record(
+    ShapeRow,
+    needed=WHOLE,
+    runs=many(row(WHOLE, WHOLE)),
+    floor=RESOURCES,
+    quotas=_AMOUNTS,
+    roles=_TEXTS,
+    topology=optional(TOPOLOGY.form),
+    parts=many(_PART),
+    reach=optional(row(WHOLE, FLAG)),
+)
+
+
+_NUMBER_OR_SHAPE: Final[Form[Any]] = Form(
+    lambda value: value if isinstance(value, int) else _SHAPE.write(value),
+    lambda value, path: value if type(value) is int else _SHAPE.read(value, path),
+)
+_LINE: Final = Record(
+    LineRow,
+    shape=_NUMBER_OR_SHAPE,
+    blocked=FLAG,
+    blocked_at=WHOLE,
+    opened_at=WHOLE,
+    leader=optional(WHOLE),
+    standing=_NUMBERS,
+    resting=_NUMBERS,
+)
+_KEPT: Final = Record(
+    Kept,
+    seq=WHOLE,
+    uid=TEXT,
+    node=TEXT,
+    stand_in=POD.form,
+    group=optional(TEXT),
+    role=optional(TEXT),
+)
+_NOMINATION: Final = Record(
+    NominationRow,
+    entity=WHOLE,
+    priority=WHOLE,
+    kept=many(_KEPT.form),
+    asks=many(row(optional(TEXT), TEXT, WHOLE)),
+    specs=many(row(TEXT, optional(GROUP.form))),
+    awaited=_TEXTS,
+    deadline=SECONDS,
+    is_lifted=FLAG,
+)
+_ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)
+
+SNAPSHOT: Final = Record(
+    SnapshotRow,
+    unit=choice(Unit),
+    plugins=_TEXTS,
+    plugin_states=many(row(TEXT, PLAIN)),
+    now=SECONDS,
+    listed=FLAG,
+    step=WHOLE,
+    numbers=WHOLE,
+    undecided=WHOLE,
+    nodes=many(_NODE_ROW.form),
+    indices=WHOLE,
+    assumed=many(_ASSUMED.form),
+    node_classes=many(_NODE_CLASS.form),
+    node_classes_made=WHOLE,
+    node_class_numbers=WHOLE,
+    occupied=_NUMBERS,
+    labels=_AMOUNTS,
+    pod_classes=many(_POD_CLASS.form),
+    groups=many(_GROUP_ROW.form),
+    groups_left=many(row(TEXT, SECONDS)),
+    group_numbers=WHOLE,
+    entities=many(_ENTITY.form),
+    members=many(_MEMBER.form),
+    waiting=many(_WAITING.form),
+    active=_NUMBERS,
+    backoff=_NUMBERS,
+    gated=_NUMBERS,
+    lines=many(_LINE.form),
+    evicted=_TEXTS,
+    overdue=_TEXTS,
+    nominations=many(_NOMINATION.form),
+    holding=many(row(TEXT, WHOLE)),
+    yielding=many(row(TEXT, TEXT)),
+    tried=_NUMBERS,
+    out=many(EFFECT),
+    deferred=many(_ERROR.form),
+)
+"""The form of a snapshot, but for its header."""
+
+ROWS: Final[tuple[Record[Any], ...]] = (
+    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
+    *(
+        _NOMINATION,
+        _KEPT,
+        _LINE,
+        _SHAPE,
+        _ERROR,
+        _WAITING,
+        _MISFIT,
+        _DIAGNOSIS,
+        _SHORTAGE,
+        _UNDECIDED,
+    ),
+)
+"""The form of every row, and of what they are made of."""

@@ -1,0 +1,301 @@
+"""What a scheduler does, for Prometheus: under the names of kube-scheduler where it has one.
+
+Rules:
+  R1  what is counted is read from the calls and what they return; a scheduler that is measured
+      decides as one that is not;
+  R2  depths are read when they are asked for, between two calls: a scrape in another thread waits
+      for the call that is under way, and a call for a scrape;
+  R3  nothing is labelled by a pod or a group, so the number of series does not grow;
+  R4  prometheus-client is loaded when ``Metrics`` is made, and by nobody else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, final
+
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import (
+    Bind,
+    Effect,
+    Event,
+    Evict,
+    GroupRejected,
+    GroupScheduled,
+    PodRejected,
+    PodScheduled,
+    PodUnschedulable,
+    PodWaiting,
+    Release,
+)
+from gangsched.framework import Scheduler
+from gangsched.model import PodUID
+from gangsched.replay import RecordedScheduler
+
+__all__ = ["MeasuredScheduler", "Metrics"]
+
+# kube-scheduler's: 1 ms to 16 s for attempts and for waits
+_ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
+_WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
+_QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
+_STATES: Final[tuple[str, ...]] = ("incomplete", "pending", "waiting", "started")
+
+
+@final
+class Metrics:
+    """The metrics of one scheduler, in a registry of prometheus-client.
+
+    A registry has one of them for each *profile*. The scheduler is the one that was watched last,
+    so counts go on over a restart of it in one process.
+
+    Args:
+        registry: The ``CollectorRegistry``; None for the one that prometheus-client makes.
+        profile: The value of the label ``profile``.
+
+    Raises:
+        ImportError: prometheus-client is not installed: ``pip install gangsched[metrics]``.
+        ValueError: The registry has such metrics already.
+    """
+
+    def __init__(self, registry: Any = None, *, profile: str = "gangsched") -> None:
+        import prometheus_client  # pyright: ignore[reportMissingImports]
+
+        client: Any = prometheus_client
+        self._families: Any = client.metrics_core
+        registry = client.REGISTRY if registry is None else registry
+        self._profile = profile
+        self._lock = threading.RLock()
+        self._scheduler: Scheduler | None = None
+        self._waits: dict[PodUID, float] = {}
+        by_result = {"labelnames": ("profile", "result"), "registry": registry}
+        plain = {"labelnames": ("profile",), "registry": registry}
+        self._attempts = client.Counter(
+            "scheduler_schedule_attempts_total",
+            "Number of attempts to schedule pods, by the result.",
+            **by_result,
+        )
+        self._attempt_seconds = client.Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Scheduling attempt latency in seconds, by the result.",
+            buckets=_ATTEMPT_SECONDS,
+            **by_result,
+        )
+        self._wait_seconds = client.Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Duration of waiting on permit, by the result.",
+            buckets=_WAIT_SECONDS,
+            **by_result,
+        )
+        self._started = client.Counter(
+            "gangsched_groups_started_total", "Number of gangs that were let go.", **plain
+        )
+        self._fallen = client.Counter(
+            "gangsched_groups_rejected_total", "Number of attempts of gangs that fell.", **plain
+        )
+        self._start_seconds = client.Histogram(
+            "gangsched_group_start_duration_seconds",
+            "From the instant a gang had enough members until it was let go.",
+            buckets=_WAIT_SECONDS,
+            **plain,
+        )
+        self._rest_seconds = client.Histogram(
+            "gangsched_group_backoff_seconds",
+            "How long gangs rest after an attempt that fell.",
+            buckets=(0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256),
+            **plain,
+        )
+        self._evicted = client.Counter(
+            "gangsched_evictions_total", "Number of pods whose end was asked for.", **plain
+        )
+        registry.register(self)
+
+    def watch(
+        self,
+        scheduler: Scheduler | RecordedScheduler,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> MeasuredScheduler:
+        """Return a scheduler whose calls are measured; nobody calls the other one from now on.
+
+        Args:
+            scheduler: The scheduler, or one that is recorded.
+            clock: Seconds, to measure calls by.
+        """
+        with self._lock:
+            self._waits.clear()
+            inner = scheduler.scheduler if isinstance(scheduler, RecordedScheduler) else scheduler
+            self._scheduler = inner
+        return MeasuredScheduler(self, scheduler, inner, self._lock, clock)
+
+    def see(self, effects: Iterable[Effect], now: float) -> None:
+        """Count what a call returned; called by the scheduler that is watched."""
+        for effect in effects:
+            self._see(effect, now)
+
+    def attempt(self, result: str, seconds: float) -> None:
+        """Count an attempt; called by the scheduler that is watched.
+
+        Args:
+            result: ``scheduled``, ``waiting``, ``unschedulable`` or ``error``.
+            seconds: How long it took.
+        """
+        self._attempts.labels(self._profile, result).inc()
+        self._attempt_seconds.labels(self._profile, result).observe(seconds)
+
+    def collect(self) -> Iterator[Any]:
+        """Return the depths as they are; called by the registry, at a scrape.
+
+        Runtime complexity: O(what is queued x log of it).
+        """
+        pods, groups = self._depths()
+        queued = self._families.GaugeMetricFamily(
+            "scheduler_pending_pods",
+            "Number of pending pods, by the queue.",
+            labels=("profile", "queue"),
+        )
+        for name in _QUEUES:
+            queued.add_metric((self._profile, name), pods[name])
+        yield queued
+        known = self._families.GaugeMetricFamily(
+            "gangsched_groups", "Number of gangs, by what they do.", labels=("profile", "state")
+        )
+        for name in _STATES:
+            known.add_metric((self._profile, name), groups[name])
+        yield known
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _depths(self) -> tuple[dict[str, int], dict[str, int]]:
+        pods: dict[str, int] = dict.fromkeys(_QUEUES, 0)
+        groups: dict[str, int] = dict.fromkeys(_STATES, 0)
+        with self._lock:
+            if self._scheduler is None:
+                return pods, groups
+            queue = self._scheduler.queue
+            pods["active"] = _pods(queue.active)
+            pods["backoff"] = _pods(queue.backoff)
+            for entity in queue.unschedulable:
+                name = "gated" if queue.is_gated(entity) else "unschedulable"
+                pods[name] += len(entity)
+            for info in self._scheduler.registry:
+                if info.members:
+                    groups[_state(info)] += 1
+        return pods, groups
+
+    def _see(self, effect: Effect, now: float) -> None:
+        match effect:
+            case PodWaiting(uid):
+                self._waits[uid] = now
+            case Release():
+                for uid in effect.members:
+                    self._waited(uid, "Success", now)
+            case Bind(uid) | PodScheduled(uid):
+                self._waited(uid, "Success", now)
+            case PodRejected(uid):
+                self._waited(uid, "Unschedulable", now)
+            case GroupScheduled():
+                self._started.labels(self._profile).inc()
+                self._start_seconds.labels(self._profile).observe(effect.waited)
+            case GroupRejected():
+                self._fallen.labels(self._profile).inc()
+                if effect.retry_after > now:
+                    self._rest_seconds.labels(self._profile).observe(effect.retry_after - now)
+            case Evict():
+                self._evicted.labels(self._profile).inc()
+            case _:
+                pass
+
+    def _waited(self, uid: PodUID, result: str, now: float) -> None:
+        since = self._waits.pop(uid, None)
+        if since is not None:
+            self._wait_seconds.labels(self._profile, result).observe(now - since)
+
+
+@final
+class MeasuredScheduler:
+    """A scheduler whose calls are measured; made by ``Metrics.watch``.
+
+    Has the calls of ``Scheduler``, which see; like it, it is for one thread at a time, but that a
+    scrape may come from another.
+
+    Attributes:
+        scheduler: The scheduler itself, for reading.
+    """
+
+    __slots__ = ("_calls", "_clock", "_lock", "_metrics", "scheduler")
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        calls: Scheduler | RecordedScheduler,
+        scheduler: Scheduler,
+        lock: threading.RLock,
+        clock: Callable[[], float],
+    ) -> None:
+        self._metrics = metrics
+        self._calls = calls
+        self._lock = lock
+        self._clock = clock
+        self.scheduler = scheduler
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        """Take in a fact; return what follows from it."""
+        return self._seen(lambda: self._calls.handle(event, now=now), now)
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        """Let time pass; return what follows from it."""
+        return self._seen(lambda: self._calls.advance(now=now), now)
+
+    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
+        """Take in all that the cluster state shows."""
+        return self._seen(lambda: self._calls.rebuild(now=now), now)
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        """Make one decision; None when there is nobody to decide about and nothing to tell."""
+        with self._lock:
+            began = self._clock()
+            try:
+                effects = self._calls.schedule_one(now=now)
+            except Exception:
+                self._metrics.attempt("error", self._clock() - began)
+                raise
+            if effects is not None:
+                self._metrics.attempt(_result(effects), self._clock() - began)
+                self._metrics.see(effects, now)
+            return effects
+
+    def next_deadline(self) -> float | None:
+        """Return when ``advance`` has something to do; None when only a fact changes anything."""
+        return self._calls.next_deadline()
+
+    def _seen(self, call: Callable[[], tuple[Effect, ...]], now: float) -> tuple[Effect, ...]:
+        with self._lock:
+            effects = call()
+            self._metrics.see(effects, now)
+            return effects
+
+
+def _result(effects: tuple[Effect, ...]) -> str:
+    """Say what became of an attempt: the best of what its effects say."""
+    kinds = {type(effect) for effect in effects}
+    if Bind in kinds:
+        return "scheduled"
+    if PodWaiting in kinds:
+        return "waiting"
+    return "unschedulable" if kinds & {PodUnschedulable, GroupRejected} else "scheduled"
+
+
+def _pods(entities: Iterable[QueuedEntity]) -> int:
+    return sum(len(entity) for entity in entities)
+
+
+def _state(info: PodGroupInfo) -> str:
+    """Say what a group with members does."""
+    if info.waiting:
+        return "waiting"
+    if info.was_scheduled:
+        return "started"
+    return "pending" if info.is_complete else "incomplete"

@@ -1,0 +1,209 @@
+"""Both shells of the gate behind one face, and an account of what a gate did.
+
+Rules:
+  R1  a wait begins when ``begin`` returns: its member is at the gate, or its wait is over;
+  R2  who watches the effects holds them to the laws with a book of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+
+from gangsched import (
+    Effect,
+    GangFellError,
+    GangMember,
+    GroupRejected,
+    PodRejected,
+    PodWaiting,
+    Release,
+)
+from gangsched.drivers import aio, blocking
+
+__all__ = ["SHELLS", "Book", "Tasks", "Threads", "until"]
+
+PATIENCE = 60.0
+"""For how many real seconds a test waits for what has to come."""
+
+
+@define(eq=False)
+class Book:
+    """What a gate said, held to laws 1, 2, 6 and 8.
+
+    Attributes:
+        least: How many members each gang needs.
+        group_of: The gang of each member that came.
+        effects: All effects, in order.
+        waits: Who waits, by gang.
+        runs: Who was let go.
+    """
+
+    least: dict[str, int]
+    group_of: dict[str, str] = field(factory=dict)
+    effects: list[Effect] = field(factory=list)
+    waits: dict[str, set[str]] = field(factory=dict)
+    runs: set[str] = field(factory=set)
+    started: set[str] = field(factory=set)
+    problems: list[str] = field(factory=list)
+
+    def see(self, effect: Effect) -> None:
+        """Take in an effect; what breaks a law is noted, as nobody may raise here."""
+        self.effects.append(effect)
+        match effect:
+            case PodWaiting(uid):
+                self.waits.setdefault(self.group_of[uid], set()).add(uid)
+            case Release(group, members):
+                left = self.waits.pop(group, set()) - set(members)
+                if left:
+                    self.problems.append(f"{left} of {group} wait on")
+                if len(members) < self.least[group] and group not in self.started:
+                    self.problems.append(f"{members} of {group} went alone")
+                if self.runs & set(members):
+                    self.problems.append(f"{members} went twice")
+                self.started.add(group)
+                self.runs |= set(members)
+            case PodRejected(uid):
+                if uid in self.runs:
+                    self.problems.append(f"{uid} was called back")
+                self.waits.get(self.group_of[uid], set()).discard(uid)
+            case GroupRejected(group):
+                if self.waits.pop(group, set()):
+                    self.problems.append(f"{group} fell, and somebody waits on")
+            case _:
+                pass
+
+    def ends(self) -> dict[str, str]:
+        """Return how each member's last wait ended, as the effects say."""
+        found: dict[str, str] = {}
+        for effect in self.effects:
+            if isinstance(effect, Release):
+                found.update(dict.fromkeys(effect.members, "went"))
+            elif isinstance(effect, PodRejected):
+                found[effect.uid] = effect.reason
+        return found
+
+
+class Threads:
+    """Who waits is a thread."""
+
+    def __init__(self, book: Book, **given: Any) -> None:
+        self.book = book
+        self.results: dict[str, str] = {}
+        self.gate = blocking.PermitGate(observe=book.see, **given)
+        self._threads: list[threading.Thread] = []
+        self._latest: dict[str, threading.Thread] = {}
+
+    def begin(self, member: GangMember, timeout: float | None = None) -> None:
+        """Let a thread wait."""
+        self.start(member, timeout)
+        until(lambda: member.uid in self.gate._waits or member.uid in self.results)
+
+    def start(self, member: GangMember, timeout: float | None = None) -> None:
+        """Let a thread wait some time soon."""
+        self.book.group_of[member.uid] = member.group
+        self.results.pop(member.uid, None)
+        thread = threading.Thread(target=self._wait, args=(member, timeout), daemon=True)
+        self._latest[member.uid] = thread
+        self._threads.append(thread)
+        thread.start()
+
+    def _wait(self, member: GangMember, timeout: float | None) -> None:
+        try:
+            self.gate.wait(member, timeout=timeout)
+        except GangFellError as error:
+            result = error.reason
+        else:
+            result = "went"
+        # one that was let go may be slow to say so, and its member wait again by then
+        if self._latest[member.uid] is threading.current_thread():
+            self.results[member.uid] = result
+
+    def break_off(self, uid: str) -> None:
+        """Let a wait end that is wanted no more."""
+        self.gate.cancel(uid)
+        until(lambda: uid in self.results)
+
+    def call(self, what: Callable[[], object]) -> None:
+        """Call the gate."""
+        what()
+
+    def finish(self) -> None:
+        """Return when every thread has ended."""
+        for thread in self._threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "somebody waits for ever"
+
+
+class Tasks:
+    """Who waits is a task, of an event loop that runs while this waits for something."""
+
+    def __init__(self, book: Book, **given: Any) -> None:
+        self.book = book
+        self.results: dict[str, str] = {}
+        self.loop = asyncio.new_event_loop()
+        self.gate = aio.PermitGate(observe=book.see, **given)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, member: GangMember, timeout: float | None = None) -> None:
+        """Let a task wait."""
+        self.start(member, timeout)
+        self._turn()
+
+    def start(self, member: GangMember, timeout: float | None = None) -> None:
+        """Let a task wait some time soon."""
+        self.book.group_of[member.uid] = member.group
+        self.results.pop(member.uid, None)
+        self._tasks[member.uid] = self.loop.create_task(self._wait(member, timeout))
+
+    async def _wait(self, member: GangMember, timeout: float | None) -> None:
+        try:
+            await self.gate.wait(member, timeout=timeout)
+        except GangFellError as error:
+            self.results[member.uid] = error.reason
+        else:
+            self.results[member.uid] = "went"
+
+    def break_off(self, uid: str) -> None:
+        """Let a wait end that is wanted no more."""
+        self.gate.cancel(uid)
+        self._turn()
+
+    def call(self, what: Callable[[], object]) -> None:
+        """Call the gate, and let tasks have their turn."""
+        what()
+        self._turn()
+
+    def finish(self) -> None:
+        """Return when every task has ended."""
+
+        async def everybody() -> None:
+            if self._tasks:
+                _done, left = await asyncio.wait(self._tasks.values(), timeout=PATIENCE)
+                assert not left, "somebody waits for ever"
+
+        self.loop.run_until_complete(everybody())
+        self.loop.close()
+
+    def _turn(self) -> None:
+        async def others_first() -> None:
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(others_first())
+
+
+SHELLS: tuple[type[Threads] | type[Tasks], ...] = (Threads, Tasks)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Return when something holds."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.0005)

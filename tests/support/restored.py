@@ -1,0 +1,126 @@
+"""Schedulers that go through snapshots, for whoever drives a scheduler.
+
+Rules:
+  R1  a snapshot is JSON on its way, with the fields of its objects in another order;
+  R2  both are called as a scheduler is, and answer as the scheduler would that they go on from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from attrs import define
+
+from gangsched import ClusterState, Effect, Event, Scheduler
+
+__all__ = ["Passing", "Twins", "posted", "state_of"]
+
+T = TypeVar("T")
+Make = Callable[[ClusterState], Scheduler]
+
+
+def posted(data: object) -> Any:
+    """Return a snapshot as it comes back from a database that does not keep fields in order."""
+    return json.loads(json.dumps(data, sort_keys=True, allow_nan=False))
+
+
+def state_of(scheduler: Scheduler) -> object:
+    """Return what can be seen of a scheduler: its snapshot, its queue, and why who is where."""
+    queue = scheduler.queue
+    places = [[e.seq for e in each] for each in (queue.active, queue.backoff, queue.unschedulable)]
+    reasons = [repr(scheduler.why(uid)) for uid in scheduler._state.members]
+    reasons += [repr(scheduler.why(info.key)) for info in scheduler.registry if info.members]
+    return posted(scheduler.snapshot()), places, reasons, scheduler.next_deadline()
+
+
+@define(eq=False)
+class Passing:
+    """A scheduler that is put in the place of another before every call, by a snapshot."""
+
+    make: Make
+    cluster: ClusterState
+    scheduler: Scheduler
+
+    @classmethod
+    def maker(cls, make: Make) -> Any:
+        """Return what makes one in the place of a scheduler."""
+        return lambda cluster: cls(make, cluster, make(cluster))
+
+    def _pass(self) -> Scheduler:
+        data = posted(self.scheduler.snapshot())
+        self.scheduler = self.make(self.cluster)
+        self.scheduler.restore(data)
+        return self.scheduler
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        return self._pass().handle(event, now=now)
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        return self._pass().advance(now=now)
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        return self._pass().schedule_one(now=now)
+
+    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
+        return self._pass().rebuild(now=now)
+
+    def next_deadline(self) -> float | None:
+        return self._pass().next_deadline()
+
+    def _check(self) -> None:
+        self.scheduler._check()
+
+
+@define(eq=False)
+class Twins:
+    """A scheduler and, once there is one, its twin: both get every call, and answer alike."""
+
+    make: Make
+    cluster: ClusterState
+    scheduler: Scheduler
+    twin: Scheduler | None = None
+
+    @classmethod
+    def maker(cls, make: Make) -> Any:
+        """Return what makes one in the place of a scheduler."""
+        return lambda cluster: cls(make, cluster, make(cluster))
+
+    def part(self) -> None:
+        """Make the twin anew, of a snapshot."""
+        data = posted(self.scheduler.snapshot())
+        self.twin = self.make(self.cluster)
+        self.twin.restore(data)
+        assert posted(self.twin.snapshot()) == data
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        return self._both(lambda one: one.handle(event, now=now))
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        return self._both(lambda one: one.advance(now=now))
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        return self._both(lambda one: one.schedule_one(now=now))
+
+    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
+        return self._both(lambda one: one.rebuild(now=now))
+
+    def next_deadline(self) -> float | None:
+        return self._both(lambda one: one.next_deadline())
+
+    def compare(self) -> None:
+        """Hold all that can be seen of both against each other."""
+        if self.twin is not None:
+            assert state_of(self.scheduler) == state_of(self.twin)
+
+    def _both(self, call: Callable[[Scheduler], T]) -> T:
+        answer = call(self.scheduler)
+        if self.twin is not None:
+            assert call(self.twin) == answer
+        return answer
+
+    def _check(self) -> None:
+        self.scheduler._check()
+        if self.twin is not None:
+            self.twin._check()

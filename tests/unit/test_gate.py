@@ -1,0 +1,370 @@
+"""The gate without a shell: who may go, who falls, and what is remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Effect,
+    GangMember,
+    Gate,
+    GroupKey,
+    GroupRejected,
+    GroupScheduled,
+    InvalidPodGroupError,
+    InvalidValueError,
+    MatchPolicy,
+    MemberState,
+    NodeName,
+    PodGroup,
+    PodRejected,
+    PodUID,
+    PodWaiting,
+    Release,
+)
+from gangsched.testing import make_pod
+from support.fingerprint import fingerprint
+
+
+def member(
+    uid: str, group: str = "g", least: int | None = 3, role: str | None = None
+) -> GangMember:
+    return GangMember(uid=uid, group=group, min_available=least, role=role, place="here")
+
+
+G = GroupKey("g")
+HERE = NodeName("here")
+
+
+def uids(*given: str) -> tuple[PodUID, ...]:
+    return tuple(map(PodUID, given))
+
+
+def gone(effects: tuple[Effect, ...]) -> list[str]:
+    return [uid for effect in effects if isinstance(effect, Release) for uid in effect.members]
+
+
+def fell(effects: tuple[Effect, ...]) -> list[str]:
+    return [effect.uid for effect in effects if isinstance(effect, PodRejected)]
+
+
+# Going ------------------------------------------------------------------------------------------
+
+
+def test_the_last_member_lets_all_go_in_the_order_in_which_they_came() -> None:
+    gate = Gate(timeout=10)
+    (waits,) = gate.arrive(member("a"), now=1)
+    assert waits == PodWaiting(PodUID("a"), HERE, 11, 2)
+    gate.arrive(member("b"), now=2)
+    release, scheduled = gate.arrive(member("c"), now=3)
+    assert release == Release(G, uids("a", "b", "c"))
+    assert scheduled == GroupScheduled(G, 1, 3, 2)
+    assert gate.next_deadline() is None
+
+
+def test_a_pod_in_no_group_waits_for_nobody_and_is_not_remembered() -> None:
+    gate = Gate()
+    assert gate.arrive(make_pod("p"), now=0) == ()
+    assert len(gate) == 0
+
+
+def test_pods_say_their_group_as_they_do_to_a_scheduler() -> None:
+    gate = Gate()
+    for n in range(2):
+        effects = gate.arrive(make_pod(f"p{n}", group="g", min_available=2), now=0)
+    assert gone(effects) == ["default/p0", "default/p1"]
+
+
+def test_a_minimum_of_one_goes_at_once() -> None:
+    assert gone(Gate().arrive(member("a", least=1), now=0)) == ["a"]
+
+
+def test_a_specification_says_the_minimum_and_the_roles() -> None:
+    gate = Gate()
+    spec = PodGroup(name="g", min_available=2, roles={"ps": 1}, schedule_timeout=3)
+    gate.declare(spec, now=0)
+    gate.arrive(member("default-w0", "default/g", None, "worker"), now=0)
+    assert gone(gate.arrive(member("w1", "default/g", None, "worker"), now=1)) == []
+    assert gate.next_deadline() == 3
+    assert len(gone(gate.arrive(member("s", "default/g", None, "ps"), now=2))) == 3
+
+
+def test_who_waits_without_a_minimum_goes_when_it_is_said() -> None:
+    gate = Gate()
+    gate.arrive(member("a", "default/g", None), now=0)
+    assert gone(gate.declare(PodGroup(name="g", min_available=1), now=1)) == ["a"]
+
+
+def test_a_specification_that_is_forgotten_leaves_what_members_say() -> None:
+    gate = Gate()
+    gate.declare(PodGroup(name="g", min_available=3), now=0)
+    gate.arrive(member("a", "default/g", 1), now=0)
+    assert gone(gate.undeclare("default/g", now=1)) == ["a"]
+
+
+def test_who_comes_later_goes_at_once_while_one_of_those_who_went_is_there() -> None:
+    gate = Gate()
+    for uid in "abc":
+        gate.arrive(member(uid), now=0)
+    assert gate.arrive(member("d"), now=5) == (Release(G, uids("d")),)
+    for uid in "abcd":
+        gate.leave(uid, now=6)
+    assert gone(gate.arrive(member("e"), now=7)) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "goes"),
+    [
+        (MatchPolicy.ONCE_SATISFIED, True),
+        (MatchPolicy.WAITING_AND_RUNNING, True),
+        (MatchPolicy.ONLY_WAITING, False),
+    ],
+)
+def test_the_match_policy_says_who_counts(policy: MatchPolicy, goes: bool) -> None:
+    gate = Gate(match_policy=policy)
+    for uid in "abc":
+        gate.arrive(member(uid), now=0)
+    gate.leave("a", now=1)
+    assert bool(gone(gate.arrive(member("d"), now=2))) is goes
+
+
+# Falling ----------------------------------------------------------------------------------------
+
+
+def test_a_deadline_lets_the_whole_attempt_fall_at_once() -> None:
+    """Laws 2 and 6: its members came one after the other, and wait until one instant."""
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    gate.arrive(member("b"), now=8)
+    assert gate.advance(now=9.5) == ()
+    effects = gate.advance(now=10)
+    assert fell(effects) == ["a", "b"]
+    assert effects[-1] == GroupRejected(
+        G, 1, "timed out after 10s: 2 of 3 members held a place", 10
+    )
+    assert len(gate) == len(gate.groups) == 0
+
+
+def test_a_shorter_wait_of_one_member_ends_that_of_all() -> None:
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    gate.arrive(member("b"), now=0, timeout=1)
+    assert gate.next_deadline() == 1
+    assert sorted(fell(gate.advance(now=1))) == ["a", "b"]
+
+
+def test_a_longer_wait_of_one_member_is_cut_by_that_of_its_attempt() -> None:
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    gate.arrive(member("b"), now=9, timeout=100)
+    assert gate.next_deadline() == 10
+
+
+def test_a_member_that_comes_when_the_deadline_has_come_begins_a_new_attempt() -> None:
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    gate.arrive(member("b"), now=0)
+    effects = gate.arrive(member("c"), now=10)
+    assert fell(effects) == ["a", "b"]
+    assert effects[-1] == PodWaiting(PodUID("c"), HERE, 20, 2)
+
+
+def test_a_wait_of_no_time_goes_with_its_gang_or_falls_when_time_passes() -> None:
+    gate = Gate()
+    gate.arrive(member("a", least=2), now=0, timeout=0)
+    assert gone(gate.arrive(member("b", least=2), now=0, timeout=0)) == ["a", "b"]
+    gate.arrive(member("c", "h"), now=0, timeout=0)
+    assert fell(gate.advance(now=0)) == ["c"]
+
+
+def test_who_gives_up_takes_its_gang_along_and_nobody_else() -> None:
+    gate = Gate()
+    for uid, group in (("a", "g"), ("b", "g"), ("x", "h")):
+        gate.arrive(member(uid, group), now=0)
+    effects = gate.withdraw("b", now=1, reason="no longer wanted")
+    assert sorted(fell(effects)) == ["a", "b"]
+    assert {e.reason for e in effects if isinstance(e, PodRejected)} == {
+        "member b gave up: no longer wanted"
+    }
+    assert [wait.uid for wait in gate.waiting] == ["x"]
+
+
+def test_late_news_of_a_wait_that_is_over_changes_nothing() -> None:
+    """Law 2: a member that was let go does not take its gang along any more."""
+    gate = Gate()
+    for uid in "abc":
+        gate.arrive(member(uid), now=0)
+    before = fingerprint(gate)
+    assert gate.withdraw("a", now=0) == gate.withdraw("nobody", now=0) == ()
+    assert fingerprint(gate) == before
+
+
+def test_who_leaves_while_it_waits_gives_up() -> None:
+    gate = Gate()
+    gate.arrive(member("a"), now=0)
+    assert fell(gate.leave("a", now=1)) == ["a"]
+
+
+def test_closing_lets_every_gang_fall() -> None:
+    gate = Gate()
+    for uid, group in (("a", "g"), ("x", "h")):
+        gate.arrive(member(uid, group), now=0)
+    assert fell(gate.close("over", now=1)) == ["a", "x"]
+
+
+# What is refused --------------------------------------------------------------------------------
+
+NOBODY: Any = 5
+BAD: list[tuple[str, Any, str]] = [
+    ("no-member", lambda gate: gate.arrive(NOBODY, now=1), "member: expected a Pod or a GangMemb"),
+    ("twice", lambda gate: gate.arrive(member("a"), now=1), "uid: expected a member that is not"),
+    ("time-back", lambda gate: gate.advance(now=-1), "now: expected an instant not before 0"),
+    ("no-time", lambda gate: gate.advance(now=float("nan")), "now: expected a finite number"),
+    (
+        "no-timeout",
+        lambda gate: gate.arrive(member("b"), now=1, timeout=-1),
+        "timeout: expected seconds, finite and not negative, or None",
+    ),
+    (
+        "another-minimum",
+        lambda gate: gate.arrive(member("b", least=4), now=1),
+        "min_available: expected 3, as the first member of g says, got 4",
+    ),
+    (
+        "malformed-pod",
+        lambda gate: gate.arrive(make_pod("p", group="x", min_available=0), now=1),
+        "expected a whole number of at least 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), [row[1:] for row in BAD], ids=[r[0] for r in BAD])
+def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    with pytest.raises((InvalidValueError, InvalidPodGroupError)) as raised:
+        call(gate)
+    assert message in str(raised.value)
+    assert [wait.uid for wait in gate.waiting] == ["a"]
+    gate._check()
+    assert gate.arrive(member("b"), now=1)[0] == PodWaiting(PodUID("b"), HERE, 10, 1)
+
+
+def test_a_timeout_beyond_all_numbers_is_refused_before_anybody_is_let_in() -> None:
+    gate = Gate(timeout=1.7e308)
+    with pytest.raises(InvalidValueError, match="seconds that can be added to"):
+        gate.arrive(member("a"), now=1.7e308)
+    assert len(gate) == len(gate.groups) == 0
+
+
+def test_what_ended_before_somebody_was_refused_is_told_by_the_next_call() -> None:
+    gate = Gate(timeout=10)
+    gate.arrive(member("a"), now=0)
+    with pytest.raises(InvalidValueError):
+        gate.arrive(NOBODY, now=11)
+    assert fell(gate.advance(now=11)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"timeout": -1}, {"timeout": float("inf")}, {"match_policy": "never"}], ids=repr
+)
+def test_a_gate_with_malformed_arguments_is_not_made(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValueError):
+        Gate(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"uid": ""}, {"uid": 3}, {"group": ""}, {"min_available": 0}, {"min_available": True}),
+        *({"role": ""}, {"role": 5}),
+    ],
+    ids=repr,
+)
+def test_a_malformed_member_is_not_made(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValueError, match=next(iter(given))):
+        GangMember(**{"uid": "a", "group": "g", **given})
+
+
+# In any order -----------------------------------------------------------------------------------
+
+_calls = st.lists(
+    st.tuples(
+        st.sampled_from(["arrive"] * 5 + ["withdraw", "leave", "leave", "advance", "declare"]),
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.sampled_from([0, 0, 0.5, 1, 3]),
+        st.sampled_from([None, None, None, 0, 2]),
+    ),
+    max_size=60,
+)
+
+
+@given(_calls, st.sampled_from(MatchPolicy))
+def test_whatever_comes_gangs_go_whole_and_fall_whole(calls: Any, policy: MatchPolicy) -> None:
+    """Laws 1, 2, 6, 7 and 8, by an account of one's own."""
+    gate, now = Gate(timeout=4, match_policy=policy), 0.0
+    waits: dict[str, str] = {}
+    runs: dict[str, str] = {}
+    began: dict[str, float] = {}
+    least = {"default/g0": 1, "default/g1": 2, "default/g2": 3}
+
+    def take(effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            if isinstance(effect, Release):
+                together = {uid for uid, group in waits.items() if group == effect.group}
+                assert together == set(effect.members)
+                running = sum(group == effect.group for group in runs.values())
+                later = policy is MatchPolicy.ONCE_SATISFIED and running
+                held = len(together) + running * (policy is not MatchPolicy.ONLY_WAITING)
+                assert held >= least[effect.group] or later
+                runs.update({uid: waits.pop(uid) for uid in effect.members})
+                began.pop(effect.group, None)
+            elif isinstance(effect, PodRejected):
+                began.pop(waits.pop(effect.uid), None)
+            elif isinstance(effect, PodWaiting):
+                group = waits[effect.uid]
+                assert effect.deadline <= began[group] + 4
+            elif isinstance(effect, GroupRejected):
+                assert effect.group not in waits.values(), "somebody waits on"
+
+    for call, who, which, passed, timeout in calls:
+        now += passed
+        uid, group = f"m{who}", f"default/g{which}"
+        take(gate.advance(now=now))
+        if call == "arrive" and uid not in waits and uid not in runs:
+            waits[uid] = group
+            began.setdefault(group, now)
+            take(gate.arrive(member(uid, group, least[group]), now=now, timeout=timeout))
+        elif call == "withdraw":
+            take(gate.withdraw(uid, now=now))
+        elif call == "leave":
+            take(gate.leave(uid, now=now))
+            runs.pop(uid, None)
+        elif call == "declare":
+            take(gate.declare(PodGroup(name=f"g{which}", min_available=which + 1), now=now))
+        gate._check()
+        assert {wait.uid for wait in gate.waiting} == set(waits)
+        assert all(now < began[group] + 4 or timeout == 0 for group in waits.values())
+        assert len(gate) == len(waits) + len(runs)
+    take(gate.advance(now=now + 4))
+    assert not waits
+    for uid in list(runs):
+        gate.leave(uid, now=now + 4)
+    for key in least:
+        gate.undeclare(key, now=now + 4)
+    assert len(gate) == len(gate.groups) == len(gate.waiting) == 0
+
+
+def test_the_states_of_members_are_those_of_a_scheduler() -> None:
+    gate = Gate()
+    gate.arrive(member("a", least=2), now=0)
+    info = gate.groups.get(G)
+    assert info is not None
+    assert info.members.state(PodUID("a")) is MemberState.WAITING
+    gate.arrive(member("b", least=2), now=0)
+    assert info.members.state(PodUID("a")) is MemberState.ASSIGNED

@@ -1,0 +1,328 @@
+"""``PermitGate`` on threads and on asyncio: one gate, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gangsched import (
+    Effect,
+    GangFellError,
+    GangMember,
+    Gate,
+    InvalidPodGroupError,
+    InvalidValueError,
+    PodGroup,
+    PodRejected,
+    Release,
+)
+from gangsched.drivers import aio, blocking
+from gangsched.testing import make_pod
+from support.gates import SHELLS, Book, Tasks, Threads, until
+
+AnyShell = type[Threads] | type[Tasks]
+both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
+LEAST = {f"g{n}": n + 1 for n in range(20)} | {"g": 3}
+
+
+def member(uid: str, group: str = "g") -> GangMember:
+    return GangMember(uid=uid, group=group, min_available=LEAST[group])
+
+
+# One gate ---------------------------------------------------------------------------------------
+
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["wait"] * 5 + ["cancel", "leave", "declare", "close"]),
+        st.integers(0, 6),
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+def in_shell(shell: AnyShell, steps: list[Any]) -> tuple[list[Effect], dict[str, str]]:
+    run = shell(Book(LEAST), clock=lambda: 0.0)
+    for step, who, which in steps:
+        uid, group = f"m{who}", f"g{which}"
+        if step == "wait" and uid not in run.gate._gate._at_gate:
+            run.begin(member(uid, group))
+        elif step == "cancel":
+            if uid in run.gate._waits:
+                run.break_off(uid)
+        elif step == "leave":
+            run.call(partial(run.gate.leave, uid))
+            run.book.runs.discard(uid)
+        elif step == "declare":
+            spec = PodGroup(name=group, min_available=which + 1)
+            run.call(partial(run.gate.declare, spec))
+    run.call(run.gate.close)
+    run.finish()
+    assert run.book.problems == []
+    return run.book.effects, run.results
+
+
+def alone(steps: list[Any]) -> list[Effect]:
+    gate, effects = Gate(), list[Effect]()
+    for step, who, which in steps:
+        uid, group = f"m{who}", f"g{which}"
+        if step == "wait" and uid not in gate._at_gate:
+            effects += gate.arrive(member(uid, group), now=0)
+        elif step == "cancel":
+            effects += gate.withdraw(uid, now=0)
+        elif step == "leave":
+            effects += gate.leave(uid, now=0)
+        elif step == "declare":
+            effects += gate.declare(PodGroup(name=group, min_available=which + 1), now=0)
+    return effects + list(gate.close("the gate is closed", now=0))
+
+
+@settings(max_examples=30)
+@given(_steps)
+def test_threads_and_asyncio_do_what_the_gate_says_and_end_alike(steps: list[Any]) -> None:
+    steps = [step for step in steps if step[0] != "close"]
+    threads, tasks = in_shell(Threads, steps), in_shell(Tasks, steps)
+    assert threads[0] == tasks[0] == alone(steps)
+    assert threads[1] == tasks[1]
+    book = Book(LEAST)
+    book.effects = threads[0]
+    assert book.ends() == threads[1]
+
+
+# Waiting ----------------------------------------------------------------------------------------
+
+
+@both
+def test_a_gang_that_is_complete_goes_and_who_leaves_is_forgotten(shell: AnyShell) -> None:
+    run = shell(Book(LEAST))
+    for uid in "abc":
+        run.begin(member(uid))
+    run.finish()
+    assert run.results == {"a": "went", "b": "went", "c": "went"}
+    assert len(run.gate) == 3
+    for uid in "abc":
+        run.gate.leave(uid)
+    assert len(run.gate) == 0
+
+
+@both
+def test_a_deadline_ends_all_waits_of_a_gang_at_once(shell: AnyShell) -> None:
+    now = [0.0]
+    run = shell(Book(LEAST), timeout=0.05, clock=lambda: now[0])
+    run.begin(member("a"))
+    run.begin(member("b"))
+    now[0] = 0.05
+    run.finish()
+    assert {reason[:20] for reason in run.results.values()} == {"timed out after 0.05"}
+    assert len(run.results) == 2
+    assert len({effect.deadline for effect in run.book.effects[:2]}) == 1  # type: ignore[union-attr]
+    assert len(run.gate) == 0
+
+
+@both
+def test_the_shortest_wait_of_a_gang_ends_all_of_them(shell: AnyShell) -> None:
+    run = shell(Book(LEAST), timeout=1000)
+    run.begin(member("a"))
+    run.begin(member("b"), timeout=0.02)
+    run.finish()
+    assert len(run.results) == 2
+
+
+@both
+def test_a_gate_that_is_closed_lets_nobody_wait(shell: AnyShell) -> None:
+    run = shell(Book(LEAST))
+    run.begin(member("a"))
+    run.call(lambda: run.gate.close("shutting down"))
+    run.begin(member("b"))
+    run.finish()
+    assert run.results == {"a": "shutting down", "b": "shutting down"}
+
+
+@both
+def test_a_gang_that_fell_may_come_again(shell: AnyShell) -> None:
+    run = shell(Book(LEAST))
+    run.begin(member("a"))
+    run.break_off("a")
+    for uid in "abc":
+        run.begin(member(uid))
+    run.finish()
+    assert set(run.results.values()) == {"went"}
+
+
+def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None:
+    threads = blocking.PermitGate()
+    threads.wait(make_pod("alone"))
+    threads.wait(GangMember(uid="a", group="g", min_available=1))
+    with pytest.raises(InvalidValueError, match="not at the gate already"):
+        threads.wait(GangMember(uid="a", group="g", min_available=1))
+    with pytest.raises(InvalidPodGroupError, match="min_available"):
+        threads.wait(GangMember(uid="b", group="g", min_available=2))
+
+    async def awaited() -> None:
+        gate = aio.PermitGate()
+        await gate.wait(make_pod("alone"))
+        await gate.wait(GangMember(uid="a", group="g", min_available=1))
+        with pytest.raises(InvalidValueError, match="not at the gate already"):
+            await gate.wait(GangMember(uid="a", group="g", min_available=1))
+
+    asyncio.run(awaited())
+
+
+def test_who_waited_is_told_though_the_one_who_came_was_refused() -> None:
+    now, nobody = [0.0], cast("Any", 5)
+    run = Threads(Book(LEAST), clock=lambda: now[0], timeout=1000)
+    run.begin(member("a"))
+    now[0] = 2000.0
+    with pytest.raises(InvalidValueError):
+        run.gate.wait(nobody)
+    run.finish()
+    assert run.results["a"].startswith("timed out")
+
+
+def test_an_error_says_who_must_not_go_and_why() -> None:
+    gate = blocking.PermitGate()
+    gate.close("shutting down")
+    with pytest.raises(GangFellError) as raised:
+        gate.wait(GangMember(uid="a", group="g", min_available=1))
+    assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
+    assert str(raised.value) == "a must not go: shutting down"
+
+
+# Cancellation -----------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_cancelled_takes_its_gang_along() -> None:
+    run = Tasks(Book(LEAST))
+    run.begin(member("a"))
+    run.begin(member("b"))
+    run.call(run._tasks["b"].cancel)
+    run.finish()
+    assert run._tasks["b"].cancelled()
+    assert run.results == {"a": "member b gave up: it left"}
+    assert len(run.gate) == 0
+
+
+def test_a_task_that_is_cancelled_when_it_was_let_go_already_leaves_and_the_others_go() -> None:
+    """Law 2: late news. The gate had let it go, and it never came to know."""
+    run = Tasks(Book(LEAST))
+    run.begin(member("a"))
+    run.begin(member("b"))
+    run.start(member("c"))
+    run._tasks["c"].add_done_callback(lambda _task: None)
+
+    async def cancel_at_once() -> None:
+        while "a" in run.gate._waits:
+            await asyncio.sleep(0)
+            if "a" not in run.gate._waits:
+                run._tasks["a"].cancel()
+
+    run.loop.run_until_complete(cancel_at_once())
+    run.finish()
+    if run._tasks["a"].cancelled():
+        assert "a" not in run.gate._gate._at_gate
+    assert (run.results["b"], run.results["c"]) == ("went", "went")
+    assert run.book.problems == []
+
+
+def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Threads(Book(LEAST))
+    run.begin(member("a"))
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("gangsched.drivers._blocking_gate.threading.Event", Interrupted)
+    run.book.group_of["b"] = "g"
+    with pytest.raises(KeyboardInterrupt):
+        run.gate.wait(member("b"))
+    run.finish()
+    assert run.results == {"a": "member b gave up: it left"}
+    assert len(run.gate) == 0
+
+
+# Many at once -----------------------------------------------------------------------------------
+
+
+@both
+def test_a_hundred_waits_of_twenty_gangs_in_any_order_all_go(shell: AnyShell) -> None:
+    least = {f"g{n}": 5 for n in range(20)}
+    run = shell(Book(least))
+    members = [
+        GangMember(uid=f"g{n}-{i}", group=f"g{n}", min_available=5)
+        for n in range(20)
+        for i in range(5)
+    ]
+    random.Random(1).shuffle(members)
+    for each in members:
+        run.start(each)
+    run.finish()
+    assert run.book.problems == []
+    assert sorted(run.results) == sorted(each.uid for each in members)
+    assert set(run.results.values()) == {"went"}
+    assert sum(isinstance(effect, Release) for effect in run.book.effects) == 20
+
+
+@both
+def test_a_hundred_waits_that_end_at_one_instant_fall_once_for_each_gang(shell: AnyShell) -> None:
+    least = {f"g{n}": 6 for n in range(20)}
+    now = [0.0]
+    run = shell(Book(least), timeout=1.0, clock=lambda: now[0])
+    for n in range(20):
+        for i in range(5):
+            run.start(GangMember(uid=f"g{n}-{i}", group=f"g{n}", min_available=6))
+    run.call(lambda: None)
+    until(lambda: len(run.gate._waits) == 100)
+    now[0] = 1.0
+    run.finish()
+    assert run.book.problems == []
+    assert len(run.results) == 100
+    assert all(reason.startswith("timed out after 1s") for reason in run.results.values())
+    rejected = [effect.uid for effect in run.book.effects if isinstance(effect, PodRejected)]
+    assert sorted(rejected) == sorted(run.results)
+    assert len(run.gate) == 0
+
+
+@both
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hundred_waits_that_are_cancelled_time_out_and_come_again_end_as_the_gate_says(
+    shell: AnyShell, seed: int
+) -> None:
+    draw = random.Random(seed)
+    least = {f"g{n}": draw.randint(1, 6) for n in range(20)}
+    run = shell(Book(least), timeout=0.3)
+    uids = [(f"g{n}-{i}", f"g{n}") for n in range(20) for i in range(5)]
+    for turn in range(2):
+        draw.shuffle(uids)
+        for uid, group in uids:
+            if uid in run.gate._gate._at_gate or (turn and uid not in run.results):
+                continue
+            given = GangMember(uid=uid, group=group, min_available=least[group])
+            run.start(given, draw.choice([None, None, 0.0, 0.01, 0.05]))
+            if draw.random() < 0.2:
+                other = draw.choice(uids)[0]
+                run.call(partial(run.gate.cancel, other, "drawn"))
+            if isinstance(run, Tasks) and draw.random() < 0.1:
+                run._tasks[uid].cancel()
+        run.call(lambda: time.sleep(0.02))
+    run.finish()
+    assert run.book.problems == []
+    run.gate._gate._check()
+    ends = run.book.ends()
+    for uid, result in run.results.items():
+        assert ends[uid] == result
+    assert not run.gate._waits
+    assert len(run.gate._gate.waiting) == 0
+    for uid, _group in uids:
+        run.gate.leave(uid)
+    assert len(run.gate) == len(run.gate._gate.groups) == 0

@@ -1,0 +1,485 @@
+"""Snapshots as data: all that is remembered is in them, and what is malformed is refused."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from attrs import evolve, fields
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Coscheduling,
+    GangschedError,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    PluginError,
+    Pod,
+    PodAdded,
+    Profile,
+    ProfileError,
+    Scheduler,
+    StateKey,
+    Success,
+    Unit,
+    Unschedulable,
+    presets,
+)
+from gangsched.framework import Preemption
+from gangsched.framework._shapes import Shape
+from gangsched.framework._snapshot import FORMAT, HELD
+from gangsched.framework._snapshot_rows import ROWS
+from gangsched.framework.cycle_state import CycleState
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView
+from gangsched.testing import make_pod
+from support.busy import NOW, busy_scheduler, tell
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+from support.restored import posted, state_of
+
+HEAPS = ("gangsched._core._heap",)
+
+
+def another(cluster: InMemoryCluster, *plugins: object, unit: Unit = Unit.POD) -> Scheduler:
+    profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
+    return Scheduler(cluster, profile, unit=unit)
+
+
+# All of it --------------------------------------------------------------------------------------
+
+
+def remembered(scheduler: Scheduler) -> list[Any]:
+    """Return each object of the library that a scheduler remembers and that may change."""
+    found: dict[int, Any] = {}
+    todo: list[Any] = [scheduler._state]
+    while todo:
+        thing = todo.pop()
+        if id(thing) in found:
+            continue
+        if isinstance(thing, dict):
+            found[id(thing)] = thing
+            todo += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, list | tuple | set):
+            found[id(thing)] = thing
+            todo += list(thing)
+        elif is_ours(thing) and type(thing).__module__.startswith(HEAPS):
+            todo += list(thing) if hasattr(thing, "push") else []
+        elif is_ours(thing) and not isinstance(thing, InMemoryCluster | Profile):
+            found[id(thing)] = thing
+            if type(thing) in HELD or not is_frozen(thing):
+                todo += list(attributes(thing).values())
+    return [each for each in found.values() if is_ours(each) and not isinstance(each, enum.Enum)]
+
+
+def nominating_scheduler() -> Scheduler:
+    """Return a scheduler that keeps room for a pod until another is gone."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, preemption=Preemption())
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
+    low = evolve(make_pod("low", cpu=1, priority=0), node_name=NodeName("n"))
+    tell(cluster, scheduler, PodAdded(low), now=0)
+    tell(cluster, scheduler, PodAdded(make_pod("high", cpu=1, priority=9)), now=0)
+    while scheduler.schedule_one(now=1) is not None:
+        pass
+    assert scheduler._state.nominations
+    return scheduler
+
+
+def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
+    """Who adds one says here what becomes of it: see ``HELD``."""
+    _cluster, scheduler = busy_scheduler()
+    everything = [*remembered(scheduler), *remembered(nominating_scheduler())]
+    seen = {type(each): each for each in everything}
+    assert HELD.keys() - {CycleState} <= seen.keys()
+    for kind, each in seen.items():
+        if kind in HELD:
+            names = HELD[kind].names()
+            assert sorted(names) == sorted(attributes(each)), kind
+            assert len(set(names)) == len(names), kind
+        else:
+            assert is_frozen(each), f"a snapshot does not know {kind}"
+
+
+def test_what_is_passing_is_empty_between_two_calls() -> None:
+    _cluster, scheduler = busy_scheduler()
+    for each in remembered(scheduler):
+        for name in HELD[type(each)].passing.split() if type(each) in HELD else ():
+            assert not getattr(each, name)
+
+
+def test_every_row_has_a_form_for_every_field() -> None:
+    for record in ROWS:
+        assert {field.name for field in fields(record.kind)} == record.forms.keys(), record.kind
+
+
+def changes(thing: Any, name: str) -> Iterator[Callable[[], object]]:
+    """Change an attribute in each way that fits it; yield how to undo it."""
+    before = getattr(thing, name)
+    undo = partial(object.__setattr__, thing, name, before)
+    others: list[Any] = []
+    match before:
+        case enum.Enum():
+            pass
+        case bool():
+            others = [not before]
+        case int() | float():
+            others = [before + 1 if abs(before) != float("inf") else 3.5]
+        case str():
+            others = [f"{before}x"]
+        case dict() if before:
+            pairs = list(before.items())
+            others = [dict(pairs[1:])] + ([dict(pairs[::-1])] if len(pairs) > 1 else [])
+        case _:
+            pass
+    for other in others:
+        object.__setattr__(thing, name, other)
+        yield undo
+
+
+def test_a_change_of_anything_that_is_kept_changes_the_snapshot() -> None:
+    _cluster, scheduler = busy_scheduler()
+    before = scheduler.snapshot()
+    counted = 0
+    in_no_order = {"entities", "classes", "_known", "_of", "_roles"}
+    shapes = [line.shape for line in scheduler.queue._lines.values()]
+    for each in remembered(scheduler):
+        if isinstance(each, Shape) and not any(each is shape for shape in shapes):
+            continue  # an entity has its own copy of that of its line
+        for name in HELD[type(each)].kept.split() if type(each) in HELD else ():
+            if name in in_no_order:
+                continue
+            for undo in changes(each, name):
+                try:
+                    assert json.dumps(scheduler.snapshot()) != json.dumps(before), (each, name)
+                    counted += 1
+                except (GangschedError, LookupError):
+                    pass  # what contradicts itself need not be written
+                finally:
+                    undo()
+    assert scheduler.snapshot() == before
+    assert counted > 300
+
+
+def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler() -> None:
+    cluster, scheduler = busy_scheduler()
+    data = scheduler.snapshot()
+    assert data["format"] == FORMAT == "gangsched.snapshot/1"
+    other = another(cluster)
+    other.restore(posted(data))
+    assert json.dumps(other.snapshot()) == json.dumps(data)
+    assert state_of(other) == state_of(scheduler)
+
+
+def test_restoring_puts_aside_what_was_remembered_before() -> None:
+    _cluster, scheduler = busy_scheduler()
+    empty = another(InMemoryCluster()).snapshot()
+    scheduler.restore(empty)
+    assert scheduler.snapshot() == empty
+    assert scheduler.queue.active == ()
+
+
+def test_an_empty_scheduler_has_a_snapshot_of_a_few_fields() -> None:
+    assert another(InMemoryCluster()).snapshot().keys() == {
+        "format",
+        "gangsched",
+        "unit",
+        "plugins",
+    }
+
+
+# What is refused --------------------------------------------------------------------------------
+
+
+def busy_data() -> tuple[InMemoryCluster, dict[str, Any]]:
+    cluster, scheduler = busy_scheduler()
+    return cluster, posted(scheduler.snapshot())
+
+
+BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
+    ("no-object", lambda _data: None, "snapshot: expected an object, got None"),
+    (
+        "another-version",
+        lambda data: data | {"format": "gangsched.snapshot/2"},
+        "format: expected gangsched.snapshot/1, got 'gangsched.snapshot/2'",
+    ),
+    ("no-format", lambda data: {"unit": "pod"}, "format: expected gangsched.snapshot/1, got None"),
+    ("no-version", lambda data: data | {"gangsched": 3}, "gangsched: expected a version, got 3"),
+    ("another-unit", lambda data: data | {"unit": "group"}, "unit: expected pod, as here"),
+    (
+        "other-plugins",
+        lambda data: data | {"plugins": ["Coscheduling"]},
+        "plugins: expected ('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), as here",
+    ),
+    ("a-new-field", lambda data: data | {"more": 1}, "more: expected a field of SnapshotRow"),
+    ("not-a-number", lambda data: data | {"now": float("nan")}, "now: expected seconds"),
+    ("a-text", lambda data: data | {"step": "1"}, "step: expected a whole number, got '1'"),
+    (
+        "an-unknown-entity",
+        lambda data: data | {"active": [999]},
+        "active[0]: expected something that the snapshot has, got 999",
+    ),
+    (
+        "somebody-twice",
+        lambda data: data | {"members": data["members"] * 2},
+        "pod.uid: expected something that the snapshot has once, got 'default/bound'",
+    ),
+    (
+        "a-state-of-no-member",
+        lambda data: data | {"members": [data["members"][0] | {"state": "lost"}]},
+        "members[0].state: expected one of gated, unscheduled",
+    ),
+    (
+        "somebody-in-two-places",
+        lambda data: data | {"gated": [*data["gated"], *data["active"]]},
+        "expected an entity that is in one place",
+    ),
+    (
+        "nobody-waits",
+        lambda data: data | {"waiting": []},
+        "snapshot: expected one that agrees with itself: default/w-0 is WAITING",
+    ),
+    (
+        "a-node-is-miscounted",
+        lambda data: data | {"nodes": [data["nodes"][0] | {"holders": []}, *data["nodes"][1:]]},
+        "one that agrees with itself",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), [row[1:] for row in BAD], ids=[r[0] for r in BAD])
+def test_a_snapshot_that_cannot_be_is_refused_and_nothing_is_lost(
+    change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    cluster, data = busy_data()
+    scheduler = another(cluster)
+    scheduler.restore(data)
+    before = fingerprint(cluster, scheduler)
+    with pytest.raises(InvalidValueError) as raised:
+        scheduler.restore(change(copy.deepcopy(data)))
+    assert message in str(raised.value)
+    assert fingerprint(cluster, scheduler) == before
+
+
+_LEAVES: st.SearchStrategy[Any] = st.sampled_from(
+    [None, -1, 0, 7, 2.5, "x", "default/w-0", [], {}, True]
+)
+
+
+def spots(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each place in plain data: what holds it, and under which name or number."""
+    names = data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()
+    for name in names:
+        yield data, name
+        yield from spots(data[name])
+
+
+_BUSY = busy_data()
+
+
+@given(st.data())
+def test_whatever_is_changed_in_a_snapshot_it_is_restored_or_refused(data: st.DataObject) -> None:
+    """Never half, and never with an error that is not ours."""
+    cluster, kept = _BUSY
+    given_data = copy.deepcopy(kept)
+    holder, name = data.draw(st.sampled_from(list(spots(given_data))))
+    if data.draw(st.booleans()):
+        holder[name] = data.draw(_LEAVES)
+    else:
+        del holder[name]
+    scheduler = another(cluster)
+    refused = False
+    try:
+        scheduler.restore(given_data)
+    except InvalidValueError:
+        refused = True
+    if refused:
+        assert scheduler.snapshot() == another(cluster).snapshot()
+        return
+    scheduler._check()
+    now = max(NOW, scheduler._now)
+    for _turn in range(5):
+        scheduler.schedule_one(now=now)
+        scheduler._check()
+    scheduler.advance(now=now + 100)
+    scheduler._check()
+
+
+# What plugins keep ------------------------------------------------------------------------------
+
+NOTE: StateKey[object] = StateKey("Notes")
+
+
+class Notes:
+    """Counts whom it saw, and writes it into each cycle."""
+
+    name = "Notes"
+    state_keys: tuple[StateKey[Any], ...] = (NOTE,)
+
+    def __init__(self, note: object = None) -> None:
+        self.seen = 0
+        self.note = note
+        self.read: list[object] = []
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        self.seen += 1
+        state.write(NOTE, {"seen": self.seen} if self.note is None else self.note)
+        return Success()
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> None:
+        self.read.append(state.read(NOTE))
+
+    def snapshot(self) -> object:
+        return {"seen": self.seen}
+
+    def restore(self, data: Any) -> None:
+        self.seen = data["seen"]
+
+
+def test_what_a_plugin_keeps_and_writes_into_a_cycle_is_kept() -> None:
+    cluster, scheduler = busy_scheduler(Notes())
+    data = posted(scheduler.snapshot())
+    assert data["plugin_states"] == [["Notes", {"seen": 4}]]
+    notes = Notes()
+    other = another(cluster, notes)
+    other.restore(data)
+    assert notes.seen == 4
+    other.advance(now=NOW + 100)
+    assert notes.read == [{"seen": 3}, {"seen": 4}]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [(1, 2), {1: 2}, float("inf"), object(), [[{3}]]],
+    ids=["tuple", "number-as-name", "endless", "object", "set"],
+)
+def test_what_a_plugin_writes_and_json_cannot_say_is_refused(note: object) -> None:
+    _cluster, scheduler = busy_scheduler(Notes(note))
+    with pytest.raises(InvalidValueError, match="value"):
+        scheduler.snapshot()
+
+
+def test_what_is_written_under_a_key_that_no_plugin_names_is_refused() -> None:
+    class Silent(Notes):
+        state_keys = ()
+
+    _cluster, scheduler = busy_scheduler(Silent())
+    with pytest.raises(InvalidValueError, match="a key that a plugin names in its state_keys"):
+        scheduler.snapshot()
+
+
+def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_alone() -> None:
+    class Choosy(Notes):
+        name = "Choosy"
+
+        def restore(self, data: Any) -> None:
+            raise ValueError("not mine")
+
+    cluster, scheduler = busy_scheduler(Notes(), Choosy())
+    data = posted(scheduler.snapshot())
+    notes = Notes()
+    other = another(cluster, notes, Choosy())
+    before = other.snapshot()
+    with pytest.raises(PluginError, match="plugin 'Choosy' at restore for its state: raised Value"):
+        other.restore(data)
+    assert notes.seen == 0
+    assert other.snapshot() == before
+
+
+def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
+    class Broken(Notes):
+        def snapshot(self) -> object:
+            raise OSError("gone")
+
+    with pytest.raises(PluginError, match="plugin 'Notes' at snapshot for its state"):
+        another(InMemoryCluster(), Broken()).snapshot()
+
+
+def test_a_plugin_with_one_half_of_it_makes_no_profile() -> None:
+    class Half:
+        name = "Half"
+
+        def pre_enqueue(self, pod: Pod, group: object, *, now: float) -> Outcome:
+            return Success()
+
+        def restore(self, data: object) -> None:
+            return
+
+    with pytest.raises(ProfileError, match="'Half' has no snapshot"):
+        another(InMemoryCluster(), Half())
+
+
+def test_two_keys_of_one_name_make_no_profile() -> None:
+    class Other(Notes):
+        name = "Other"
+        state_keys = (StateKey("Notes"),)
+
+    with pytest.raises(ProfileError, match="two keys are named 'Notes'"):
+        another(InMemoryCluster(), Notes(), Other())
+
+
+# What is still to be told -----------------------------------------------------------------------
+
+
+def test_what_was_decided_and_not_told_is_kept_and_so_is_what_a_plugin_raised() -> None:
+    class Broken:
+        name = "Broken"
+
+        def post_bind(self, pod: Pod, node: NodeName, *, now: float) -> None:
+            raise OSError("no route")
+
+        def filter(self, state: CycleView, pod: Pod, node: object) -> Outcome:
+            return Unschedulable("never")
+
+    cluster = InMemoryCluster()
+    scheduler = another(cluster, Broken())
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=0)
+    tell(cluster, scheduler, PodAdded(make_pod("p")), now=0)
+    error = PluginError("Broken", "post_bind", "default/p", "raised OSError('no route')")
+    scheduler._state.deferred.append(error)
+    scheduler._state.out.extend(another_effect())
+    other = another(cluster, Broken())
+    other.restore(posted(scheduler.snapshot()))
+    with pytest.raises(PluginError, match="no route"):
+        other.advance(now=1)
+    assert other.advance(now=1) == another_effect()
+
+
+def another_effect() -> tuple[Any, ...]:
+    from gangsched import PodHeld, PodUID
+
+    return (PodHeld(PodUID("default/p"), "why"),)
+
+
+def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces() -> None:
+    scheduler = nominating_scheduler()
+    data = posted(scheduler.snapshot())
+    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    other = presets.coscheduling(cluster, preemption=Preemption())
+    other.restore(data)
+    assert state_of(other) == state_of(scheduler)
+    with pytest.raises(InvalidValueError, match="nominations: expected none, as there is no pre"):
+        presets.coscheduling(cluster).restore(data)
+
+
+@pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])
+def test_every_preset_has_snapshots(make: Callable[..., Scheduler]) -> None:
+    cluster = InMemoryCluster()
+    scheduler = make(cluster)
+    pod = evolve(make_pod("p", cpu=1), node_name=NodeName("n"))
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
+    tell(cluster, scheduler, PodAdded(pod), now=0)
+    other = make(cluster)
+    other.restore(posted(scheduler.snapshot()))
+    assert state_of(other) == state_of(scheduler)
