@@ -73,10 +73,11 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
 
     Runtime complexity: O(members log members), of all groups that start with it.
     """
-    if not state.profile.signed:
+    party = _bundles.pending(state, entity)
+    if not state.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
     reach = None if state.preemption is None else reach_of(state, entity)
-    parts = tuple(_shape_alone(state, each, reach) for each in _bundles.pending(state, entity))
+    parts = tuple(_shape_alone(state, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
@@ -99,6 +100,15 @@ def _may_displace(entity: QueuedEntity) -> bool:
     if spec is not None and spec.preemption_policy is not None:
         return spec.preemption_policy is not PreemptionPolicy.NEVER
     return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in entity.pending)
+
+
+def _has_its_place(info: PodGroupInfo | None) -> bool:
+    """Say whether who is pending of a group has to go where others of it are. O(1).
+
+    Where that is no other group need be, so such a group fails by itself.
+    """
+    topology = None if info is None or info.spec is None else info.spec.topology
+    return info is not None and topology is not None and topology.required and info.scheduled > 0
 
 
 def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | None) -> Shape:

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import final
 
 from attrs import evolve
@@ -25,17 +25,18 @@ from gangsched.events import (
     NodeDeleted,
     PodAdded,
     PodDeleted,
+    PodGroupAdded,
 )
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Node, NodeName, Pod, PodUID
+from gangsched.model import Node, NodeName, Pod, PodUID, Taint
 from gangsched.protocols import ClusterState
-from gangsched.testing._contract import PlainPod
+from gangsched.resources import EMPTY
+from gangsched.testing._nouns import pod_of, spec_of
+from gangsched.testing._plain import FEATURES, PlainPod
 
 __all__ = ["Adapted", "adapt"]
 
-_NAME = "pod-group.scheduling.sigs.k8s.io/name"
-_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 _TOO_MANY = 100_000
 
 
@@ -57,7 +58,9 @@ def adapt(
 
 @final
 class Adapted:
-    """A scheduler of gangsched behind the adapter, with every optional method of the contract."""
+    """A scheduler of gangsched behind the adapter, with every optional method and feature."""
+
+    features = FEATURES
 
     def __init__(self, make: Callable[[ClusterState], Scheduler], *, twice: bool = False) -> None:
         self.now: float = 0.0
@@ -74,9 +77,22 @@ class Adapted:
 
     # The contract ---------------------------------------------------------------------------
 
-    def add_node(self, name: str, capacity: Mapping[str, int]) -> None:
+    def add_node(
+        self,
+        name: str,
+        capacity: Mapping[str, int],
+        *,
+        labels: Mapping[str, str] = EMPTY,
+        taints: Collection[str] = (),
+    ) -> None:
         """Take in a node."""
-        self._tell(NodeAdded(Node(name=NodeName(name), allocatable=dict(capacity))))
+        node = Node(
+            name=NodeName(name),
+            allocatable=dict(capacity),
+            labels=dict(labels),
+            taints=tuple(Taint(taint) for taint in taints),
+        )
+        self._tell(NodeAdded(node))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
@@ -84,18 +100,10 @@ class Adapted:
 
     def submit(self, pod: PlainPod) -> None:
         """Take in a pod."""
-        grouped = {} if pod.group is None else {_NAME: pod.group, _MINIMUM: str(pod.min_available)}
-        self._add(
-            pod.uid,
-            Pod(
-                name=pod.name,
-                uid=PodUID(pod.uid),
-                labels=grouped,
-                requests=dict(pod.requests),
-                priority=pod.priority,
-                created_at=self.now,
-            ),
-        )
+        spec = spec_of(pod)
+        if spec is not None and self.cluster.pod_group(spec.key) is None:
+            self._tell(PodGroupAdded(spec))
+        self._add(pod.uid, pod_of(pod, created_at=self.now))
 
     def cancel(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -114,6 +122,13 @@ class Adapted:
             self._advance(max(due, self.now))
         self._advance(end)
         self._decide()
+
+    def decide_once(self) -> None:
+        """Make one decision."""
+        effects = self.scheduler.schedule_one(now=self.now)
+        if effects is not None:
+            self._decisions += 1
+            self._perform(effects)
 
     def placements(self) -> Mapping[str, str]:
         """Return who is bound, or being bound."""

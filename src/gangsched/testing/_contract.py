@@ -1,34 +1,28 @@
 """What a scheduler shows of itself to be held to the laws: plain data, and six small methods.
 
 Rules:
-  R1  nothing here asks that the scheduler use gangsched: a pod is a frozen value of texts and
-      whole numbers, a node a name and what it offers;
+  R1  nothing here asks that the scheduler use gangsched: see ``PlainPod``; a node is a name and
+      what it offers;
   R2  a call returns when its consequences are decided; ``tick`` decides all that is due;
   R3  what a scheduler does not support it does not have: an optional method that is missing
-      takes the steps that need it out of the stories.
+      takes the steps that need it out of the stories, and so does a feature that is not declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, final
 
-from attrs import Factory, field, fields_dict, frozen
-from attrs.validators import optional
+from attrs import field, frozen
 
-from gangsched._fields import (
-    as_tuple,
-    check_each,
-    check_flag,
-    check_positive,
-    check_seconds,
-    check_text,
-    check_whole,
-)
+from gangsched._fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 from gangsched.errors import InvalidValueError
+from gangsched.testing._plain import PlainPod
 
 __all__ = [
     "CountsItsWork",
+    "DecidesOneByOne",
+    "HasFeatures",
     "HearsLate",
     "HoldsNodes",
     "PlainPod",
@@ -37,48 +31,6 @@ __all__ = [
     "TakesReports",
     "Terms",
 ]
-
-
-def _amounts(given: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(given.items()))
-
-
-def _named_by_uid(pod: PlainPod) -> str:
-    return pod.uid
-
-
-@final
-@frozen(kw_only=True, repr=False)
-class PlainPod:
-    """A pod, as a scheduler under test is given it.
-
-    Attributes:
-        uid: Its identity. No two pods ever share one.
-        name: Its name, for people; by default its UID. Two pods may share one, at one time, too.
-        group: The gang that it belongs to; None for a pod of its own.
-        min_available: How many members of its gang start together, or none. All members of a
-            gang say the same; 1 without a gang.
-        requests: What it needs of its node: resource to whole units.
-        priority: Higher goes first. All members of a gang say the same.
-    """
-
-    uid: str = field(validator=check_text)
-    name: str = field(default=Factory(_named_by_uid, takes_self=True), validator=check_text)
-    group: str | None = field(default=None, validator=optional(check_text))
-    min_available: int = field(default=1, validator=check_positive)
-    requests: Mapping[str, int] = field(converter=_amounts, factory=dict[str, int], hash=False)
-    priority: int = field(default=0, validator=check_whole)
-
-    def __attrs_post_init__(self) -> None:
-        if self.group is None and self.min_available != 1:
-            raise InvalidValueError("min_available", self.min_available, "1, without a group")
-
-    def __repr__(self) -> str:
-        plain = PlainPod(uid=self.uid)
-        names = [name for name in fields_dict(PlainPod) if name != "uid"]
-        told = [(name, getattr(self, name)) for name in names]
-        said = [f", {name}={value!r}" for name, value in told if value != getattr(plain, name)]
-        return f"PlainPod(uid={self.uid!r}{''.join(said)})"
 
 
 class SchedulerUnderTest(Protocol):
@@ -168,6 +120,44 @@ class CountsItsWork(Protocol):
         ...
 
 
+class DecidesOneByOne(Protocol):
+    """Optional: for schedulers that make one decision after the other, and hear news between."""
+
+    def decide_once(self) -> object:
+        """Make the next decision, if there is one to make, and let no time pass."""
+        ...
+
+
+class HasFeatures(Protocol):
+    """Optional: for schedulers that know of more than gangs, nodes and priorities.
+
+    Attributes:
+        features: Some of ``"roles"``, ``"topology"``, ``"bundles"``, ``"taints"``: of these the
+            stories tell, too. See ``PlainPod``.
+    """
+
+    features: Collection[str]
+
+    def add_node(
+        self,
+        name: str,
+        capacity: Mapping[str, int],
+        *,
+        labels: Mapping[str, str],
+        taints: Collection[str],
+    ) -> object:
+        """Take in a node.
+
+        Args:
+            name: Its name.
+            capacity: What it offers.
+            labels: Its labels; given only to who declares ``topology``.
+            taints: What keeps pods away that do not tolerate it; given only to who declares
+                ``taints``.
+        """
+        ...
+
+
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
@@ -181,6 +171,8 @@ class Terms:
         hold_timeout: For how many seconds members that hold nodes wait for the others at most,
             per attempt. Law 6 is measured with it, and law 5.
         rest: For how many seconds whoever failed rests before it is tried again, at most.
+        rest_at_least: For how many seconds a pod whose start has failed is left alone at least:
+            one that always fails must not keep the scheduler busy. Law 5.
         joins: Whether a pod that comes to a gang of which enough members are placed is placed
             by itself as soon as it fits.
         once: Whether a gang that has started may go on one by one when nobody of it is placed any
@@ -194,6 +186,7 @@ class Terms:
 
     hold_timeout: float = field(default=10.0, validator=check_seconds)
     rest: float = field(default=10.0, validator=check_seconds)
+    rest_at_least: float = field(default=0.0, validator=check_seconds)
     joins: bool = field(default=True, validator=check_flag)
     once: bool = field(default=False, validator=check_flag)
     evicts: bool = field(default=False, validator=check_flag)
@@ -206,6 +199,9 @@ class Terms:
     def __attrs_post_init__(self) -> None:
         if not self.resources:
             raise InvalidValueError("resources", self.resources, "at least one name")
+        if self.rest_at_least > self.rest:
+            expected = f"at most rest, which is {self.rest:g}"
+            raise InvalidValueError("rest_at_least", self.rest_at_least, expected)
 
     @property
     def pace(self) -> float:

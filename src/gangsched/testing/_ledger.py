@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from attrs import define, field
 
+from gangsched.testing import _starts
 from gangsched.testing._contract import PlainPod, Terms
 
 __all__ = ["Broken", "Ledger"]
@@ -43,6 +44,8 @@ class Ledger:
         terms: What the scheduler promises.
         now: Seconds since the story began.
         nodes: What each node offers.
+        labels: The labels of each node.
+        taints: The taints of each node.
         pods: The pods that are there.
         placed: Who is placed, and where.
         held: Who holds a node and waits, and in which attempt.
@@ -53,6 +56,8 @@ class Ledger:
     terms: Terms
     now: float = 0.0
     nodes: dict[str, Mapping[str, int]] = field(factory=dict[str, Mapping[str, int]])
+    labels: dict[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
+    taints: dict[str, Collection[str]] = field(factory=dict[str, Collection[str]])
     pods: dict[str, PlainPod] = field(factory=dict[str, PlainPod])
     placed: dict[str, str] = field(factory=dict[str, str])
     held: dict[str, Hold] = field(factory=dict[str, Hold])
@@ -60,12 +65,28 @@ class Ledger:
     late: bool = False
     _since: dict[tuple[str, object], float] = field(factory=dict[tuple[str, object], float])
     _ghosts: dict[str, int] = field(factory=dict[str, int])
+    _failed_at: dict[str, float] = field(factory=dict[str, float])
 
     # What is told ---------------------------------------------------------------------------
+
+    def add_node(
+        self,
+        name: str,
+        capacity: Mapping[str, int],
+        labels: Mapping[str, str],
+        taints: Collection[str],
+    ) -> None:
+        """Let a node come."""
+        self.nodes[name], self.labels[name], self.taints[name] = capacity, labels, taints
+
+    def remove_node(self, name: str) -> None:
+        """Let a node go."""
+        del self.nodes[name], self.labels[name], self.taints[name]
 
     def leave(self, uid: str) -> None:
         """Let a pod go."""
         pod = self.pods.pop(uid)
+        self._failed_at.pop(uid, None)
         if pod.group is None:
             return
         if self.late:
@@ -77,6 +98,10 @@ class Ledger:
         if not late:
             self._ghosts.clear()
             self._forget()
+
+    def ghosts(self, group: str) -> int:
+        """Return how many members of a gang are gone without the scheduler's knowing."""
+        return self._ghosts.get(group, 0)
 
     def members(self, group: str) -> list[str]:
         """Return the members of a gang that are there."""
@@ -123,6 +148,7 @@ class Ledger:
         held_before, self.held = self.held, dict(held)
         self._are_there(before, failed)
         self._have_room()
+        self._rest(failed, restarted=restarted)
         self._start_together(before)
         if not restarted:
             self._fall_together(held_before)
@@ -170,23 +196,34 @@ class Ledger:
                         f"take {offered - amount} of it",
                     )
 
+        held = {uid: hold[0] for uid, hold in self.held.items()}
+        _hold(8, _starts.intruder(self.pods, self.placed | held, self.taints))
+
+    def _rest(self, failed: Collection[str], *, restarted: bool) -> None:
+        """Law 5: whose start has failed is left alone for a while."""
+        if restarted:
+            self._failed_at.clear()  # a new process knows of no failure
+        self._failed_at.update(dict.fromkeys(failed, self.now))
+        for uid, at in list(self._failed_at.items()):
+            if uid in self.placed:
+                del self._failed_at[uid]
+                rested, least = self.now - at, self.terms.rest_at_least
+                if rested < least - _SLACK:
+                    sentence = f"the start of {uid} failed, and it is started again after"
+                    _break(5, f"{sentence} {rested:g} s, not after {least:g} s at least")
+
     def _start_together(self, before: Mapping[str, str]) -> None:
         """Law 1: a gang starts with as many members as it needs, or not at all."""
-        news = dict.fromkeys(
-            self.pods[uid].group for uid, name in self.placed.items() if before.get(uid) != name
-        )
-        for group in news:
-            if group is None or group in self.started:
-                continue
-            there = [uid for uid in self.members(group) if uid in self.placed]
-            needed = self.pods[there[0]].min_available
-            if len(there) + self._ghosts.get(group, 0) < needed:
-                _break(
-                    1,
-                    f"gang {group} starts with {len(there)} ({', '.join(there)}), and "
-                    f"needs {needed} together",
-                )
-            self.started.add(group)
+        news = [uid for uid, name in self.placed.items() if before.get(uid) != name]
+        groups = [g for g in dict.fromkeys(self.pods[uid].group for uid in news) if g is not None]
+        starting = [group for group in groups if group not in self.started]
+        for group in starting:
+            _hold(1, _starts.in_part(self, group))
+        self.started.update(starting)
+        for group in starting:
+            _hold(1, _starts.without(self, group))
+        for group in groups:
+            _hold(1, _starts.apart(self, group))
 
     def _fall_together(self, before: Mapping[str, Hold]) -> None:
         """Law 2: when one member of an attempt lets go, nobody of it holds a node."""
@@ -232,6 +269,11 @@ class Ledger:
         for uid in self.pods:
             if uid not in self.placed and uid not in self.held:
                 yield f"{uid} is on no node"
+
+
+def _hold(law: int, problem: str) -> None:
+    if problem:
+        _break(law, problem)
 
 
 def _break(law: int, sentence: str) -> NoReturn:

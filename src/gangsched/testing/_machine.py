@@ -3,18 +3,19 @@
 Rules:
   R1  whatever is drawn is a step that can be: a choice among what is there is a number, taken
       modulo how many there are;
-  R2  members of one gang agree on their minimum, their priority and, but for other terms, on
-      what they ask for.
+  R2  members of one gang agree on all that is said of the gang and, but for other terms, on
+      what they ask for;
+  R3  what the scheduler does not declare is drawn all the same, and not told: see ``Story``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import zip_longest
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gangsched.errors import InvalidValueError
 from gangsched.testing._contract import PlainPod, SchedulerUnderTest, Terms
+from gangsched.testing._plain import plain
 from gangsched.testing._shortest import shortest
 from gangsched.testing._steps import (
     AddNode,
@@ -22,6 +23,7 @@ from gangsched.testing._steps import (
     BindFails,
     BindSucceeds,
     CatchUp,
+    DecideOnce,
     Leave,
     RemoveNode,
     Rest,
@@ -46,12 +48,25 @@ except ModuleNotFoundError as error:  # said in our words, for who installs by e
         "the machine needs hypothesis: pip install 'gangsched[testing]'", name="hypothesis"
     ) from error
 
+from gangsched.testing._draws import (  # needs hypothesis, too
+    AMOUNTS,
+    SIZES,
+    SPOTS,
+    Kind,
+    Spot,
+    alone,
+    bundles,
+    by_turns,
+    kinds,
+)
+
 __all__ = ["GangSchedulingMachine", "run"]
+
+_Members = list[tuple[int, str | None]]
 
 _GANGS = 3
 _NODES = 4
 _PODS = 12
-_NAMES = 6
 
 _WHATEVER_IT_COSTS = (
     HealthCheck.too_slow,
@@ -60,10 +75,6 @@ _WHATEVER_IT_COSTS = (
 )
 _index = st.integers(0, 11)
 _gang_index = st.integers(0, _GANGS - 1)
-_amount = st.sampled_from([1, 1, 1, 2])
-_size = st.sampled_from([1, 2, 2, 3, 4, 8, 8])
-_minimum = st.sampled_from([2, 2, 2, 3, 1, 4, 6, 8])
-_gang = st.tuples(_minimum, _amount, st.sampled_from([0, 0, 0, 1]))
 
 
 class GangSchedulingMachine(RuleBasedStateMachine):
@@ -102,26 +113,29 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.story: Story = Story(self.make, self.terms)
-        self._gangs: list[tuple[int, int, int]] = []
+        self._kinds: list[Kind] = []
+        self._bundles: list[tuple[int, ...]] = []
         self._pods = self._nodes = 0
 
     # What may happen ------------------------------------------------------------------------
 
     @initialize(
-        gangs=st.lists(_gang, min_size=_GANGS, max_size=_GANGS),
-        sizes=st.lists(_size, min_size=1, max_size=2),
+        gangs=kinds(_GANGS),
+        nodes=st.lists(st.tuples(SIZES, SPOTS), min_size=1, max_size=2),
     )
-    def begin(self, gangs: list[tuple[int, int, int]], sizes: list[int]) -> None:
-        """Say what the gangs are like, their minimum, what they ask, priority; let nodes come."""
-        self._gangs = gangs
-        for size in sizes:
-            self._add_node(size, size)
+    def begin(self, gangs: list[Kind], nodes: list[tuple[int, Spot]]) -> None:
+        """Say what the gangs are like; let nodes come."""
+        self._kinds, self._bundles = gangs, bundles(gangs)
+        if "bundles" not in self.story.features:
+            self._bundles = [(n,) for n in range(_GANGS)]
+        for size, spot in nodes:
+            self._add_node(size, size, spot)
 
     @precondition(lambda self: len(self.story.ledger.nodes) < _NODES)
-    @rule(first=_size, others=_size)
-    def add_node(self, first: int, others: int) -> None:
+    @rule(first=SIZES, others=SIZES, spot=SPOTS)
+    def add_node(self, first: int, others: int, spot: Spot) -> None:
         """Let a node come."""
-        self._add_node(first, others)
+        self._add_node(first, others, spot)
 
     @precondition(lambda self: self.story.ledger.nodes)
     @rule(index=_index)
@@ -133,29 +147,32 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
     @rule(gang=_gang_index, spare=st.sampled_from([0, 0, 0, 1, -1]), name=_index)
     def arrive_whole(self, gang: int, spare: int, name: int) -> None:
-        """Let as many members of a gang come as it needs, one more, or one less."""
-        count = max(1, self._gangs[gang][0] + spare)
-        self._arrive([gang] * count, [1] * count, name)
+        """Let as many members of a gang come as it needs, one more or less; and its bundle."""
+        whole = self._whole(gang, name, spare)
+        for other in self._bundles[gang]:
+            whole += self._whole(other, name) if other != gang else []
+        self._arrive(whole, name)
 
     @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
     @rule(
         gangs=st.lists(st.sampled_from([0, 1, 0, 1, 2, None]), min_size=1, max_size=4),
-        amounts=st.lists(_amount, min_size=4, max_size=4),
+        amounts=st.lists(AMOUNTS, min_size=4, max_size=4),
         name=_index,
     )
     def arrive(self, gangs: list[int | None], amounts: list[int], name: int) -> None:
         """Let pods come, of any gang or none."""
-        self._arrive(gangs, amounts, name)
+        members = [
+            (gang, None if gang is None else self._kinds[gang].role(name + n))
+            for n, gang in enumerate(gangs)
+        ]
+        self._arrive(members, name, amounts)
 
     @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
-    @rule(first=_gang_index, second=_gang_index, name=_index, by_turns=st.booleans())
-    def arrive_at_once(self, first: int, second: int, name: int, by_turns: bool) -> None:
+    @rule(first=_gang_index, second=_gang_index, name=_index, in_turn=st.booleans())
+    def arrive_at_once(self, first: int, second: int, name: int, in_turn: bool) -> None:
         """Let two whole gangs come in one instant, one after the other or by turns."""
-        whole = [[gang] * self._gangs[gang][0] for gang in dict.fromkeys((first, second))]
-        gangs = [gang for each in whole for gang in each]
-        if by_turns:
-            gangs = [gang for each in zip_longest(*whole) for gang in each if gang is not None]
-        self._arrive(gangs, [1] * len(gangs), name)
+        whole = [self._whole(gang, name) for gang in dict.fromkeys((first, second))]
+        self._arrive(by_turns(whole) if in_turn else [m for each in whole for m in each], name)
 
     @precondition(lambda self: self.story.ledger.pods)
     @rule(index=_index, together=st.booleans())
@@ -169,12 +186,21 @@ class GangSchedulingMachine(RuleBasedStateMachine):
             uids = [each for each in ledger.members(group) if each in ledger.placed]
         self.story.do(Leave(tuple(uids) if group is not None and together else (uid,)))
 
-    @rule(of=st.sampled_from(["nothing", "nothing", "a second", "the hold", "the rest"]))
+    @rule(
+        of=st.sampled_from(["nothing", "nothing", "a second", "the hold", "the rest", "too little"])
+    )
     def tick(self, of: str) -> None:
         """Let time pass."""
         terms = self.terms
         seconds = {"nothing": 0.0, "a second": 1.0, "the hold": terms.hold_timeout}
+        seconds["too little"] = terms.rest_at_least / 2
         self.story.do(Tick(seconds.get(of, terms.rest)))
+
+    @precondition(lambda self: self.story.can("decide_once"))
+    @rule()
+    def decide_once(self) -> None:
+        """Let one decision be made."""
+        self.story.do(DecideOnce())
 
     @rule()
     def rest(self) -> None:
@@ -212,34 +238,51 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _add_node(self, first: int, others: int) -> None:
+    def _add_node(self, first: int, others: int, spot: Spot) -> None:
         self._nodes += 1
         amounts = [first] + [others] * (len(self.terms.resources) - 1)
         capacity = dict(zip(self.terms.resources, amounts, strict=True))
-        self.story.do(AddNode(f"n{self._nodes}", capacity))
+        features = self.story.features
+        labels = spot.labels if "topology" in features else {}
+        taints = spot.taints if "taints" in features else ()
+        self.story.do(AddNode(f"n{self._nodes}", capacity, labels, taints))
 
     def _under_way(self, index: int) -> str:
         uids = list(self.story.under_way)
         return uids[index % len(uids)]
 
-    def _arrive(self, gangs: list[int | None] | list[int], amounts: list[int], name: int) -> None:
-        pods: list[PlainPod] = []
-        for n, gang in enumerate(gangs):
+    def _whole(self, gang: int, first: int, spare: int = 0) -> _Members:
+        """Return as many members of a gang as it needs, and some to spare, with their roles."""
+        kind = self._kinds[gang]
+        count = max(1, kind.least(self.story.features) + spare)
+        return [(gang, role) for role in kind.whole(count, first)]
+
+    def _arrive(
+        self,
+        members: Sequence[tuple[int | None, str | None]],
+        name: int,
+        amounts: Sequence[int] | None = None,
+    ) -> None:
+        features, pods = self.story.features, list[PlainPod]()
+        for n, (gang, role) in enumerate(members):
             self._pods += 1
-            minimum, amount, priority = (1, amounts[n], 0) if gang is None else self._gangs[gang]
-            if self.terms.unlike:
-                amount = amounts[n]
-            requests = dict.fromkeys(self.terms.resources, amount)
-            pods.append(
-                PlainPod(
-                    uid=f"u{self._pods}",
-                    name=f"w-{(name + n) % _NAMES}",
-                    group=None if gang is None else f"g{gang}",
-                    min_available=minimum,
-                    requests=requests,
-                    priority=priority,
+            amount = 1 if amounts is None else amounts[n]
+            if gang is not None and (not self.terms.unlike or (role and amounts is None)):
+                amount = self._kinds[gang].amount
+            asked = dict.fromkeys(self.terms.resources, amount)
+            if gang is None:
+                pod = alone(self._pods, name + n, asked)
+            else:
+                pod = self._kinds[gang].pod(
+                    self._pods,
+                    gang,
+                    name=name + n,
+                    amounts=asked,
+                    role=role,
+                    bundle=self._bundles[gang],
+                    features=features,
                 )
-            )
+            pods.append(plain(pod, features))
         self.story.do(Arrive(tuple(pods)))
 
 

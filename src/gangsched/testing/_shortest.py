@@ -93,10 +93,14 @@ def _simpler_steps(step: Step) -> Iterator[Step]:
             yield from (Tick(less) for less in (0.0, 1.0) if less < seconds)
         case Rest():
             yield Tick()
-        case AddNode(name, capacity):
+        case AddNode(name, capacity, labels, taints):
             for resource, amount in capacity.items():
                 if amount > 0:
-                    yield AddNode(name, {**capacity, resource: amount - 1})
+                    yield AddNode(name, {**capacity, resource: amount - 1}, labels, taints)
+            if labels:
+                yield AddNode(name, capacity, {}, taints)
+            if taints:
+                yield AddNode(name, capacity, labels)
         case _:
             pass
 
@@ -123,9 +127,12 @@ def _put(steps: Steps, uid: str, pod: PlainPod | None) -> Steps:
 def _with_simpler_pods(steps: Steps) -> Iterator[Steps]:
     for pod in _pods(steps):
         yield _put(steps, pod.uid, None)
+        alone = PlainPod(uid=pod.uid, name=pod.name, requests=pod.requests)
         for simpler in (
-            evolve(pod, group=None, min_available=1, priority=0),
+            evolve(alone, tolerates=pod.tolerates),
             evolve(pod, name=pod.uid),
+            evolve(pod, role=None),
+            evolve(pod, tolerates=()),
         ):
             if simpler != pod:
                 yield _put(steps, pod.uid, simpler)
@@ -145,14 +152,31 @@ def _with_simpler_gangs(steps: Steps) -> Iterator[Steps]:
     gangs = {pod.group: pod for pod in _pods(steps) if pod.group is not None}
     for group, pod in gangs.items():
         ways: list[dict[str, Any]] = [{"requests": requests} for requests in _fewer(pod.requests)]
-        ways += [{"min_available": pod.min_available - 1}] if pod.min_available > 1 else []
+        needed = pod.min_available
+        ways += [{"roles": _less(pod.roles, role)} for role in pod.roles]
+        ways += [{"min_available": needed - 1}] if needed > max(1, sum(pod.roles.values())) else []
         ways += [{"priority": 0}] if pod.priority else []
+        ways += [{"within": None}] if pod.within else []
+        ways += [{"tolerates": ()}] if pod.tolerates else []
         for way in ways:
             yield _change(steps, partial(_changed, group, way))
+        if pod.bundle:
+            yield _change(steps, partial(_unbundled, group))
 
 
 def _changed(group: str, way: Mapping[str, Any], pod: PlainPod) -> PlainPod:
     return evolve(pod, **way) if pod.group == group else pod
+
+
+def _less(roles: Mapping[str, int], role: str) -> Mapping[str, int]:
+    """Return what roles a gang needs, with one member less of one of them."""
+    return {name: n - (name == role) for name, n in roles.items() if n > (name == role)}
+
+
+def _unbundled(group: str, pod: PlainPod) -> PlainPod:
+    """Return a pod in whose bundle a gang is no more; the gang is in none."""
+    others = () if pod.group == group else tuple(each for each in pod.bundle if each != group)
+    return evolve(pod, bundle=others) if others != pod.bundle else pod
 
 
 def _with_less_room(steps: Steps) -> Iterator[Steps]:
@@ -163,7 +187,7 @@ def _with_less_room(steps: Steps) -> Iterator[Steps]:
             if isinstance(step, AddNode):
                 left = {n: had - pod.requests.get(n, 0) for n, had in step.capacity.items()}
                 if min(left.values(), default=0) >= 0:
-                    yield (*without[:at], AddNode(step.name, left), *without[at + 1 :])
+                    yield (*without[:at], evolve(step, capacity=left), *without[at + 1 :])
 
 
 def _with_one_arrival_less(steps: Steps) -> Iterator[Steps]:
@@ -184,15 +208,19 @@ def _numbered(steps: Sequence[Step]) -> Steps:
     nodes: dict[str, str] = {}
     gangs: dict[str, str] = {}
 
+    def gang_of(group: str) -> str:
+        return gangs.setdefault(group, f"g{len(gangs) + 1}")
+
     def pod_of(pod: PlainPod) -> PlainPod:
         uid = uids.setdefault(pod.uid, f"u{len(uids) + 1}")
-        group = pod.group and gangs.setdefault(pod.group, f"g{len(gangs) + 1}")
-        return evolve(pod, uid=uid, group=group, name=uid if pod.name == pod.uid else pod.name)
+        group = pod.group and gang_of(pod.group)
+        name = uid if pod.name == pod.uid else pod.name
+        return evolve(pod, uid=uid, group=group, name=name, bundle=map(gang_of, pod.bundle))
 
     def step_of(step: Step) -> Step:
         match step:
-            case AddNode(name, capacity):
-                return AddNode(nodes.setdefault(name, f"n{len(nodes) + 1}"), capacity)
+            case AddNode(name):
+                return evolve(step, name=nodes.setdefault(name, f"n{len(nodes) + 1}"))
             case RemoveNode(name):
                 return RemoveNode(nodes.get(name, name))
             case Arrive(pods):

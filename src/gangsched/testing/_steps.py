@@ -8,13 +8,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias, final
 
 from attrs import field, frozen
 
-from gangsched.testing._contract import PlainPod
+from gangsched._fields import as_tuple
+from gangsched.testing._plain import PlainPod
 
 __all__ = [
     "AddNode",
@@ -22,6 +23,7 @@ __all__ = [
     "BindFails",
     "BindSucceeds",
     "CatchUp",
+    "DecideOnce",
     "Leave",
     "RemoveNode",
     "Rest",
@@ -36,16 +38,33 @@ def _in_order(given: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(given.items()))
 
 
+def _texts_in_order(given: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(given.items()))
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(given)
+
+
 @final
-@frozen
+@frozen(repr=False)
 class AddNode:
     """A node comes."""
 
     name: str
     capacity: Mapping[str, int] = field(converter=_in_order)
+    labels: Mapping[str, str] = field(converter=_texts_in_order, factory=dict[str, str])
+    taints: tuple[str, ...] = field(converter=_names, default=())
 
     def __str__(self) -> str:
-        return f"node {self.name} comes: {_amounts(self.capacity)}"
+        labels = [f"in {key} {value}" for key, value in self.labels.items()]
+        tainted = [f"with taint {taint}" for taint in self.taints]
+        return ", ".join([f"node {self.name} comes: {_amounts(self.capacity)}", *labels, *tainted])
+
+    def __repr__(self) -> str:
+        labels = f", labels={self.labels!r}" if self.labels else ""
+        taints = f", taints={self.taints!r}" if self.taints else ""
+        return f"AddNode(name={self.name!r}, capacity={self.capacity!r}{labels}{taints})"
 
 
 @final
@@ -67,7 +86,10 @@ class Arrive:
     pods: tuple[PlainPod, ...]
 
     def __str__(self) -> str:
-        runs = groupby(self.pods, lambda p: (_amounts(p.requests), p.group, p.priority))
+        runs = groupby(
+            self.pods,
+            lambda p: (_amounts(p.requests), p.group, p.priority, p.role, p.tolerates),
+        )
         return "; ".join(_of_one_kind(list(pods)) for _kind, pods in runs)
 
 
@@ -91,6 +113,15 @@ class Tick:
 
     def __str__(self) -> str:
         return f"{self.seconds:g} s pass" if self.seconds else "it decides"
+
+
+@final
+@frozen
+class DecideOnce:
+    """One decision is made, and no time passes."""
+
+    def __str__(self) -> str:
+        return "it makes one decision"
 
 
 @final
@@ -157,6 +188,7 @@ Step: TypeAlias = (
     | Arrive
     | Leave
     | Tick
+    | DecideOnce
     | BindSucceeds
     | BindFails
     | RunLate
@@ -170,11 +202,21 @@ Step: TypeAlias = (
 def _of_one_kind(pods: Sequence[PlainPod]) -> str:
     first, several = pods[0], len(pods) > 1
     names = ", ".join(p.uid if p.name == p.uid else f"{p.uid} (named {p.name})" for p in pods)
-    gang = f" of gang {first.group} (needs {first.min_available})" if first.group else ""
+    role = f", a {first.role}," if first.role else ""
+    gang = f" of gang {first.group} ({_needs(first)}){role}" if first.group else ""
     priority = f", of priority {first.priority}" if first.priority else ""
+    tolerates = f", and tolerates {', '.join(first.tolerates)}" if first.tolerates else ""
     comes = "come and ask for" if several else "comes and asks for"
     each = " each" if several else ""
-    return f"{names}{gang} {comes} {_amounts(first.requests)}{each}{priority}"
+    return f"{names}{gang} {comes} {_amounts(first.requests)}{each}{priority}{tolerates}"
+
+
+def _needs(pod: PlainPod) -> str:
+    parts = [f"needs {pod.min_available}"]
+    parts += [f"{least} of them {role}" for role, least in pod.roles.items()]
+    parts += [f"within one {pod.within}"] if pod.within else []
+    parts += [f"together with {', '.join(pod.bundle)}"] if pod.bundle else []
+    return ", ".join(parts)
 
 
 def _amounts(amounts: Mapping[str, int]) -> str:

@@ -14,14 +14,16 @@ from typing import Any, NoReturn, assert_never, final
 
 from gangsched.errors import InvalidValueError
 from gangsched.testing._contract import SchedulerUnderTest, Terms
-from gangsched.testing._fits import surely_fit
+from gangsched.testing._fitting import fitting
 from gangsched.testing._ledger import Broken, Ledger
+from gangsched.testing._plain import declared, plain
 from gangsched.testing._steps import (
     AddNode,
     Arrive,
     BindFails,
     BindSucceeds,
     CatchUp,
+    DecideOnce,
     Leave,
     RemoveNode,
     Rest,
@@ -86,7 +88,8 @@ class Story:
         terms: What it promises.
 
     Raises:
-        InvalidValueError: What was made lacks a method of the contract; names it.
+        InvalidValueError: What was made lacks a method of the contract, or declares a feature
+            that is none; names it.
     """
 
     def __init__(self, make: Callable[[], SchedulerUnderTest], terms: Terms | None = None) -> None:
@@ -100,6 +103,7 @@ class Story:
         for name in _NEEDED:
             if not callable(getattr(self._scheduler, name, None)):
                 raise InvalidValueError(name, self._scheduler, "an adapter with this method")
+        self.features = declared(self._scheduler)
 
     def can(self, *methods: str) -> bool:
         """Say whether the scheduler has these methods."""
@@ -142,27 +146,30 @@ class Story:
         scheduler, ledger = self._scheduler, self.ledger
         failed: tuple[str, ...] = ()
         match step:
-            case AddNode(name, capacity):
-                if name in ledger.nodes:
+            case AddNode():
+                if step.name in ledger.nodes:
                     return
-                ledger.nodes[name] = capacity
-                scheduler.add_node(name, dict(capacity))
+                self._add_node(step)
             case RemoveNode(name):
-                if ledger.nodes.pop(name, None) is None:
+                if name not in ledger.nodes:
                     return
+                ledger.remove_node(name)
                 scheduler.remove_node(name)
                 self._leave([uid for uid, node in ledger.placed.items() if node == name])
             case Arrive(pods):
                 for pod in pods:
                     if pod.uid not in self._used:
                         self._used.add(pod.uid)
-                        ledger.pods[pod.uid] = pod
-                        scheduler.submit(pod)
+                        told = ledger.pods[pod.uid] = plain(pod, self.features)
+                        scheduler.submit(told)
             case Leave(uids):
                 self._leave(uids)
             case Tick(seconds):
                 self._pass(seconds)
                 return
+            case DecideOnce():
+                if self.can("decide_once"):
+                    scheduler.decide_once()
             case BindSucceeds(uid):
                 if uid in self.under_way and self.can("bind_succeeded"):
                     del self.under_way[uid]
@@ -186,6 +193,17 @@ class Story:
             case _:
                 assert_never(step)
         self._see(failed, restarted=isinstance(step, Restart))
+
+    def _add_node(self, step: AddNode) -> None:
+        labels = step.labels if "topology" in self.features else {}
+        taints = step.taints if "taints" in self.features else ()
+        self.ledger.add_node(step.name, step.capacity, labels, taints)
+        told: dict[str, Any] = {}
+        if "topology" in self.features:
+            told["labels"] = dict(labels)
+        if "taints" in self.features:
+            told["taints"] = taints
+        self._scheduler.add_node(step.name, dict(step.capacity), **told)
 
     def _leave(self, uids: Sequence[str]) -> None:
         for uid in uids:
@@ -229,30 +247,17 @@ class Story:
         self._be_late(False)
         self._see()
         self._tick(0.0)
-        while fitting := self._fitting():
-            self._wait_for(fitting)
+        while names := fitting(self.ledger):
+            self._wait_for(names)
 
-    def _wait_for(self, fitting: Sequence[str]) -> None:
+    def _wait_for(self, names: Sequence[str]) -> None:
         before, since = set(self.ledger.placed), self.ledger.now
         patience = self.terms.patience(len(self.ledger.pending()))
         while not set(self.ledger.placed) - before:
             if self.ledger.now - since > patience:
                 waited = self.ledger.now - since
-                raise Broken(5, f"{fitting[0]} fits, and after {waited:g} s nobody has started")
+                raise Broken(5, f"{names[0]} fits, and after {waited:g} s nobody has started")
             self._tick(self.terms.pace)
-
-    def _fitting(self) -> list[str]:
-        """Return who would surely start, alone on what is free."""
-        ledger, free, found = self.ledger, self.ledger.free(), list[str]()
-        for name, uids in ledger.pending().items():
-            group = ledger.pods[uids[0]].group
-            there = [u for u in ledger.members(group) if u in ledger.placed] if group else []
-            needed = max(1, ledger.pods[uids[0]].min_available - len(there)) if group else 1
-            if there and not self.terms.joins:
-                continue
-            if surely_fit([ledger.pods[uid].requests for uid in uids], free, needed):
-                found.append(f"{name} ({', '.join(uids)})" if group else name)
-        return found
 
     def _see(self, failed: Sequence[str] = (), *, restarted: bool = False) -> None:
         before = self.ledger.placed
