@@ -45,9 +45,7 @@ class Picky:
 
 def picky(cluster: ClusterState, unit: Unit) -> Scheduler:
     """Return a scheduler with a plugin that turns down members when all seems settled."""
-    profile = Profile(
-        Coscheduling(), TaintToleration(), NodeResources(), Picky(), DefaultBinder()
-    )
+    profile = Profile(Coscheduling(), TaintToleration(), NodeResources(), Picky(), DefaultBinder())
     return Scheduler(cluster, profile, unit=unit)
 
 

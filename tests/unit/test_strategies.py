@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 import tomllib
@@ -17,24 +18,33 @@ from hypothesis import strategies as st
 import gangsched
 from gangsched import (
     Event,
+    FrozenMap,
+    GroupKey,
     InMemoryCluster,
+    InvalidValueError,
     Node,
     NodeAdded,
     NodeName,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
     PodUID,
     Resources,
+    Taint,
+    Toleration,
+    Topology,
     membership,
     presets,
 )
 from gangsched.errors import ClusterStateError
-from gangsched.simulation import Simulator, Workload, report
+from gangsched.simulation import FaultPlan, Simulator, Workload, report
 from gangsched.strategies import (
     clusters,
     events,
+    faults,
     nodes,
     pod_groups,
     pods,
@@ -43,7 +53,10 @@ from gangsched.strategies import (
 )
 from gangsched.strategies._types import register_types
 
-NOUNS = (Resources, Pod, PodGroup, Node, Workload, InMemoryCluster)
+NOUNS = (
+    *(Resources, Pod, PodGroup, Node, Workload, InMemoryCluster, FaultPlan, FrozenMap),
+    *(Taint, Toleration, Topology, NodeSelectorRequirement, NodeSelectorTerm),
+)
 register_types()  # what installing does, where the library is not installed
 
 
@@ -192,6 +205,67 @@ def test_arguments_are_strategies(data: st.DataObject) -> None:
     workload = data.draw(workloads(sizes=st.just(3), at=st.just(7.0), roles=st.just({"ps": 1})))
     assume(len(workload.arrivals) > 3)
     assert {a.at for a in workload.arrivals if isinstance(a.event, PodAdded)} == {7.0}
+
+
+@given(st.data())
+def test_whatever_else_can_be_said_is_an_argument_too(data: st.DataObject) -> None:
+    asked = data.draw(resources(cpu=st.just(1), gpu=st.just(0), more={"memory": st.just(3)}))
+    assert asked == Resources({"cpu": 1, "memory": 3})
+    taint = Taint("kept")
+    assert data.draw(nodes(taints=st.just([taint]))).taints == (taint,)
+    rack, other = Topology("rack"), GroupKey("default/other")
+    group = data.draw(pod_groups(topologies=st.just(rack), bundles=st.just([other])))
+    assert (group.topology, group.bundle) == (rack, (other,))
+    fact = data.draw(events(attempts=st.just(7), pods=pods(names=st.just("w"))))
+    assert getattr(fact, "attempt", 7) == 7
+    assert getattr(fact, "uid", "w-0").startswith("w-")
+    plan = data.draw(faults(places=st.just(3), counts=st.just(2), ahead=st.just(True)))
+    assert (len(plan.faults), plan.ahead) == (2, True)
+
+
+STRATEGIES = (resources, nodes, pods, pod_groups, events, clusters, workloads, faults)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (make, name)
+        for make in STRATEGIES
+        for name in inspect.signature(make).parameters
+        if not name.startswith("max_") and name != "more"
+    ],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_a_plain_value_where_a_strategy_belongs_is_refused_by_name(
+    make: Callable[..., object], name: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=r"st\.just\(5\)") as refused:
+        make(**{name: 5})
+    assert (refused.value.field, refused.value.value) == (name, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (clusters, {"max_nodes": -1}),
+        (clusters, {"max_pods": True}),
+        (workloads, {"max_nodes": 0}),
+        (workloads, {"max_jobs": st.just(1)}),
+    ],
+)
+def test_a_bound_that_is_none_is_refused_by_name(
+    make: Callable[..., object], values: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        make(**values)
+    assert refused.value.field in values
+
+
+def test_every_argument_of_every_strategy_is_given_by_name_and_has_a_default() -> None:
+    for make in STRATEGIES:
+        for parameter in inspect.signature(make).parameters.values():
+            assert parameter.kind is parameter.KEYWORD_ONLY
+            assert parameter.default is not parameter.empty
 
 
 def two_of() -> Resources:

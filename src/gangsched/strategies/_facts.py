@@ -20,9 +20,12 @@ from gangsched.events import (
 )
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodGroup, Resources
+from gangsched.strategies._given import bound, strategy
 from gangsched.strategies._nouns import some_groups, some_nodes, some_pods
 
 __all__ = ["clusters", "events"]
+
+_ATTEMPTS = st.integers(1, 3)
 
 
 def events(
@@ -30,15 +33,22 @@ def events(
     pods: st.SearchStrategy[Pod] | None = None,
     nodes: st.SearchStrategy[Node] | None = None,
     pod_groups: st.SearchStrategy[PodGroup] | None = None,
+    attempts: st.SearchStrategy[int] | None = None,
 ) -> st.SearchStrategy[Event]:
     """Draw facts, each of them valid by itself; those that are about the same are likely.
 
     Which of them can follow each other is for ``InMemoryCluster.apply`` to say.
+
+    Args:
+        pods: The pods that they are about.
+        nodes: The nodes.
+        pod_groups: The groups.
+        attempts: Of which attempt binds are reported, from 1.
     """
-    of_pods = some_pods() if pods is None else pods
-    of_nodes = some_nodes() if nodes is None else nodes
-    of_groups = some_groups() if pod_groups is None else pod_groups
-    uids, attempts = of_pods.map(lambda pod: pod.uid), st.integers(1, 3)
+    of_pods = strategy("pods", pods, some_pods())
+    of_nodes = strategy("nodes", nodes, some_nodes())
+    of_groups = strategy("pod_groups", pod_groups, some_groups())
+    uids, attempts = of_pods.map(lambda pod: pod.uid), strategy("attempts", attempts, _ATTEMPTS)
     return st.one_of(
         st.builds(PodAdded, of_pods),
         st.builds(PodUpdated, of_pods),
@@ -62,10 +72,20 @@ def clusters(
     max_nodes: int = 4,
     max_pods: int = 8,
 ) -> st.SearchStrategy[InMemoryCluster]:
-    """Draw cluster states: nodes, groups, and pods that are pending, or bound where they fit."""
-    of_nodes = some_nodes() if nodes is None else nodes
-    of_pods = some_pods() if pods is None else pods
-    of_groups = some_groups() if pod_groups is None else pod_groups
+    """Draw cluster states: nodes, groups, and pods that are pending, or bound where they fit.
+
+    Args:
+        nodes: The nodes.
+        pods: The pods.
+        pod_groups: The groups' specifications.
+        max_nodes: How many nodes there are at most.
+        max_pods: How many pods there are at most.
+    """
+    of_nodes = strategy("nodes", nodes, some_nodes())
+    of_pods = strategy("pods", pods, some_pods())
+    of_groups = strategy("pod_groups", pod_groups, some_groups())
+    bound("max_nodes", max_nodes)
+    bound("max_pods", max_pods)
 
     @st.composite
     def made(draw: st.DrawFn) -> InMemoryCluster:

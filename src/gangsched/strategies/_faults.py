@@ -21,6 +21,7 @@ from gangsched.simulation.faults import (
     NodeVanishes,
     SchedulerRestarts,
 )
+from gangsched.strategies._given import strategy
 
 __all__ = ["faults"]
 
@@ -42,9 +43,9 @@ def faults(
         counts: How many faults.
         ahead: Whether the cluster state shows what is told late.
     """
-    n = st.integers(1, 12) if places is None else places
-    group: st.SearchStrategy[GroupKey | None] = st.none() if groups is None else groups
-    s = st.sampled_from([0.0, 0.5, 3.0, 11.0, 30.0]) if seconds is None else seconds
+    n = strategy("places", places, st.integers(1, 12))
+    group: st.SearchStrategy[GroupKey | None] = strategy("groups", groups, st.none())
+    s = strategy("seconds", seconds, st.sampled_from([0.0, 0.5, 3.0, 11.0, 30.0]))
     one = st.one_of(
         st.builds(BindFails, n, group),
         st.builds(BindAnswerLost, n, group, s),
@@ -57,6 +58,6 @@ def faults(
         st.builds(SchedulerRestarts, n.map(lambda place: 2 * place)),
         st.builds(ClockJumps, s, s),
     )
-    count = st.integers(0, 6) if counts is None else counts
+    count = strategy("counts", counts, st.integers(0, 6))
     several = count.flatmap(lambda size: st.lists(one, min_size=size, max_size=size))
-    return st.builds(FaultPlan, several, st.booleans() if ahead is None else ahead)
+    return st.builds(FaultPlan, several, strategy("ahead", ahead, st.booleans()))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hypothesis import strategies as st
 
-from gangsched.model import Node, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import (
+    GroupKey,
+    Node,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodUID,
+    Resources,
+    Taint,
+    Topology,
+)
+from gangsched.strategies._given import strategy
 
 __all__ = [
     "ROLES",
@@ -31,47 +42,73 @@ ROLES: Final[tuple[Mapping[str, int], ...]] = ({}, {}, {"ps": 1, "worker": 1}, {
 
 def resources(
     *,
-    cpu: st.SearchStrategy[int] = _AMOUNTS,
-    gpu: st.SearchStrategy[int] = _AMOUNTS,
+    cpu: st.SearchStrategy[int] | None = None,
+    gpu: st.SearchStrategy[int] | None = None,
+    more: Mapping[str, st.SearchStrategy[int]] | None = None,
 ) -> st.SearchStrategy[Resources]:
-    """Draw amounts of cpu and ``nvidia.com/gpu``, in whole units."""
+    """Draw amounts, in whole units.
 
-    def make(cpus: int, gpus: int) -> Resources:
-        return Resources({"cpu": cpus, "nvidia.com/gpu": gpus})
-
-    return st.builds(make, cpu, gpu)
+    Args:
+        cpu: How much ``cpu``.
+        gpu: How much ``nvidia.com/gpu``.
+        more: How much of what else, by its name.
+    """
+    amounts = {
+        "cpu": strategy("cpu", cpu, _AMOUNTS),
+        "nvidia.com/gpu": strategy("gpu", gpu, _AMOUNTS),
+        **{name: strategy(f"more[{name!r}]", each) for name, each in (more or {}).items()},
+    }
+    return st.fixed_dictionaries(amounts).map(Resources)
 
 
 def nodes(
     *,
-    names: st.SearchStrategy[str] = _NAMES,
+    names: st.SearchStrategy[str] | None = None,
     allocatable: st.SearchStrategy[Resources] | None = None,
     labels: st.SearchStrategy[Mapping[str, str]] | None = None,
+    taints: st.SearchStrategy[Sequence[Taint]] | None = None,
 ) -> st.SearchStrategy[Node]:
-    """Draw nodes."""
+    """Draw nodes.
 
-    def make(name: str, offered: Resources, labelled: Mapping[str, str]) -> Node:
-        return Node(name=NodeName(name), allocatable=offered, labels=dict(labelled))
+    Args:
+        names: Their names.
+        allocatable: What they offer.
+        labels: Their labels; none by default.
+        taints: Their taints; none by default.
+    """
+
+    def make(
+        name: str, offered: Resources, labelled: Mapping[str, str], tainted: Sequence[Taint]
+    ) -> Node:
+        return Node(
+            name=NodeName(name), allocatable=offered, labels=dict(labelled), taints=tuple(tainted)
+        )
 
     return st.builds(
         make,
-        names,
-        resources() if allocatable is None else allocatable,
-        st.just({}) if labels is None else labels,
+        strategy("names", names, _NAMES),
+        strategy("allocatable", allocatable, resources()),
+        strategy("labels", labels, st.just({})),
+        strategy("taints", taints, st.just(())),
     )
 
 
 def pods(
     *,
-    names: st.SearchStrategy[str] = _NAMES,
+    names: st.SearchStrategy[str] | None = None,
     groups: st.SearchStrategy[str | None] | None = None,
     requests: st.SearchStrategy[Resources] | None = None,
     priorities: st.SearchStrategy[int] | None = None,
     roles: st.SearchStrategy[str | None] | None = None,
 ) -> st.SearchStrategy[Pod]:
-    """Draw pods that are pending; of a group where *groups* gives a name, of a role likewise.
+    """Draw pods that are pending. Two pods of one name have different UIDs.
 
-    Two pods of one name have different UIDs.
+    Args:
+        names: Their names.
+        groups: The group that they are in; None for none.
+        requests: What they ask for.
+        priorities: Their priority; 0 by default.
+        roles: Their role in their group; None for none.
     """
 
     def make(
@@ -88,24 +125,36 @@ def pods(
 
     return st.builds(
         make,
-        names,
-        st.none() if groups is None else groups,
-        resources() if requests is None else requests,
-        _ALIKE if priorities is None else priorities,
-        st.none() if roles is None else roles,
+        strategy("names", names, _NAMES),
+        strategy("groups", groups, st.none()),
+        strategy("requests", requests, resources()),
+        strategy("priorities", priorities, _ALIKE),
+        strategy("roles", roles, st.none()),
         st.integers(0, 2**32),
     )
 
 
 def pod_groups(
     *,
-    names: st.SearchStrategy[str] = _NAMES,
+    names: st.SearchStrategy[str] | None = None,
     min_available: st.SearchStrategy[int] | None = None,
     schedule_timeout: st.SearchStrategy[float | None] | None = None,
     roles: st.SearchStrategy[Mapping[str, int]] | None = None,
     priorities: st.SearchStrategy[int | None] | None = None,
+    topologies: st.SearchStrategy[Topology | None] | None = None,
+    bundles: st.SearchStrategy[Sequence[GroupKey]] | None = None,
 ) -> st.SearchStrategy[PodGroup]:
-    """Draw specifications of groups; the minimum is at least what their roles add up to."""
+    """Draw specifications of groups; the minimum is at least what their roles add up to.
+
+    Args:
+        names: Their names.
+        min_available: How many members they need.
+        schedule_timeout: For how long these wait for each other; None by default.
+        roles: How many of them have which role; none by default.
+        priorities: Their priority; None by default, for that of their members.
+        topologies: The label within one value of which they belong; None by default.
+        bundles: The groups with which they start together; none by default.
+    """
 
     def make(
         name: str,
@@ -113,6 +162,8 @@ def pod_groups(
         timeout: float | None,
         minima: Mapping[str, int],
         priority: int | None,
+        topology: Topology | None,
+        bundle: Sequence[GroupKey],
     ) -> PodGroup:
         least = max(minimum, sum(minima.values()))
         return PodGroup(
@@ -121,15 +172,19 @@ def pod_groups(
             min_available=least,
             schedule_timeout=timeout,
             priority=priority,
+            topology=topology,
+            bundle=tuple(bundle),
         )
 
     return st.builds(
         make,
-        names,
-        st.integers(1, 5) if min_available is None else min_available,
-        st.none() if schedule_timeout is None else schedule_timeout,
-        st.just({}) if roles is None else roles,
-        st.none() if priorities is None else priorities,
+        strategy("names", names, _NAMES),
+        strategy("min_available", min_available, st.integers(1, 5)),
+        strategy("schedule_timeout", schedule_timeout, st.none()),
+        strategy("roles", roles, st.just({})),
+        strategy("priorities", priorities, st.none()),
+        strategy("topologies", topologies, st.none()),
+        strategy("bundles", bundles, st.just(())),
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
 from gangsched.model import Node, Pod, PodGroup, Resources
 from gangsched.simulation.workload import RUN_SECONDS, Arrival, Workload
+from gangsched.strategies._given import bound, strategy
 from gangsched.strategies._nouns import ROLES, resources, some_nodes
 
 __all__ = ["workloads"]
@@ -55,16 +56,18 @@ def workloads(
         max_nodes: How many nodes there are at most; one at least.
         max_jobs: How many jobs there are at most.
     """
-    of_nodes = some_nodes() if nodes is None else nodes
+    of_nodes = strategy("nodes", nodes, some_nodes())
+    bound("max_nodes", max_nodes, 1)
+    bound("max_jobs", max_jobs)
     job = st.builds(
         _Job,
-        st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0]) if at is None else at,
-        _SOME_OR_NONE if sizes is None else sizes,
-        st.sampled_from(ROLES) if roles is None else roles,
+        strategy("at", at, st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0])),
+        strategy("sizes", sizes, _SOME_OR_NONE),
+        strategy("roles", roles, st.sampled_from(ROLES)),
         st.just(roles is not None),
-        resources(cpu=_SOME, gpu=st.just(0)) if requests is None else requests,
-        _ALIKE if priorities is None else priorities,
-        st.sampled_from([10, 1]) if seconds is None else seconds,
+        strategy("requests", requests, resources(cpu=_SOME, gpu=st.just(0))),
+        strategy("priorities", priorities, _ALIKE),
+        strategy("seconds", seconds, st.sampled_from([10, 1])),
     )
 
     def make(some: Sequence[Node], jobs: Sequence[_Job]) -> Workload:

@@ -172,7 +172,8 @@ class Terms:
             per attempt. Law 6 is measured with it, and law 5.
         rest: For how many seconds whoever failed rests before it is tried again, at most.
         rest_at_least: For how many seconds a pod whose start has failed is left alone at least:
-            one that always fails must not keep the scheduler busy. Law 5.
+            one that always fails must not keep the scheduler busy. Law 5. Not asked of bundles:
+            they are tried when one of their gangs is.
         joins: Whether a pod that comes to a gang of which enough members are placed is placed
             by itself as soon as it fits.
         once: Whether a gang that has started may go on one by one when nobody of it is placed any

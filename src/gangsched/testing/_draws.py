@@ -15,7 +15,7 @@ from typing import Final
 from attrs import field, frozen
 from hypothesis import strategies as st
 
-from gangsched.testing._plain import PlainPod
+from gangsched.testing._plain import FEATURES, PlainPod
 
 __all__ = ["AMOUNTS", "SIZES", "SPOTS", "Kind", "Spot", "alone", "bundles", "by_turns", "kinds"]
 
@@ -28,6 +28,7 @@ _ROLES: Final[tuple[Mapping[str, int], ...]] = (
     {"ps": 1, "worker": 1},
     {"worker": 2},
 )
+ABOUT: Final = st.sampled_from([(), (), *((feature,) for feature in FEATURES), FEATURES])
 _LABEL: Final = "zone"
 _TAINT: Final = "kept"
 _NAMES: Final = 6
@@ -113,22 +114,24 @@ SPOTS: Final = st.builds(
 
 def kinds(count: int) -> st.SearchStrategy[list[Kind]]:
     """Draw what so many gangs are like."""
-    rarely = st.sampled_from([False, False, True])
+    often = st.booleans()
     one = st.builds(
         Kind,
         _MINIMA,
         AMOUNTS,
         st.sampled_from([0, 0, 0, 1]),
         st.sampled_from(_ROLES),
-        rarely,
-        rarely,
-        rarely,
+        often,
+        often,
+        often,
     )
     return st.lists(one, min_size=count, max_size=count)
 
 
-def bundles(some: Sequence[Kind]) -> list[tuple[int, ...]]:
+def bundles(some: Sequence[Kind], features: Collection[str]) -> list[tuple[int, ...]]:
     """Return with which gangs each one starts, itself among them."""
+    if "bundles" not in features:
+        return [(n,) for n in range(len(some))]
     bundled = tuple(n for n, kind in enumerate(some) if kind.bundled)
     return [bundled if kind.bundled and len(bundled) > 1 else (n,) for n, kind in enumerate(some)]
 

@@ -103,6 +103,12 @@ class Ledger:
         """Return how many members of a gang are gone without the scheduler's knowing."""
         return self._ghosts.get(group, 0)
 
+    def pace(self) -> float:
+        """Return how many seconds may pass until the next look."""
+        least = self.terms.rest_at_least
+        rests = any(self.now - at < least for at in self._failed_at.values())
+        return min(self.terms.pace, least / 2) if rests else self.terms.pace
+
     def members(self, group: str) -> list[str]:
         """Return the members of a gang that are there."""
         return [uid for uid, pod in self.pods.items() if pod.group == group]
@@ -208,7 +214,8 @@ class Ledger:
             if uid in self.placed:
                 del self._failed_at[uid]
                 rested, least = self.now - at, self.terms.rest_at_least
-                if rested < least - _SLACK:
+                # a bundle is tried when one of its gangs is
+                if rested < least - _SLACK and not self.pods[uid].bundle:
                     sentence = f"the start of {uid} failed, and it is started again after"
                     _break(5, f"{sentence} {rested:g} s, not after {least:g} s at least")
 

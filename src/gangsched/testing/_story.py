@@ -222,7 +222,7 @@ class Story:
         """Let time pass, in calls that are short beside what the terms promise."""
         left = seconds
         while True:
-            piece = min(left, self.terms.pace)
+            piece = min(left, self.ledger.pace())
             left -= piece
             self._tick(piece)
             if left <= 0:
@@ -257,7 +257,7 @@ class Story:
             if self.ledger.now - since > patience:
                 waited = self.ledger.now - since
                 raise Broken(5, f"{names[0]} fits, and after {waited:g} s nobody has started")
-            self._tick(self.terms.pace)
+            self._tick(self.ledger.pace())
 
     def _see(self, failed: Sequence[str] = (), *, restarted: bool = False) -> None:
         before = self.ledger.placed

@@ -1,0 +1,194 @@
+"""What is told is small: the shortest story of each wrong scheduler, the least of each thing drawn.
+
+A change that makes examples shrink less turns this red. The sizes are of what is told; less is
+always welcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import find, settings
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bound,
+    Event,
+    GroupKey,
+    InMemoryCluster,
+    Node,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodUID,
+    Resources,
+)
+from gangsched.simulation import (
+    BindAnswerLost,
+    BindFails,
+    BindSlow,
+    ClockJumps,
+    EventDelayed,
+    EventDropped,
+    EventDuplicated,
+    EventReordered,
+    Fault,
+    FaultPlan,
+    NodeVanishes,
+    SchedulerRestarts,
+)
+from gangsched.strategies import clusters, events, faults, nodes, pod_groups, pods, resources
+from gangsched.testing import AddNode, Arrive, LawViolation, Terms, check_scheduler
+from kit.able import UNABLE
+from kit.wrong import WRONG
+
+_CI = settings.get_profile("ci")
+_told: dict[str, LawViolation] = {}
+
+# how many steps, pods and nodes, and how many units the nodes offer together
+LEAST: dict[str, tuple[int, int, int, int]] = {
+    "Interleaving": (3, 4, 1, 2),
+    "RunningOnly": (3, 3, 1, 3),
+    "DoubleCount": (3, 2, 1, 1),
+    "SiblingsNotReleased": (3, 3, 1, 2),
+    "LostWakeUp": (5, 3, 1, 2),
+    "ActivationStorm": (4, 5, 2, 5),
+    "ByName": (8, 4, 2, 3),
+    "GivesBackTwice": (5, 2, 1, 1),
+    "AnyRole": (3, 1, 1, 1),
+    "AnyZone": (3, 1, 1, 1),
+    "EachAlone": (3, 1, 1, 1),
+    "Intruder": (3, 1, 1, 1),
+}
+
+
+def told_of(name: str) -> LawViolation:
+    """Return what the kit has to say of a wrong scheduler."""
+    if name not in _told:
+        (wrong,) = [each for each in (*WRONG, *UNABLE) if each.__name__ == name]
+        terms = Terms(hold_timeout=0.0) if wrong in UNABLE else None
+        with pytest.raises(LawViolation) as found:
+            check_scheduler(wrong, settings=_CI, terms=terms)
+        _told[name] = found.value
+    return _told[name]
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_the_story_of_a_wrong_scheduler_is_no_longer_than_it_has_to_be(name: str) -> None:
+    steps = told_of(name).steps
+    arrived = [pod for step in steps if isinstance(step, Arrive) for pod in step.pods]
+    offered = [step.capacity for step in steps if isinstance(step, AddNode)]
+    units = sum(sum(capacity.values()) for capacity in offered)
+    size = (len(steps), len(arrived), len(offered), units)
+    assert all(has <= least for has, least in zip(size, LEAST[name], strict=True)), size
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_the_story_of_a_wrong_scheduler_can_be_read_at_a_glance(name: str) -> None:
+    text = str(told_of(name)).partition("to see it again:")[0].splitlines()
+    assert text[0].startswith("law ")
+    assert len(text) <= 20
+    assert max(map(len, text)) <= 130
+
+
+def test_a_story_says_nothing_of_what_it_is_not_about() -> None:
+    told = str(told_of("DoubleCount"))
+    for word in ("zone", "kept", "ps", "priority", "named", "together with"):
+        assert word not in told.partition("the story:")[2]
+
+
+# The least of what is drawn -------------------------------------------------------------------
+
+ANYTHING: Callable[[Any], bool] = lambda _drawn: True  # noqa: E731
+
+DRAWN: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bool], object]] = {
+    "no resources": (resources(), ANYTHING, Resources()),
+    "resources": (resources(), lambda r: r.amount("cpu") > 2000, Resources({"cpu": 3})),
+    "a pod": (pods(), ANYTHING, Pod(name="x-0", uid=PodUID("x-0-0"))),
+    "a pod of a group": (
+        pods(groups=st.sampled_from([None, "x-0", "x-1"])),
+        lambda pod: pod.pod_group is not None,
+        Pod(name="x-0", uid=PodUID("x-0-0"), pod_group="x-0"),
+    ),
+    "a group": (pod_groups(), ANYTHING, PodGroup(name="x-0", min_available=1)),
+    "a group of three": (
+        pod_groups(),
+        lambda group: group.min_available > 2,
+        PodGroup(name="x-0", min_available=3),
+    ),
+    "a group with roles": (
+        pod_groups(roles=st.sampled_from([{}, {"ps": 1}, {"ps": 1, "worker": 2}])),
+        lambda group: group.roles,
+        PodGroup(name="x-0", roles={"ps": 1}),
+    ),
+    "a node": (nodes(), ANYTHING, Node(name=NodeName("x-0"))),
+    "a node with room": (
+        nodes(),
+        lambda node: node.allocatable.amount("nvidia.com/gpu"),
+        Node(name=NodeName("x-0"), allocatable={"nvidia.com/gpu": 1}),
+    ),
+    "a report of a bind": (
+        events(),
+        lambda event: isinstance(event, Bound),
+        Bound(PodUID("x-0-0"), NodeName("x-0"), 1),
+    ),
+    "a plan of faults": (faults(), ANYTHING, FaultPlan()),
+    "two faults": (
+        faults(),
+        lambda plan: len(plan.faults) == 2,
+        FaultPlan([BindFails(1), BindFails(1)]),
+    ),
+}
+
+FAULTS: dict[type[Any], Fault] = {
+    BindFails: BindFails(1),
+    BindAnswerLost: BindAnswerLost(1, None, 0.0),
+    BindSlow: BindSlow(1, None, 0.0),
+    NodeVanishes: NodeVanishes(1, None, None),
+    EventDuplicated: EventDuplicated(1, 0.0),
+    EventDelayed: EventDelayed(1, 0.0),
+    EventReordered: EventReordered(1, 1),
+    EventDropped: EventDropped(1, 0.0),
+    SchedulerRestarts: SchedulerRestarts(2),
+    ClockJumps: ClockJumps(0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_what_is_drawn_shrinks_to_the_plainest_there_is(what: str) -> None:
+    strategy, shows, least = DRAWN[what]
+    assert find(strategy, shows, settings=_CI) == least
+
+
+@pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
+def test_a_plan_with_one_kind_of_fault_shrinks_to_that_one_at_its_first_place(
+    kind: type[Any],
+) -> None:
+    plan = find(faults(), lambda plan: any(isinstance(f, kind) for f in plan.faults), settings=_CI)
+    assert plan == FaultPlan([FAULTS[kind]])
+
+
+def _contents(cluster: InMemoryCluster) -> tuple[int, int, int]:
+    return len(list(cluster.nodes())), len(list(cluster.pods())), len(list(cluster.pod_groups()))
+
+
+def test_a_cluster_where_somebody_runs_shrinks_to_one_pod_on_one_node() -> None:
+    cluster = find(clusters(), lambda c: any(pod.node_name for pod in c.pods()), settings=_CI)
+    assert _contents(cluster) == (1, 1, 0)
+
+
+def test_facts_about_one_pod_shrink_to_two_about_the_first() -> None:
+    def are_about_one(facts: list[Event]) -> bool:
+        uids = [fact.uid for fact in facts if isinstance(fact, Bound)]
+        return len(uids) > len(set(uids))
+
+    least = find(st.lists(events(), max_size=6), are_about_one, settings=_CI)
+    assert least == [Bound(PodUID("x-0-0"), NodeName("x-0"), 1)] * 2
+
+
+def test_a_group_that_is_named_in_a_plan_shrinks_to_none() -> None:
+    some = faults(groups=st.sampled_from([None, GroupKey("default/g")]))
+    plan = find(some, lambda plan: plan.faults, settings=_CI)
+    assert plan == FaultPlan([BindFails(1)], ahead=False)
