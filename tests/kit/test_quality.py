@@ -58,7 +58,7 @@ LEAST: dict[str, tuple[int, int, int, int]] = {
     "ByName": (8, 4, 2, 3),
     "GivesBackTwice": (5, 2, 1, 1),
     "AnyRole": (3, 1, 1, 1),
-    "AnyZone": (3, 1, 1, 1),
+    "AnyZone": (5, 4, 2, 4),
     "EachAlone": (3, 1, 1, 1),
     "Intruder": (3, 1, 1, 1),
 }

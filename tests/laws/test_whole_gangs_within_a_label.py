@@ -90,6 +90,18 @@ def test_who_joins_a_gang_is_where_it_is_or_nowhere(
     assert len(where(driver)) == min(size + more, room(seats)[rack or ""])
 
 
+def test_who_has_to_go_where_its_gang_is_keeps_nobody_asleep_who_may_go_elsewhere() -> None:
+    """They ask for the same, and one of them has fewer places to go."""
+    driver = rack_driver((1, "r1"))
+    place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
+    driver.add(*members("g", 1, 1, prefix="late-", cpu=1))
+    driver.settle()
+    place(driver, *members("h", 1, cpu=1), spec=specify("h", 1, RACK))
+    driver.tell(node("n1", 1, rack="r2"))
+    driver.settle()
+    assert set(where(driver).values()) == {"n0", "n1"}
+
+
 @pytest.mark.parametrize(("topology", "free"), [(RACK, 2), (RACK, 1), (LIKED, 2), (LIKED, 1)])
 def test_a_gang_of_which_one_runs_already_starts_where_that_one_is(
     topology: Topology, free: int

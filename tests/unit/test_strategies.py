@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import gangsched
 from gangsched import (
     Event,
-    FrozenMap,
     GroupKey,
     InMemoryCluster,
     InvalidValueError,
@@ -40,6 +39,7 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import ClusterStateError
+from gangsched.model import FrozenMap
 from gangsched.simulation import FaultPlan, Simulator, Workload, report
 from gangsched.strategies import (
     clusters,

@@ -66,7 +66,8 @@ class PlainPod:
             All members of a gang say the same. ``topology``.
         bundle: The other gangs with which its gang starts together or not at all; each of them
             names the others. All members of a gang say the same. ``bundles``.
-        tolerates: The taints of nodes that it consents to. ``taints``.
+        tolerates: The taints of nodes that it consents to. All members of a gang say the same.
+            ``taints``.
     """
 
     uid: str = field(validator=check_text)

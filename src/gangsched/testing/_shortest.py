@@ -132,7 +132,7 @@ def _with_simpler_pods(steps: Steps) -> Iterator[Steps]:
             evolve(alone, tolerates=pod.tolerates),
             evolve(pod, name=pod.uid),
             evolve(pod, role=None),
-            evolve(pod, tolerates=()),
+            evolve(pod, tolerates=pod.tolerates if pod.group else ()),
         ):
             if simpler != pod:
                 yield _put(steps, pod.uid, simpler)
