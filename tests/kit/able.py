@@ -11,6 +11,7 @@ from itertools import permutations, product
 from typing import Any
 
 Plan = dict[str, str]
+NO_LABELS: Mapping[str, str] = {}
 
 
 class Able:
@@ -31,8 +32,8 @@ class Able:
         self,
         name: str,
         capacity: Mapping[str, int],
-        labels: Mapping[str, str],
-        taints: Collection[str],
+        labels: Mapping[str, str] = NO_LABELS,
+        taints: Collection[str] = (),
     ) -> None:
         self.nodes[name], self.labels[name], self.taints[name] = capacity, labels, taints
 

@@ -34,9 +34,8 @@ NEVER_HOLDS = Terms(hold_timeout=0.0)
 
 def member(uid: str, group: str = "g", **fields: Any) -> PlainPod:
     """Return a member of a gang of two."""
-    return PlainPod(
-        **{"uid": uid, "group": group, "min_available": 2, "requests": {"gpu": 1}} | fields
-    )
+    said: dict[str, Any] = {"min_available": 2, "requests": {"gpu": 1}, **fields}
+    return PlainPod(uid=uid, group=group, **said)
 
 
 def declares(*script: Shown) -> Callable[[], Any]:

@@ -67,7 +67,8 @@ LEAST: dict[str, tuple[int, int, int, int]] = {
 def told_of(name: str) -> LawViolation:
     """Return what the kit has to say of a wrong scheduler."""
     if name not in _told:
-        (wrong,) = [each for each in (*WRONG, *UNABLE) if each.__name__ == name]
+        some: list[type[Any]] = [*WRONG, *UNABLE]
+        (wrong,) = [each for each in some if each.__name__ == name]
         terms = Terms(hold_timeout=0.0) if wrong in UNABLE else None
         with pytest.raises(LawViolation) as found:
             check_scheduler(wrong, settings=_CI, terms=terms)

@@ -148,6 +148,8 @@ class HasFeatures(Protocol):
     ) -> object:
         """Take in a node.
 
+        With defaults for the last two, a type checker takes it for a ``SchedulerUnderTest``.
+
         Args:
             name: Its name.
             capacity: What it offers.
