@@ -53,10 +53,12 @@ def resources(
         gpu: How much ``nvidia.com/gpu``.
         more: How much of what else, by its name.
     """
-    amounts = {
+    amounts: dict[str, st.SearchStrategy[int]] = {
         "cpu": strategy("cpu", cpu, _AMOUNTS),
         "nvidia.com/gpu": strategy("gpu", gpu, _AMOUNTS),
-        **{name: strategy(f"more[{name!r}]", each) for name, each in (more or {}).items()},
+        **{
+            name: strategy(f"more[{name!r}]", each, _AMOUNTS) for name, each in (more or {}).items()
+        },
     }
     return st.fixed_dictionaries(amounts).map(Resources)
 

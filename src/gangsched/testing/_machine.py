@@ -244,7 +244,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         amounts = [first] + [others] * (len(self.terms.resources) - 1)
         capacity = dict(zip(self.terms.resources, amounts, strict=True))
         features = self._features
-        labels = spot.labels if "topology" in features else {}
+        labels = spot.labels if "topology" in features else dict[str, str]()
         taints = spot.taints if "taints" in features else ()
         self.story.do(AddNode(f"n{self._nodes}", capacity, labels, taints))
 

@@ -2,23 +2,44 @@
 
 Rules:
   R1  who is gone without the scheduler's knowing, while facts are told late, may have been any
-      member; see ``Ledger.ghosts``.
+      member; see ``Account.ghosts``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gangsched.testing._plain import PlainPod
 
-if TYPE_CHECKING:
-    from gangsched.testing._ledger import Ledger
-
-__all__ = ["apart", "in_part", "intruder", "is_settled", "without"]
+__all__ = ["Account", "apart", "in_part", "intruder", "is_settled", "without"]
 
 
-def is_settled(ledger: Ledger, group: str) -> bool:
+class Account(Protocol):
+    """What has to be known to judge a start; the ledger knows it.
+
+    Attributes:
+        pods: The pods that are there.
+        placed: Who is placed, and where.
+        labels: The labels of each node.
+        started: The gangs that have started.
+    """
+
+    pods: dict[str, PlainPod]
+    placed: dict[str, str]
+    labels: dict[str, Mapping[str, str]]
+    started: set[str]
+
+    def members(self, group: str) -> list[str]:
+        """Return the members of a gang that are there."""
+        ...
+
+    def ghosts(self, group: str) -> int:
+        """Return how many members of a gang are gone without the scheduler's knowing."""
+        ...
+
+
+def is_settled(ledger: Account, group: str) -> bool:
     """Say whether as many members of a gang are placed as it needs, and of its roles."""
     there = _placed(ledger, group)
     if not there:
@@ -29,7 +50,7 @@ def is_settled(ledger: Ledger, group: str) -> bool:
     return enough and len(there) >= first.min_available
 
 
-def in_part(ledger: Ledger, group: str) -> str:
+def in_part(ledger: Account, group: str) -> str:
     """Say how a gang starts with less than it needs; "" when it does not."""
     there = _placed(ledger, group)
     first, ghosts = ledger.pods[there[0]], ledger.ghosts(group)
@@ -45,7 +66,7 @@ def in_part(ledger: Ledger, group: str) -> str:
     return ""
 
 
-def apart(ledger: Ledger, group: str) -> str:
+def apart(ledger: Account, group: str) -> str:
     """Say how a gang is not within one value of the label that it names; "" when it is."""
     there = _placed(ledger, group)
     key = ledger.pods[there[0]].within
@@ -58,7 +79,7 @@ def apart(ledger: Ledger, group: str) -> str:
     return f"gang {group} belongs within one {key}, and is placed with {', '.join(told)}"
 
 
-def without(ledger: Ledger, group: str) -> str:
+def without(ledger: Account, group: str) -> str:
     """Say how a gang starts without another of its bundle; "" when it does not."""
     there = _placed(ledger, group)
     for other in ledger.pods[there[0]].bundle:
@@ -87,5 +108,5 @@ def intruder(
     return ""
 
 
-def _placed(ledger: Ledger, group: str) -> list[str]:
+def _placed(ledger: Account, group: str) -> list[str]:
     return [uid for uid in ledger.members(group) if uid in ledger.placed]

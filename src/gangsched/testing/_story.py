@@ -195,7 +195,7 @@ class Story:
         self._see(failed, restarted=isinstance(step, Restart))
 
     def _add_node(self, step: AddNode) -> None:
-        labels = step.labels if "topology" in self.features else {}
+        labels = step.labels if "topology" in self.features else dict[str, str]()
         taints = step.taints if "taints" in self.features else ()
         self.ledger.add_node(step.name, step.capacity, labels, taints)
         told: dict[str, Any] = {}
