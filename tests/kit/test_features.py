@@ -28,7 +28,7 @@ from kit.able import UNABLE, Able
 from kit.test_stories import Scripted, Shown, shows
 from kit.toy import Toy
 
-_CI = settings.get_profile("ci")
+_LONG = settings(settings.get_profile("ci"), max_examples=1_000)
 NEVER_HOLDS = Terms(hold_timeout=0.0)
 
 
@@ -222,7 +222,7 @@ def test_a_scheduler_that_gets_one_feature_wrong_is_found_and_a_right_one_passes
 ) -> None:
     law, said = UNABLE[wrong]
     with pytest.raises(LawViolation) as found:
-        check_scheduler(wrong, settings=_CI, terms=NEVER_HOLDS)
+        check_scheduler(wrong, settings=_LONG, terms=NEVER_HOLDS)
 
     assert found.value.law == law
     assert re.search(said, found.value.sentence)

@@ -45,20 +45,21 @@ from kit.able import UNABLE
 from kit.wrong import WRONG
 
 _CI = settings.get_profile("ci")
+_LONG = settings(_CI, max_examples=1_000)  # a story is about one feature of four, if any
 _told: dict[str, LawViolation] = {}
 
 # how many steps, pods and nodes, and how many units the nodes offer together
 LEAST: dict[str, tuple[int, int, int, int]] = {
-    "Interleaving": (3, 4, 1, 2),
+    "Interleaving": (5, 9, 1, 3),
     "RunningOnly": (3, 3, 1, 3),
     "DoubleCount": (3, 2, 1, 1),
     "SiblingsNotReleased": (3, 3, 1, 2),
-    "LostWakeUp": (5, 3, 1, 2),
+    "LostWakeUp": (5, 4, 1, 2),
     "ActivationStorm": (4, 5, 2, 5),
-    "ByName": (8, 4, 2, 3),
+    "ByName": (9, 5, 2, 3),
     "GivesBackTwice": (5, 2, 1, 1),
     "AnyRole": (3, 1, 1, 1),
-    "AnyZone": (5, 4, 2, 4),
+    "AnyZone": (4, 2, 2, 2),
     "EachAlone": (3, 1, 1, 1),
     "Intruder": (3, 1, 1, 1),
 }
@@ -71,7 +72,7 @@ def told_of(name: str) -> LawViolation:
         (wrong,) = [each for each in some if each.__name__ == name]
         terms = Terms(hold_timeout=0.0) if wrong in UNABLE else None
         with pytest.raises(LawViolation) as found:
-            check_scheduler(wrong, settings=_CI, terms=terms)
+            check_scheduler(wrong, settings=_LONG if wrong in UNABLE else _CI, terms=terms)
         _told[name] = found.value
     return _told[name]
 
@@ -90,8 +91,8 @@ def test_the_story_of_a_wrong_scheduler_is_no_longer_than_it_has_to_be(name: str
 def test_the_story_of_a_wrong_scheduler_can_be_read_at_a_glance(name: str) -> None:
     text = str(told_of(name)).partition("to see it again:")[0].splitlines()
     assert text[0].startswith("law ")
-    assert len(text) <= 20
-    assert max(map(len, text)) <= 150
+    assert len(text) <= 22
+    assert max(map(len, text)) <= 130
 
 
 def test_a_story_says_nothing_of_what_it_is_not_about() -> None:

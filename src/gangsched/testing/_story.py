@@ -62,6 +62,7 @@ class LawViolation(AssertionError):
     def __str__(self) -> str:
         title = self.sentence if self.law is None else f"law {self.law}: {self.sentence}"
         told = [f"  step {n}: {step}" for n, step in enumerate(self.steps, 1)]
+        told = [line.replace("; ", "\n          ") for line in told]
         where = [f"  {line}" for line in self.state] or ["  nobody is there"]
         code = [f"        {step!r}," for step in self.steps]
         return "\n".join(
