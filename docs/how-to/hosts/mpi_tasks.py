@@ -3,6 +3,7 @@
 import concurrent.futures
 import pathlib
 import sys
+import time
 
 import parsl
 from parsl.executors import MPIExecutor
@@ -14,16 +15,15 @@ HERE = pathlib.Path.cwd()
 
 
 @parsl.python_app
-def mpi(mark, waits_for=None, parsl_resource_specification=None):
-    """Stand for a program under mpiexec: run until the mark of another is there; leave one."""
+def mpi(until=None, parsl_resource_specification=None):
+    """Stand for a program under mpiexec; with *until*, one that runs until that file is there."""
     import os
     import pathlib
     import time
 
-    end = time.monotonic() + 60.0
-    while waits_for and not pathlib.Path(waits_for).exists() and time.monotonic() < end:
+    end = time.monotonic() + 200.0
+    while until and not pathlib.Path(until).exists() and time.monotonic() < end:
         time.sleep(0.02)
-    pathlib.Path(mark).touch()
     return os.environ["PARSL_MPI_PREFIX"].strip()
 
 
@@ -51,26 +51,31 @@ def executor(gangs):
     )
 
 
+def errors(run_dir):
+    """Return what the worker pool has logged of the backlog."""
+    logs = [log.read_text() for log in run_dir.glob("**/manager.log")]
+    return {line for text in logs for line in text.splitlines() if line.startswith("Recursion")}
+
+
 def main(gangs):
-    """Run a task that is long, one that is short, and one for which there is no room yet."""
+    """Run a task that is long, one for which there is no room yet, and one that is short."""
     run_dir = HERE / ("with" if gangs else "without")
     run_dir.mkdir()
     config = parsl.Config(executors=[executor(gangs)], run_dir=str(run_dir), strategy="none")
     with parsl.load(config):
-        short, long = str(run_dir / "short"), str(run_dir / "long")
-        tasks = {
-            "long": mpi(long, waits_for=short, parsl_resource_specification=needs(2)),
-            "wide": mpi(str(run_dir / "wide"), parsl_resource_specification=needs(3)),
-            "short": mpi(short, parsl_resource_specification=needs(1)),
-        }
-        concurrent.futures.wait([tasks["long"]], timeout=60.0)
-        concurrent.futures.wait(tasks.values(), timeout=60.0 if gangs else 5.0)
-        for name, task in tasks.items():
+        long = mpi(until=str(run_dir / "enough"), parsl_resource_specification=needs(2))
+        wide = mpi(parsl_resource_specification=needs(3))
+        short = mpi(parsl_resource_specification=needs(1))
+        end = time.monotonic() + 200.0
+        while not (short.done() or errors(run_dir)) and time.monotonic() < end:
+            time.sleep(0.05)
+        (run_dir / "enough").touch()
+        concurrent.futures.wait([long], timeout=60.0)
+        concurrent.futures.wait([wide, short], timeout=60.0 if gangs else 5.0)
+        for name, task in {"long": long, "wide": wide, "short": short}.items():
             print(name, task.result() if task.done() else "has not come back", flush=True)
-        for log in run_dir.glob("**/manager.log"):
-            for line in log.read_text().splitlines():
-                if line.startswith("RecursionError"):
-                    print("manager.log:", line, flush=True)
+        for error in errors(run_dir):
+            print("manager.log:", error, flush=True)
 
 
 if __name__ == "__main__":
