@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 from attrs import evolve, frozen
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -190,10 +190,11 @@ def test_nobody_goes_for_who_does_not_rank_higher(low: int) -> None:
 def test_a_regular_pod_does_not_go_for_another_of_its_priority() -> None:
     driver = driver_of(1)
     driver.add(Pod(name="first", priority=1, requests={"cpu": 1}))
+    driver.add(Pod(name="lower", priority=0))
     driver.settle()
     driver.add(Pod(name="second", priority=1, requests={"cpu": 1}))
     driver.settle()
-    assert where(driver) == {"first": "n0"}
+    assert where(driver) == {"first": "n0", "lower": "n0"}
     assert not told(driver, Evict)
 
 
@@ -251,6 +252,7 @@ def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
+@example([0, 0, 0, 1], [3, 1, 2, 0])  # room is kept beside it for who waits for somebody else
 def test_who_made_room_starts_in_it_whoever_comes_in_between(
     comers: list[int], order: list[int]
 ) -> None:
