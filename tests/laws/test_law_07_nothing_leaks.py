@@ -17,7 +17,7 @@ from support.histories import Policy, histories, policies
 
 COUNTERS = {
     *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
-    *("nodes", "step", "numbers", "undecided"),
+    *("preemption", "nodes", "step", "numbers", "undecided"),
 }
 
 
