@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -86,6 +87,44 @@ def test_every_public_name_is_on_a_reference_page() -> None:
     ]
 
     assert missing == []
+
+
+def _undocumented(module: ModuleType) -> Iterator[str]:
+    """Yield what is public of the public classes of a module, and says nothing of itself."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not inspect.isclass(value):
+            continue
+        for member, inner in vars(value).items():
+            said = inspect.isroutine(inner) or isinstance(inner, property | classmethod)
+            if said and not member.startswith("_") and not inspect.getdoc(getattr(value, member)):
+                yield f"{module.__name__}.{name}.{member}"
+
+
+@pytest.mark.parametrize("module", tuple(_public_modules()), ids=lambda module: module.__name__)
+def test_every_public_method_says_what_it_does(module: ModuleType) -> None:
+    assert list(_undocumented(module)) == []
+
+
+@pytest.mark.parametrize("module", tuple(_public_modules()), ids=lambda module: module.__name__)
+def test_a_name_that_is_on_no_page_is_found(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class New:
+        def silent(self) -> None: ...
+
+    monkeypatch.setattr(module, "New", New, raising=False)
+    monkeypatch.setattr(module, "__all__", [*module.__all__, "New"])
+
+    assert list(_undocumented(module)) == [f"{module.__name__}.New.silent"]
+    if not _is_documented_whole(module):
+        with pytest.raises(AssertionError, match="New"):
+            test_every_public_name_is_on_a_reference_page()
+
+
+def _is_documented_whole(module: ModuleType) -> bool:
+    """Say whether a page documents whatever a module lists."""
+    return any(name == "New" for where, name in _documented() if where == module.__name__)
 
 
 def test_no_name_is_documented_twice() -> None:
