@@ -20,6 +20,7 @@ from gangsched import (
     GroupKey,
     NodeDeleted,
     NodeName,
+    NodeUpdated,
     Nominated,
     NominationLapsed,
     Pod,
@@ -368,6 +369,50 @@ def test_it_lapses_when_the_specification_changes() -> None:
     driver.drain()
     driver.tell(PodGroupUpdated(evolve(spec, min_available=3)))
     assert "specification" in lapse_of(driver)
+
+
+def test_who_cannot_start_in_its_room_any_more_makes_room_elsewhere_at_once() -> None:
+    driver = driver_of(2, 2)
+    driver.add(*gang("low", 2, priority=0))
+    driver.settle()
+    driver.add(*gang("also", 2, priority=1))
+    driver.settle()
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 2, priority=5))
+    driver.drain()
+    assert {e.uid for e in told(driver, Evict)} == {"default/low-0", "default/low-1"}
+    name = told(driver, Nominated)[0].places[0][1]
+    driver.fate = Fate.DONE
+    while driver.dying:
+        driver.end(0)
+    shown = driver.cluster.node(name)
+    assert shown is not None
+    driver.tell(NodeUpdated(evolve(shown, unschedulable=True)))
+    driver.settle()
+    assert {n for n in where(driver) if n.startswith("high")} == {"high-0", "high-1"}
+    assert told(driver, NominationLapsed)
+
+
+def test_a_member_that_ranks_higher_than_its_group_has_come_to_shields_the_group() -> None:
+    driver = driver_of(2)
+    driver.add(*gang("mixed", 2, priority=3), Pod(name="lower"))
+    driver.settle()
+    driver.tell(PodGroupAdded(PodGroup(name="mixed", min_available=2, priority=0)))
+    driver.add(*gang("high", 2, priority=2))
+    driver.settle()
+    assert not told(driver, Evict)
+
+
+def test_room_that_is_not_enough_by_itself_wakes_who_can_make_the_rest() -> None:
+    driver = driver_of(2, 1)
+    driver.add(*gang("low", 2, priority=0), *gang("peer", 1, priority=5))
+    driver.settle()
+    driver.add(*gang("high", 3, priority=5))
+    driver.settle()
+    assert not told(driver, Evict)
+    driver.tell(node("more", cpu=1))
+    driver.settle()
+    assert {n for n in where(driver) if "high" in n} == {"high-0", "high-1", "high-2"}
 
 
 def test_it_says_for_whom_it_waits() -> None:

@@ -2,7 +2,7 @@
 
 Rules:
   R1  only who had a turn and fits nowhere makes room: not who is incomplete, who was turned down
-      for another reason, or for whom room is kept already;
+      for another reason, or who waits for room that is kept already;
   R2  first there is a plan on which all who are needed have room; without one nothing happens;
   R3  the room is kept before anybody goes, and before anybody is told of what is given back.
 """
@@ -41,9 +41,9 @@ def conclude(
         nomination: The room that was kept for it, with its stand-ins aside; None for none.
         now: The current instant.
     """
-    if nomination is not None:
-        _conclude_nominated(state, nomination, now=now)
-    elif state.preemption is not None and _fits_nowhere(state, entity):
+    if nomination is not None and _conclude_nominated(state, nomination, now=now):
+        return
+    if state.preemption is not None and _fits_nowhere(state, entity):
         priority, displaces = _shapes.reach_of(state, entity)
         try:
             _make_room(state, entity, priority, displaces, now=now)
@@ -51,19 +51,22 @@ def conclude(
             state.deferred.append(error)
 
 
-def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> None:
+def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> bool:
+    """End the turn of who had room kept; say whether no more room has to be made for it."""
     members = [state.members.get(uid) for uid in nomination.kept]
     if any(member is not None and member.state in HOLDING for member in members):
         # whatever of the room is left over is free for others
         _nominations.lapse(state, nomination, "", now=now)
-    elif nomination.awaited:
+        return True
+    if nomination.awaited:
         _nominations.step_back(state, nomination)
         _nominations.hold_back(state, nomination, now=now)
-    else:
-        nodes = _nominations.drop(state, nomination, "nobody is in the way, and it cannot start")
-        # to itself it is no news
-        shape = nomination.entity.shape
-        _wakeups.gain(state, nodes, now=now, since=-1, disproved=shape)
+        return True
+    # its nodes have changed since, or a plugin turns it down
+    nodes = _nominations.drop(state, nomination, "nobody is in the way, and it cannot start")
+    # to itself it is no news
+    _wakeups.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.shape)
+    return False
 
 
 def _fits_nowhere(state: State, entity: QueuedEntity) -> bool:

@@ -128,6 +128,11 @@ def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
 
 def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator[Unit]:
     priority = max(info.priority for info in groups)
+    if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
+        # members that run may rank higher than their group has come to
+        members = (member for info in groups for member in state.of_group(info))
+        ranks = [member.pod.priority for member in members if member.state in ON_NODES]
+        priority = max(priority, *ranks)
     created_at = max(info.created_at for info in groups)
     if priority >= below:
         return
