@@ -163,7 +163,7 @@ FAULTS = {
         ),
     ),
     "a node is given back twice, where nodes are told apart": Fault(
-        *(node_class.NodeClasses, "give_back", "requests, -1)", "requests, -2)"),
+        *(node_class.NodeClasses, "giving_back", "requests, -1)", "requests, -2)"),
         way="pod",
         law=8,
         story=(

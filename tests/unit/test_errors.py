@@ -10,6 +10,7 @@ from gangsched import errors
 from gangsched.errors import (
     ClusterStateError,
     DecisionLogError,
+    GangFellError,
     GangschedError,
     InternalError,
     InvalidPodGroupError,
@@ -56,6 +57,12 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         PluginError("Quota", "permit", "ns/p", "returned None"),
         "plugin 'Quota' at permit for ns/p: returned None",
         {"plugin": "Quota", "point": "permit", "subject": "ns/p", "problem": "returned None"},
+        GangschedError,
+    ),
+    (
+        GangFellError("ns/p", "timed out"),
+        "ns/p must not go: timed out",
+        {"uid": "ns/p", "reason": "timed out"},
         GangschedError,
     ),
     (
