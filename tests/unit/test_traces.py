@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -240,14 +239,12 @@ def test_a_shape_that_is_none_is_refused(text: str) -> None:
         parse_nodes_shape(text)
 
 
-def test_a_whole_philly_trace_loads_in_a_moment(traces: Path) -> None:
+def test_a_whole_philly_trace_loads_in_order(traces: Path) -> None:
     path = traces / "philly_gangs.csv"
     if not path.exists():
         pytest.skip(f"the Philly trace is not at {path}")
-    started = time.perf_counter()
     with path.open(encoding="utf-8", newline="") as lines:
         workload = load_trace(lines, file=path.name)
-    took = time.perf_counter() - started
 
     pods = _pods(workload)
     jobs = Counter(pod.name.rpartition("-")[0] for pod in pods)
@@ -259,4 +256,3 @@ def test_a_whole_philly_trace_loads_in_a_moment(traces: Path) -> None:
     )
     instants = [arrival.at for arrival in workload.arrivals]
     assert sorted(instants) == instants
-    assert took < 10
