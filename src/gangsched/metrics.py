@@ -239,7 +239,7 @@ class MeasuredScheduler:
         self._calls = calls
         self._lock = lock
         self._clock = clock
-        self.scheduler = scheduler
+        self.scheduler: Scheduler = scheduler
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         """Take in a fact; return what follows from it."""

@@ -104,7 +104,7 @@ class Story:
         for name in _NEEDED:
             if not callable(getattr(self._scheduler, name, None)):
                 raise InvalidValueError(name, self._scheduler, "an adapter with this method")
-        self.features = declared(self._scheduler)
+        self.features: frozenset[str] = declared(self._scheduler)
 
     def can(self, *methods: str) -> bool:
         """Say whether the scheduler has these methods."""
