@@ -93,8 +93,10 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.overlay import OverlayCluster
 from gangsched.protocols import ClusterState, StateKey
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
+from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 
 __all__ = [
     "Backoff",
@@ -121,6 +123,7 @@ __all__ = [
     "HeapHandle",
     "HoldGroup",
     "InMemoryCluster",
+    "Insufficient",
     "InternalError",
     "InvalidPodGroupError",
     "InvalidValueError",
@@ -141,6 +144,7 @@ __all__ = [
     "Notice",
     "Order",
     "Outcome",
+    "OverlayCluster",
     "PluginError",
     "Pod",
     "PodAdded",
@@ -176,9 +180,11 @@ __all__ = [
     "Scheduler",
     "SchedulingQueue",
     "Skip",
+    "SmallestChange",
     "SortKey",
     "StateKey",
     "Success",
+    "Sufficient",
     "Taint",
     "TaintEffect",
     "Toleration",
@@ -191,6 +197,7 @@ __all__ = [
     "Wait",
     "WaitingMap",
     "WaitingPod",
+    "WhatIf",
     "WhenBindFails",
     "WhenBlocked",
     "Why",

@@ -7,7 +7,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from typing import TypeVar, assert_never
 
 from attrs import evolve
@@ -44,10 +44,10 @@ class InMemoryCluster:
     __slots__ = ("_groups", "_nodes", "_on", "_pods")
 
     def __init__(self) -> None:
-        self._nodes: dict[NodeName, Node] = {}
-        self._pods: dict[PodUID, Pod] = {}
-        self._groups: dict[GroupKey, PodGroup] = {}
-        self._on: dict[NodeName, dict[PodUID, Pod]] = {}
+        self._nodes: MutableMapping[NodeName, Node] = {}
+        self._pods: MutableMapping[PodUID, Pod] = {}
+        self._groups: MutableMapping[GroupKey, PodGroup] = {}
+        self._on: MutableMapping[NodeName, dict[PodUID, Pod]] = {}
 
     def apply(self, event: E) -> E:
         """Make a fact true, and return it, so that it can be handed on.

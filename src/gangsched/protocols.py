@@ -27,6 +27,7 @@ __all__ = [
     "EntityView",
     "FilterPlugin",
     "Fitting",
+    "Forkable",
     "FourCalls",
     "GroupRequests",
     "GroupView",
@@ -521,6 +522,23 @@ class KeepsScratch(Protocol):
     @property
     def state_keys(self) -> Iterable[StateKey[Any]]:
         """The keys; no two plugins have different keys of one name."""
+        ...
+
+
+class Forkable(Protocol):
+    """May be added to a plugin that keeps something between calls, so that *what if* can be asked.
+
+    ``Scheduler.what_if`` makes its calls with ``fork()`` in the place of the plugin. Without this
+    method a plugin is asked itself, if it can be seen to keep nothing: it has no attributes, or it
+    is a frozen ``attrs`` class or dataclass that holds nothing but values that never change. Any
+    other is refused. The same holds for what a plugin writes into the scratch of a cycle; lists,
+    dicts and sets of values are copied.
+
+    A ``ClusterState`` may have it too: what it returns is read in its place, and shows the same.
+    """
+
+    def fork(self) -> object:
+        """Return another that keeps the same, and shares nothing that either may change."""
         ...
 
 

@@ -81,6 +81,7 @@ _CORE: Final = Room(
 _FRAMEWORK: Final = Room(
     (
         (
+            "framework._lazy",
             "framework._nomination",
             "framework.cycle_state",
             "framework.node_class",
@@ -109,10 +110,12 @@ _FRAMEWORK: Final = Room(
         ("framework._preempting",),
         ("framework._cycle",),
         ("framework._survey", "framework._places", "framework._deadlines"),
-        ("framework._facts", "framework._why"),
+        ("framework._facts", "framework._why", "framework._fork"),
         ("framework._snapshot_rows",),
         ("framework._snapshot_write", "framework._snapshot_read"),
         ("framework._snapshot",),
+        ("framework._looking_ahead",),
+        ("framework._smallest_change",),
         ("framework.scheduler",),
         ("framework",),
     )
@@ -129,9 +132,9 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("outcomes"), _one("explain"), _one("_forms")),
     (_one("events"),),
     (_one("_checks"),),
-    (_one("protocols"), _one("membership"), _one("_values")),
+    (_one("protocols"), _one("membership"), _one("_values"), _one("what_if")),
     (_one("memory"), _one("status")),
-    (_CORE,),
+    (_CORE, _one("overlay")),
     (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
     (_one("presets"),),
     (

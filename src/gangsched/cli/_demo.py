@@ -9,9 +9,10 @@ from typing import Any
 from gangsched._core._ordering import Order
 from gangsched.cli._simulate import print_as, run
 from gangsched.coscheduling import WhenBlocked
+from gangsched.simulation import Workload
 from gangsched.simulation.manifests import load_manifests
 
-__all__ = ["add_demo"]
+__all__ = ["add_demo", "example"]
 
 
 def add_demo(commands: Any) -> None:
@@ -21,14 +22,8 @@ def add_demo(commands: Any) -> None:
 
 
 def _demo(_options: argparse.Namespace) -> int:
-    examples = resources.files("gangsched.simulation") / "examples"
-    texts = {
-        name: (examples / name).read_text(encoding="utf-8")
-        for name in ("cluster.yaml", "tf-smoke-gpu.yaml", "scale-up.yaml")
-    }
-    start = load_manifests(texts["cluster.yaml"], file="cluster.yaml")
-    start += load_manifests(texts["tf-smoke-gpu.yaml"], file="tf-smoke-gpu.yaml")
-    grown = start + load_manifests(texts["scale-up.yaml"], file="scale-up.yaml", at=60.0)
+    start = example()
+    grown = start + _load("scale-up.yaml", at=60.0)
     settings = {"policy": "none", "seed": 0, "until": 60.0}
     print("A job of 1 server and 4 workers with 2 GPUs each, on 2 nodes with 2 GPUs each.\n")
     print("WITHOUT GANG SCHEDULING  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
@@ -46,3 +41,13 @@ def _demo(_options: argparse.Namespace) -> int:
     }
     print_as(run(grown, settings, detail="all"), "text")
     return 0
+
+
+def example() -> Workload:
+    """Return the job of the demonstration, on the nodes that are there from the start."""
+    return _load("cluster.yaml") + _load("tf-smoke-gpu.yaml")
+
+
+def _load(name: str, *, at: float = 0.0) -> Workload:
+    examples = resources.files("gangsched.simulation") / "examples"
+    return load_manifests((examples / name).read_text(encoding="utf-8"), file=name, at=at)

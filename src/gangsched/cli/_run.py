@@ -13,9 +13,9 @@ from gangsched.errors import InvalidValueError
 from gangsched.simulation import FaultPlan, Simulator, Workload
 from gangsched.simulation.render import progress
 
-__all__ = ["add_run", "run_settings", "run_to_the_end", "simulator_of"]
+__all__ = ["LINGER", "add_run", "run_settings", "run_to_the_end", "simulator_of"]
 
-_LINGER: Final = 60.0
+LINGER: Final = 60.0
 """For how many seconds a run goes on over what holds nodes to the end."""
 
 
@@ -27,7 +27,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help="when to stop; by default when nothing happens any more, or, if nodes are still"
-        f" held then, {_LINGER:g} s later",
+        f" held then, {LINGER:g} s later",
     )
     run.add_argument("--bind-seconds", type=seconds, default=0.0, metavar="SECONDS")
     run.add_argument("--seed", type=int, default=0, help="what bind times are drawn from")
@@ -77,7 +77,7 @@ def run_to_the_end(simulator: Simulator, until: float | None) -> None:
         while simulator.step(until=math.inf if until is None else until) is not None:
             advanced(arrivals - simulator.arrivals_left)
         if until is None and any(job.holding for job in simulator.jobs):
-            until = simulator.last_event_at + _LINGER
+            until = simulator.last_event_at + LINGER
         if until is not None:
             simulator.run(until=until)
 

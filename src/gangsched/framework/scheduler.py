@@ -42,7 +42,9 @@ from gangsched.framework import (
     _cycle,
     _deadlines,
     _facts,
+    _looking_ahead,
     _nominations,
+    _smallest_change,
     _snapshot,
     _survey,
     _why,
@@ -51,9 +53,10 @@ from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
 from gangsched.framework.unit import Layout, Unit
 from gangsched.membership import Membership, membership
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, Node, Pod, PodGroup, PodUID
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
+from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
 __all__ = ["Scheduler"]
 
@@ -324,6 +327,87 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         return _why.why(self._state, subject)
+
+    def what_if(
+        self, *events: Event, now: float | None = None, until: float | None = None
+    ) -> WhatIf:
+        """Say what would happen if facts were told; nothing does.
+
+        The facts are told at once to a fork of this scheduler, which then decides until nobody can
+        be tried. What an effect asks for is taken as performed at once: binds succeed where the
+        cluster allows them, who is evicted is gone. The fork shares what never changes and copies
+        the rest when it is looked at; this scheduler and its cluster stay as they are.
+
+        Runtime complexity: that of the calls, and O(entities in the queue + classes of nodes +
+        groups), and a copy of the dicts of pods, nodes and groups as they stand.
+
+        Args:
+            events: The facts, in order; with none, what would happen as things stand.
+            now: The instant; None for that of the last call.
+            until: Let time pass until this instant, as far as deadlines and rests go; None for no
+                time at all.
+
+        Raises:
+            InvalidValueError: An argument is malformed, *now* went back, or no call has been made
+                and *now* is None; or *until* is before *now*.
+            ClusterStateError: A fact cannot be.
+            ProfileError: A plugin keeps something, and cannot be forked; see ``Forkable``.
+            PluginError: A plugin raised.
+        """
+        now, until = _looking_ahead.span(self._now, now, until)
+        for event in events:
+            check_event(event)
+        ahead = _looking_ahead.look(self, self._state, now)
+        for event in events:
+            ahead.tell(event)
+        ahead.run(until)
+        return ahead.answer()
+
+    def smallest_change(
+        self,
+        group: GroupKey | PodGroup,
+        shape: Node,
+        *,
+        most: int = 64,
+        now: float | None = None,
+        until: float | None = None,
+    ) -> SmallestChange:
+        """Say with how many more nodes of a shape a group would start; nothing happens.
+
+        That is the least number such that the group would have started by *until*, after
+        ``what_if`` with so many nodes added at once. Each number from 0 on is tried: more nodes
+        may help somebody else instead.
+
+        Runtime complexity: that of ``what_if`` for each number, without the answers of ``why``.
+
+        Args:
+            group: The group, or its key.
+            shape: What each node offers, with its labels and taints. Its name is what their names
+                begin with.
+            most: How many nodes are tried at most.
+            now: The instant; None for that of the last call.
+            until: By when it has to start; None for at once, or, while it rests, for when its rest
+                ends. Time passes as in ``what_if``.
+
+        Raises:
+            UnknownPodError: Nobody has heard of the group.
+            InvalidValueError: An argument is malformed; see ``what_if``, also for what else.
+        """
+        if not isinstance(group, str | PodGroup):
+            raise InvalidValueError("group", group, "the key of a group, or a PodGroup")
+        if not isinstance(shape, Node):
+            raise InvalidValueError("shape", shape, "a Node")
+        if type(most) is not int or most < 0:
+            raise InvalidValueError("most", most, "a whole number, not negative")
+        now, end = _looking_ahead.span(self._now, now, until)
+        key = GroupKey(group if isinstance(group, str) else group.key)
+        known, entity = self._state.registry.get(key), self._state.entities.get(key)
+        if until is None and entity is not None:
+            end = max(end, entity.backoff_until)
+        if known is not None and known.was_scheduled:
+            return Sufficient(key, shape, 0, now, None)
+        trials = (_looking_ahead.look(self, self._state, now) for _number in range(most + 1))
+        return _smallest_change.search(trials, key, shape, until=end)
 
     @property
     def queue(self) -> SchedulingQueue:

@@ -58,6 +58,10 @@ class Shown:
         self._known = known
         self.news: list[Event] = []
 
+    def fork(self) -> ClusterState:
+        """Return the cluster state itself: what is read to see what would be is no news."""
+        return self._cluster
+
     def take_news(self) -> tuple[Event, ...]:
         """Return the news, and begin anew."""
         news = tuple(self.news)

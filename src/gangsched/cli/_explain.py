@@ -1,0 +1,181 @@
+"""``gangsched explain``: why a group does not run, and what would make it start."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from typing import Any, Final
+
+from attrs import evolve
+
+from gangsched.cli._demo import example
+from gangsched.cli._explained import Explained, FromHere
+from gangsched.cli._files import BadInputError, read
+from gangsched.cli._options import POLICY, add_policy
+from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
+from gangsched.cli._workload import add_source, read_workload
+from gangsched.errors import InvalidValueError, UnknownPodError
+from gangsched.events import Event, NodeAdded
+from gangsched.framework import Scheduler
+from gangsched.memory import InMemoryCluster
+from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Resources
+from gangsched.simulation import EventLog, Simulator, parse_nodes_shape
+from gangsched.simulation.manifests import load_manifests
+
+__all__ = ["add_explain"]
+
+_MOST: Final = 64
+_KINDS: Final = 4
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+def add_explain(commands: Any) -> None:
+    """Add the command."""
+    explain = commands.add_parser(
+        "explain",
+        help="say why a group does not run, and what would make it start",
+        description="Run manifests or a trace as simulate does, up to --until or for a minute after"
+        " the last event. Then say of one pod group why it does not run, and how many more nodes"
+        " would start it. Without manifests and trace: the job of gangsched demo, on two nodes.",
+    )
+    explain.set_defaults(run=_explain)
+    explain.add_argument("group", metavar="GROUP", help="NAMESPACE/NAME, or NAME in default")
+    add_source(explain)
+    add_policy(explain)
+    explain.set_defaults(**POLICY)
+    add_run(explain)
+    asked = explain.add_argument_group("what is asked")
+    asked.add_argument(
+        "--shape",
+        metavar="NAME=AMOUNT,...",
+        help="what each further node would offer; by default each kind of node that is there, up"
+        f" to {_KINDS} kinds",
+    )
+    asked.add_argument(
+        "--most",
+        type=int,
+        default=_MOST,
+        metavar="COUNT",
+        help=f"try up to so many nodes; {_MOST} by default",
+    )
+    asked.add_argument(
+        "--add",
+        metavar="COUNTxGPUS",
+        help="say what would happen with so many more nodes of so many GPUs",
+    )
+    asked.add_argument(
+        "--apply",
+        action="append",
+        default=[],
+        metavar="MANIFEST",
+        help="say what would happen if this file were applied; may be given again",
+    )
+    out = explain.add_argument_group("what is said")
+    out.add_argument("--output", choices=("text", "json"), default="text")
+
+
+def _explain(options: argparse.Namespace) -> int:
+    if options.policy == "none":
+        raise BadInputError("--policy: expected coscheduling or gang: none knows no groups")
+    is_example = not (options.manifests or options.at or options.trace or options.nodes)
+    workload = example() if is_example else read_workload(options)
+    shape = None if options.shape is None else _shape(options.shape)
+    log, settings = EventLog(), run_settings(options)
+    simulator = simulator_of(workload, settings, observers=(log,))
+    run_to_the_end(simulator, options.until)
+    if options.until is None and simulator.now < simulator.last_event_at + LINGER:
+        simulator.run(until=simulator.last_event_at + LINGER)  # until who failed rests no more
+    found = _ask(simulator, _key(options.group), shape, options.most)
+    events = _events(options, simulator)
+    if events:
+        found = evolve(found, here=_look(simulator, log, events))
+    if options.output == "json":
+        json.dump(found.to_dict(settings), sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        print(found)
+    return 0
+
+
+def _key(text: str) -> GroupKey:
+    return GroupKey(text if "/" in text else f"default/{text}")
+
+
+def _shape(text: str) -> Node:
+    """Read what a node offers."""
+    expected = "NAME=AMOUNT, more of them after commas"
+    amounts: dict[str, str | int] = {}
+    for part in text.split(","):
+        name, equals, amount = part.partition("=")
+        if not (equals and name.strip()) or name.strip() in amounts:
+            raise InvalidValueError("--shape", text, expected)
+        amounts[name.strip()] = amount.strip()
+    try:
+        return Node(name=NodeName("added"), allocatable=Resources(amounts))
+    except InvalidValueError as error:
+        raise BadInputError(f"--shape: {error}") from error
+
+
+def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> Explained:
+    """Ask of a group why, and what would start it."""
+    scheduler, now = simulator.scheduler, simulator.now
+    if most < 0:
+        raise InvalidValueError("--most", most, "a whole number, not negative")
+    if scheduler.registry.get(key) is None:
+        raise BadInputError(f"GROUP: {UnknownPodError(str(key))}; {_known(scheduler)}")
+    kinds = [shape] if shape is not None else _kinds(simulator.cluster)
+    changes = tuple(
+        scheduler.smallest_change(key, kind, most=most, now=now) for kind in kinds[:_KINDS]
+    )
+    return Explained(now, key, scheduler.why(key), changes, len(kinds[_KINDS:]))
+
+
+def _known(scheduler: Scheduler) -> str:
+    keys = [str(info.key) for info in scheduler.registry]
+    more = ", ..." if len(keys) > 5 else ""
+    return f"there are {', '.join(keys[:5])}{more}" if keys else "there is no group"
+
+
+def _kinds(cluster: InMemoryCluster) -> list[Node]:
+    """Return one node of each kind that there is, the most frequent first, as it would come."""
+    kinds: Counter[Node] = Counter()
+    first: dict[Node, NodeName] = {}
+    for node in cluster.nodes():
+        labels = {name: value for name, value in node.labels.items() if name != _HOSTNAME}
+        kind = evolve(node, name=NodeName("node"), labels=FrozenMap(labels), unschedulable=False)
+        first.setdefault(kind, node.name)
+        kinds[kind] += 1
+    return [evolve(kind, name=NodeName(f"{first[kind]}-more")) for kind, _n in kinds.most_common()]
+
+
+def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
+    """Return the facts to ask about."""
+    events: list[Event] = []
+    if options.add is not None:
+        try:
+            nodes = parse_nodes_shape(options.add)
+        except InvalidValueError as error:
+            raise InvalidValueError("--add", error.value, error.expected) from error
+        taken = {node.name for node in simulator.cluster.nodes()}
+        for node in nodes:
+            name = NodeName(f"added-{node.name}")
+            while name in taken:
+                name = NodeName(f"added-{name}")
+            events.append(NodeAdded(evolve(node, name=name)))
+    for name in options.apply:
+        applied = load_manifests(read(name), file=name, at=simulator.now)
+        events += [arrival.event for arrival in applied.arrivals]
+    return events
+
+
+def _look(simulator: Simulator, log: EventLog, events: list[Event]) -> FromHere:
+    """Ask what would happen."""
+    told = simulator.scheduler.what_if(*events, now=simulator.now)
+    known = len(log.entries)
+    for event in events:
+        log.event(event, simulator.now)
+    for at, effect in told.timed:
+        log.effects((effect,), at)
+    return FromHere(told, tuple(log.entries[known:]))

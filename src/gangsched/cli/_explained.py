@@ -1,0 +1,115 @@
+"""What ``gangsched explain`` says: as text for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from attrs import frozen
+
+from gangsched._values import EFFECT
+from gangsched.explain import Why
+from gangsched.model import GroupKey
+from gangsched.simulation import LogEntry
+from gangsched.what_if import SmallestChange, Sufficient, WhatIf
+
+__all__ = ["SCHEMA", "Explained", "FromHere"]
+
+SCHEMA: Final = "gangsched.explain/1"
+_LINES: Final = 40
+
+
+@final
+@frozen
+class FromHere:
+    """What would happen if facts were told.
+
+    Attributes:
+        told: The answer of the scheduler.
+        entries: The same in words.
+    """
+
+    told: WhatIf
+    entries: tuple[LogEntry, ...]
+
+    def __str__(self) -> str:
+        lines = [f"  t={e.at:g}s  {e.object}  {e.message}" for e in self.entries[:_LINES]]
+        if len(self.entries) > _LINES:
+            lines.append(f"  and {len(self.entries) - _LINES} more")
+        lines += [f"  then {key}: {why}" for key, why in self.told.why.items()]
+        return "\n".join(["what if:", *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "until": self.told.until,
+            "effects": [{"at": at, **EFFECT.write(effect)} for at, effect in self.told.timed],
+            "why": {key: _why(why) for key, why in self.told.why.items()},
+        }
+
+
+@final
+@frozen
+class Explained:
+    """Why a group does not run, and what would make it start.
+
+    Attributes:
+        at: When it was asked.
+        group: The group.
+        why: Why it does not run.
+        changes: For each kind of node, how many more would start it.
+        untried: How many further kinds of nodes there are.
+        here: What would happen if what was asked about were so; None when nothing was.
+    """
+
+    at: float
+    group: GroupKey
+    why: Why
+    changes: tuple[SmallestChange, ...]
+    untried: int = 0
+    here: FromHere | None = None
+
+    def __str__(self) -> str:
+        lines = [f"t={self.at:g}s  pod group {self.group}: {self.why}"]
+        lines += dict.fromkeys(str(change) for change in self.changes)
+        if self.untried:
+            lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
+        if self.here is not None:
+            lines.append(str(self.here))
+        return "\n".join(lines)
+
+    def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return it as plain data.
+
+        Args:
+            settings: How it was scheduled.
+        """
+        return {
+            "schema": SCHEMA,
+            "settings": settings,
+            "at": self.at,
+            "group": self.group,
+            "why": _why(self.why),
+            "smallest_changes": [_change(change) for change in self.changes],
+            "untried": self.untried,
+            "what_if": None if self.here is None else self.here.to_dict(),
+        }
+
+
+def _why(why: Why) -> dict[str, Any]:
+    return {"answer": type(why).__name__, "text": str(why)}
+
+
+def _change(change: SmallestChange) -> dict[str, Any]:
+    shape = change.shape
+    found = change if isinstance(change, Sufficient) else None
+    lacking = None if isinstance(change, Sufficient) else change
+    return {
+        "shape": {name: shape.allocatable.quantity(name) for name in shape.allocatable},
+        "labels": dict(shape.labels),
+        "nodes": None if found is None else found.nodes,
+        "at": None if found is None else found.at,
+        "tried": None if lacking is None else lacking.most,
+        "refusal": None if lacking is None else lacking.refusal,
+        "why": None if lacking is None else _why(lacking.why),
+        "text": str(change),
+    }

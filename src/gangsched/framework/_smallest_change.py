@@ -1,0 +1,98 @@
+"""The least number of nodes with which a group would start.
+
+Rules:
+  R1  each number is tried, from 0 on: what starts with some nodes need not start with more, as
+      others that have their turn before may start then, and take what it needs;
+  R2  a trial is all nodes at once, and then what ``Ahead`` does;
+  R3  the search ends early only where no number can help: nodes make no members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve
+
+from gangsched.errors import UnknownPodError
+from gangsched.events import GroupScheduled, NodeAdded
+from gangsched.explain import NotEnoughMembers, Why
+from gangsched.framework import _judging, _why
+from gangsched.framework._looking_ahead import Ahead
+from gangsched.framework._state import State
+from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.node_class import NodeClass, Snapshot
+from gangsched.model import GroupKey, Node, NodeName
+from gangsched.what_if import Insufficient, SmallestChange, Sufficient
+
+__all__ = ["search"]
+
+
+def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float) -> SmallestChange:
+    """Return with how many more nodes a group would start by an instant.
+
+    Args:
+        trials: A fork for each number of nodes, from 0; at least one.
+        key: The group.
+        shape: The node; its name is what the names of those that are added begin with.
+        until: The instant.
+
+    Raises:
+        UnknownPodError: Nobody has heard of the group.
+    """
+    answer: SmallestChange | None = None
+    for number, ahead in enumerate(trials):
+        now = ahead.now
+        for node in _fresh(ahead, shape, number):
+            ahead.tell(NodeAdded(node))
+        ahead.run(until)
+        info = ahead.state.registry.get(key)
+        if info is None:
+            raise UnknownPodError(str(key))
+        if info.was_scheduled:
+            return Sufficient(key, shape, number, now, _started_at(ahead, key))
+        why = _why.why(ahead.state, key)
+        answer = _insufficient(ahead, key, shape, number, until, why)
+        if isinstance(why, NotEnoughMembers):
+            break
+    assert answer is not None
+    return answer
+
+
+def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
+    """Yield so many nodes of a shape, of names that nobody has."""
+    suffix = 0
+    for _node in range(number):
+        while ahead.cluster.node(NodeName(f"{shape.name}-{suffix}")) is not None:
+            suffix += 1
+        yield evolve(shape, name=NodeName(f"{shape.name}-{suffix}"))
+        suffix += 1
+
+
+def _started_at(ahead: Ahead, key: GroupKey) -> float:
+    told = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
+    return next(told, ahead.now)
+
+
+def _is_start(effect: object, key: GroupKey) -> bool:
+    return isinstance(effect, GroupScheduled) and effect.group == key
+
+
+def _insufficient(
+    ahead: Ahead, key: GroupKey, shape: Node, number: int, until: float, why: Why
+) -> Insufficient:
+    return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
+
+
+def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
+    """Say why a node of a shape takes none of a group's pending members; empty where it does."""
+    entity = state.entities.get(key)
+    empty = NodeClass(None, 0, Snapshot(shape, dict(shape.allocatable), 0))
+    reasons: dict[str, None] = {}
+    for pod in () if entity is None else entity.pending:
+        member = state.members[pod.uid]
+        cycle = CycleState(member.group, state.nodes.infos)
+        _room, reason = _judging.judge_nodes(state, cycle, member, now)[1].screen(empty)
+        if not reason:
+            return ""
+        reasons[reason] = None
+    return "; ".join(reasons)

@@ -1,0 +1,111 @@
+"""What if: it says what really comes, and nothing has been asked afterwards."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import GroupKey, Node, NodeAdded, NodeName
+from gangsched.errors import UnknownPodError
+from support.asking import Really, asked, events_of, whys
+from support.deeds import Deed
+from support.fingerprint import fingerprint, without
+from support.histories import Policy, all_policies, deeds, histories
+
+IDENTITIES = (r"\._state\.profile\.parts", r"\.answers")
+"""What is kept by the identity of a plugin, and so differs between two schedulers."""
+SECONDS = st.sampled_from([0, 0, 1, 30])
+
+
+@given(all_policies, histories(), asked, SECONDS, SECONDS)
+def test_what_would_happen_is_what_happens(
+    policy: Policy, history: list[Deed], question: list[Deed], later: int, ahead: int
+) -> None:
+    events = events_of(policy, history, question)
+    world, twin = (policy.world().live(*history) for _turn in range(2))
+    cluster, scheduler = world.driver.cluster, world.driver.scheduler
+    now = world.driver.now + later
+    before = fingerprint(cluster, scheduler)
+    told = scheduler.what_if(*events, now=now, until=now + ahead)
+    assert fingerprint(cluster, scheduler) == before
+
+    really = Really.of(twin)
+    really.now = now
+    for event in events:
+        really.tell(event)
+    really.run(now + ahead)
+    assert list(told.timed) == really.timed
+    assert dict(told.why) == whys(really.scheduler)
+    assert told.until == now + ahead
+    assert told.effects == tuple(effect for _at, effect in really.timed)
+
+
+@given(all_policies, histories(chapters=3), asked, st.lists(deeds, max_size=12))
+def test_who_was_asked_goes_on_as_one_who_was_not(
+    policy: Policy, history: list[Deed], question: list[Deed], rest: list[Deed]
+) -> None:
+    events = events_of(policy, history, question)
+    asked_world, other = (policy.world().live(*history) for _turn in range(2))
+    now = asked_world.driver.now
+    asked_world.driver.scheduler.what_if(*events, now=now, until=now + 30.0)
+    for deed in rest:
+        asked_world.do(deed)
+        other.do(deed)
+    asked_world.finish()
+    other.finish()
+    assert asked_world.driver.log == other.driver.log
+    one, another = (
+        without(fingerprint(world.driver.cluster, world.driver.scheduler), *IDENTITIES)
+        for world in (asked_world, other)
+    )
+    assert one == another
+
+
+@given(
+    all_policies,
+    histories(chapters=3),
+    st.integers(1, 4),
+    st.sampled_from("ab"),
+    st.integers(0, 3),
+    SECONDS,
+)
+def test_the_smallest_change_is_the_least_number_that_really_starts_the_group(
+    policy: Policy, history: list[Deed], cpu: int, zone: str, group: int, ahead: int
+) -> None:
+    """Against schedulers with the same history that are really given so many nodes."""
+    key, most = GroupKey(f"default/g{group}"), 4
+    shape = Node(name=NodeName("n"), allocatable={"cpu": cpu, "gpu": 1}, labels={"zone": zone})
+    world = policy.world().live(*history)
+    scheduler, now = world.driver.scheduler, world.driver.now
+    before = fingerprint(world.driver.cluster, scheduler)
+    until = now + ahead
+    try:
+        found = scheduler.smallest_change(key, shape, most=most, now=now, until=until)
+    except UnknownPodError:
+        assert fingerprint(world.driver.cluster, scheduler) == before
+        assert _least(policy, history, key, shape, until, most) == "unknown"
+        return
+    assert fingerprint(world.driver.cluster, scheduler) == before
+    least = _least(policy, history, key, shape, until, most)
+    assert (found.nodes if hasattr(found, "nodes") else None) == least
+
+
+def _least(
+    policy: Policy, history: list[Deed], key: GroupKey, shape: Node, until: float, most: int
+) -> int | str | None:
+    for number in range(most + 1):
+        really = Really.of(policy.world().live(*history))
+        known = really.scheduler.registry.get(key)
+        if known is not None and known.was_scheduled:
+            return 0
+        names = (NodeName(f"n-{suffix}") for suffix in range(number))
+        for name in names:
+            really.tell(NodeAdded(evolve(shape, name=name)))
+        really.run(until)
+        known = really.scheduler.registry.get(key)
+        if known is None:
+            return "unknown"
+        if known.was_scheduled:
+            return number
+    return None

@@ -1,0 +1,115 @@
+"""Asking what if: facts to ask about, and what comes of them when they are really told.
+
+Written without a look at how the library looks ahead: each effect is performed in its turn, and
+what follows from one before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, field
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    GroupKey,
+    InMemoryCluster,
+    PodDeleted,
+    Scheduler,
+)
+from gangsched.explain import Why
+from support.deeds import Catch, Deed
+from support.histories import (
+    Policy,
+    bundle_deeds,
+    group_deeds,
+    node_deeds,
+    pod_changes,
+    pod_deeds,
+)
+from support.world import World
+
+__all__ = ["Really", "asked", "events_of", "whys"]
+
+asked: st.SearchStrategy[list[Deed]] = st.lists(
+    st.one_of(node_deeds, pod_deeds, pod_deeds, pod_changes, group_deeds, bundle_deeds), max_size=6
+)
+"""What to ask about."""
+
+
+def events_of(policy: Policy, history: Sequence[Deed], deeds: Sequence[Deed]) -> list[Event]:
+    """Return the facts that some deeds would be after a history."""
+    world = policy.world().live(*history)
+    known = len(world.told)
+    world.live(Catch(late=True), *deeds)
+    return world.told[known:]
+
+
+def whys(scheduler: Scheduler) -> dict[GroupKey, Why]:
+    """Return the answer of ``why`` for each group that a scheduler knows."""
+    return {info.key: scheduler.why(info.key) for info in scheduler.registry}
+
+
+@define
+class Really:
+    """A scheduler that is really told, by a driver that performs everything at once."""
+
+    cluster: InMemoryCluster
+    scheduler: Scheduler
+    now: float
+    timed: list[tuple[float, Effect]] = field(factory=list)
+
+    @classmethod
+    def of(cls, world: World) -> Really:
+        """Take over from the driver of a world."""
+        return cls(world.driver.cluster, world.driver.scheduler, world.driver.now)
+
+    def tell(self, event: Event) -> None:
+        """Make a fact true, and tell it."""
+        self.cluster.apply(event)
+        self.perform(self.scheduler.handle(event, now=self.now))
+
+    def run(self, until: float) -> None:
+        """Decide, and let time pass until an instant."""
+        self.decide()
+        while True:
+            due = self.scheduler.next_deadline()
+            if due is None or due > until:
+                return
+            self.now = max(due, self.now)
+            self.perform(self.scheduler.advance(now=self.now))
+            self.decide()
+
+    def decide(self) -> None:
+        """Decide until nobody can be tried."""
+        while True:
+            effects = self.scheduler.schedule_one(now=self.now)
+            if effects is None:
+                return
+            self.perform(effects)
+
+    def perform(self, effects: tuple[Effect, ...]) -> None:
+        """Perform effects."""
+        self.timed.extend((self.now, effect) for effect in effects)
+        for effect in effects:
+            if isinstance(effect, Evict):
+                self.tell(PodDeleted(effect.uid))
+            if isinstance(effect, Bind):
+                refusal = self._refusal(effect)
+                if refusal:
+                    self.tell(BindFailed(effect.uid, effect.attempt, refusal))
+                else:
+                    self.tell(Bound(effect.uid, effect.node, effect.attempt))
+
+    def _refusal(self, bind: Bind) -> str:
+        pod = self.cluster.pod(bind.uid)
+        gone = self.cluster.node(bind.node) is None
+        if gone or pod is None or pod.is_finished or pod.deleted_at is not None:
+            return "the pod or the node is gone"
+        return f"the pod is bound to {pod.node_name}" if pod.node_name else ""

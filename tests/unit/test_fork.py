@@ -1,0 +1,393 @@
+"""A fork of a scheduler: the same, with nothing in common that could change."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import types
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import attrs
+import pytest
+from sortedcontainers import SortedDict
+
+from gangsched import (
+    Bind,
+    Coscheduling,
+    GroupKey,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    NodeUpdated,
+    Pod,
+    PodAdded,
+    Profile,
+    Scheduler,
+    Success,
+    Unschedulable,
+    Wait,
+    presets,
+)
+from gangsched.errors import PluginError, ProfileError
+from gangsched.framework import _fork, _looking_ahead
+from gangsched.framework._lazy import LazyDict
+from gangsched.framework.node_class import Snapshot
+from gangsched.model import FrozenMap
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView, EntityView, StateKey
+from gangsched.testing import make_pod
+from support.busy import NOW, busy_scheduler, tell
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+
+# The same, and nothing in common -------------------------------------------------------------
+
+
+def forked(scheduler: Scheduler, *shared: object) -> Scheduler:
+    return _fork.fork(scheduler, instead=tuple((each, each) for each in shared))
+
+
+def laid_open(thing: object) -> tuple[str, ...]:
+    """Return a fingerprint in which a dict is a dict; all that it holds has been looked at."""
+    return tuple(line.replace(": LazyDict", ": dict") for line in fingerprint(thing))
+
+
+def test_a_fork_remembers_all_that_its_origin_does() -> None:
+    cluster, scheduler = busy_scheduler()
+    profile = scheduler._state.profile
+    before = fingerprint(cluster, scheduler)
+    twin = forked(scheduler, cluster, profile)
+    assert laid_open(twin) == laid_open(scheduler)
+    assert fingerprint(cluster, scheduler) == before
+    twin._check()
+
+
+def held(thing: Any) -> list[Any]:
+    """Return what a thing holds that may change; values of the library never do."""
+    if isinstance(thing, FrozenMap | Snapshot):
+        return []
+    if isinstance(thing, types.FunctionType):
+        return [cell.cell_contents for cell in thing.__closure__ or ()]
+    if isinstance(thing, Mapping):
+        return [*thing.keys(), *thing.values()]
+    if isinstance(thing, list | tuple | set | deque):
+        return list(thing)
+    if isinstance(thing, types.MethodType):
+        return [thing.__self__]
+    if is_ours(thing):
+        return list(attributes(thing).values())
+    return list(gc.get_referents(thing)) if type(thing).__module__ == "sortedcontainers" else []
+
+
+def mutable(*roots: object, apart_from: tuple[object, ...]) -> Iterator[Any]:
+    """Yield everything that is reached and can be changed."""
+    seen = {id(thing) for thing in apart_from}
+    todo = list(roots)
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        kept = is_frozen(thing) or isinstance(thing, FrozenMap | Snapshot | enum.Enum)
+        if isinstance(thing, list | dict | set | deque) or (is_ours(thing) and not kept):
+            yield thing
+        todo += held(thing)
+
+
+def test_a_fork_and_its_origin_share_nothing_that_can_change() -> None:
+    cluster, scheduler = busy_scheduler()
+    profile = scheduler._state.profile
+    twin = forked(scheduler, cluster, profile)
+    laid_open(twin)
+    apart = (cluster, profile, *profile.plugins)
+    originals = list(mutable(scheduler, apart_from=apart))
+    own = {id(thing): thing for thing in originals}
+    shared = [thing for thing in mutable(twin, apart_from=apart) if id(thing) in own]
+    assert [type(thing) for thing in shared] == []
+    assert len(originals) > 150
+
+
+def test_what_a_plugin_raises_in_a_fork_is_not_told_by_the_origin() -> None:
+    class Sorted:
+        name = "Sorted"
+
+        def queue_sort(self, entity: EntityView) -> Any:
+            if entity.pod.name == "odd":
+                raise ZeroDivisionError("oops")
+            return (0, entity.queued_at, 0, entity.seq, 0)
+
+    cluster = InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(Sorted(), NodeResources(), DefaultBinder()))
+    tell(cluster, scheduler, PodAdded(make_pod("p", cpu=1)), now=NOW)
+    before = fingerprint(cluster, scheduler)
+    with pytest.raises(PluginError, match="oops"):
+        scheduler.what_if(PodAdded(make_pod("odd", cpu=1)))
+    assert fingerprint(cluster, scheduler) == before
+    assert scheduler.schedule_one(now=NOW) is not None
+
+
+def test_who_is_shared_with_whom_is_as_it_was() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    made = _fork.fork(ring)
+    assert made is not ring
+    assert made[1] is made
+    one = deque([[1]], maxlen=3)
+    twice = _fork.fork({"a": one, "b": one, 3: SortedDict({1: one[0]})})
+    assert twice["a"] is twice["b"]
+    assert twice["a"] is not one
+    assert (twice["a"].maxlen, twice[3][1] is twice["a"][0]) == (3, True)
+
+
+def test_what_keeps_its_order_in_a_way_of_its_own_stays_what_it_is() -> None:
+    members = OrderedDict((n, (n, [n])) for n in range(3))
+    made = _fork.fork(members)
+    assert type(made) is OrderedDict
+    made.move_to_end(0)
+    made[1][1].append(9)
+    assert list(made.items()) == [(1, (1, [1, 9])), (2, (2, [2])), (0, (0, [0]))]
+    assert list(members.items()) == [(0, (0, [0])), (1, (1, [1])), (2, (2, [2]))]
+
+
+# What is not looked at -----------------------------------------------------------------------
+
+
+def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    for number in range(count):
+        name = NodeName(f"n{number:03}")
+        tell(cluster, scheduler, NodeAdded(Node(name=name, allocatable={"cpu": 1})), now=0.0)
+        pod = make_pod(f"p{number}", group=f"g{number}", min_available=1, cpu=1)
+        tell(cluster, scheduler, PodAdded(attrs.evolve(pod, node_name=name)), now=0.0)
+    return cluster, scheduler
+
+
+def test_what_is_not_looked_at_is_not_copied() -> None:
+    _cluster, scheduler = many(200)
+    ahead = _looking_ahead.look(scheduler, scheduler._state, 1.0)
+    members, nodes = ahead.state.members, ahead.state.nodes
+    assert isinstance(members, LazyDict)
+    assert isinstance(nodes.infos, LazyDict)
+    name = NodeName("n007")
+    ahead.tell(NodeUpdated(Node(name=name, allocatable={"cpu": 3})))
+    ahead.run(1.0)
+    assert [node for node in nodes.infos if node in nodes.infos._own] == [name]
+    assert len(members._own) <= 1
+    assert len(ahead.state.registry._groups._own) <= 1  # type: ignore[attr-defined]
+
+
+# Plugins -------------------------------------------------------------------------------------
+
+
+class Quota:
+    """Lets so many pods in at once."""
+
+    name = "Quota"
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.forks = 0
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Any:
+        if not self.left:
+            return Unschedulable("over quota")
+        self.left -= 1
+        return Success()
+
+    def unreserve(self, state: Any, pod: Any, node: Any, *, cause: str, now: float) -> None:
+        self.left += 1
+
+
+class ForkableQuota(Quota):
+    def fork(self) -> ForkableQuota:
+        self.forks += 1
+        return ForkableQuota(self.left)
+
+
+def host(*plugins: object) -> tuple[InMemoryCluster, Scheduler]:
+    cluster = InMemoryCluster()
+    profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
+    scheduler = Scheduler(cluster, profile)
+    node = Node(name=NodeName("n"), allocatable={"cpu": 8})
+    tell(cluster, scheduler, NodeAdded(node), now=NOW)
+    for number in range(3):
+        tell(cluster, scheduler, PodAdded(make_pod(f"p{number}", cpu=1)), now=NOW)
+    return cluster, scheduler
+
+
+def bound(scheduler: Scheduler) -> int:
+    return sum(isinstance(effect, Bind) for effect in scheduler.what_if().effects)
+
+
+def test_a_plugin_that_keeps_something_is_asked_by_way_of_its_fork() -> None:
+    quota = ForkableQuota(2)
+    _cluster, scheduler = host(quota)
+    assert bound(scheduler) == 2
+    assert bound(scheduler) == 2
+    assert (quota.left, quota.forks) == (2, 2)
+    assert scheduler._state.profile.plugins[2] is quota
+    assert scheduler.schedule_one(now=NOW) is not None
+    assert quota.left == 1
+    assert bound(scheduler) == 1
+
+
+def test_a_plugin_that_keeps_something_and_has_no_fork_is_refused() -> None:
+    cluster, scheduler = host(Quota(2))
+    before = fingerprint(cluster, scheduler)
+    for ask in (
+        scheduler.what_if,
+        lambda: scheduler.smallest_change(GroupKey("default/g"), Node(name=NodeName("x"))),
+    ):
+        with pytest.raises(ProfileError) as caught:
+            ask()
+        assert caught.value.point == "what_if"
+        assert caught.value.problem == "plugin 'Quota' keeps something, and has no fork"
+    assert fingerprint(cluster, scheduler) == before
+
+
+def test_what_the_fork_of_a_plugin_raises_names_the_plugin() -> None:
+    class Broken(Quota):
+        def fork(self) -> object:
+            raise ZeroDivisionError("oops")
+
+    with pytest.raises(PluginError, match=r"'Quota' at fork .* raised Zero") as caught:
+        host(Broken(1))[1].what_if()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_fork_that_is_no_such_plugin_is_refused() -> None:
+    class Other(Quota):
+        def fork(self) -> object:
+            return object()
+
+    with pytest.raises(ProfileError):
+        host(Other(1))[1].what_if()
+
+
+class Still:
+    name = "Still"
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Any:
+        return Success()
+
+
+@dataclass(frozen=True)
+class Data:
+    size: object = 1
+    name: str = "Data"
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Any:
+        return Success()
+
+
+@attrs.frozen
+class Frozen:
+    size: object = 1
+    name: str = "Frozen"
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Any:
+        return Success()
+
+
+def counting() -> Any:
+    seen: list[int] = []
+    return lambda: seen.append(1)
+
+
+def constant(number: int) -> Any:
+    return lambda: number
+
+
+SHARED = [
+    Still(),
+    Data(),
+    Frozen(),
+    Data((1, "a", frozenset({2.5}))),
+    Frozen(FrozenMap({"a": (None, Data())})),
+    Data(constant(3)),
+]
+REFUSED = [
+    Data([]),
+    Frozen({}),
+    Data((1, [2])),
+    Frozen(Frozen(set())),
+    Frozen(FrozenMap({"a": []})),
+    Data(counting()),
+    Data(Still().pre_filter),
+    Frozen(object()),
+]
+
+
+@pytest.mark.parametrize("plugin", SHARED, ids=range(len(SHARED)))
+def test_a_plugin_that_can_be_seen_to_keep_nothing_is_asked_itself(plugin: object) -> None:
+    profile = Profile(Coscheduling(), plugin, DefaultBinder())
+    assert _fork.forked_profile(profile) is profile
+
+
+@pytest.mark.parametrize("plugin", REFUSED, ids=range(len(REFUSED)))
+def test_a_plugin_that_may_keep_something_is_not(plugin: object) -> None:
+    profile = Profile(Coscheduling(), plugin, DefaultBinder())
+    with pytest.raises(ProfileError, match="keeps something, and has no fork"):
+        _fork.forked_profile(profile)
+
+
+def test_every_plugin_of_the_library_can_be_asked() -> None:
+    for scheduler in (presets.coscheduling, presets.gang, presets.pod_by_pod):
+        profile = scheduler(InMemoryCluster())._state.profile
+        assert _fork.forked_profile(profile) is profile
+
+
+# What plugins write --------------------------------------------------------------------------
+
+KEY: StateKey[Any] = StateKey("claim")
+
+
+@attrs.frozen
+class Writer:
+    """Writes a value in a pod's cycle, and lets the pod wait."""
+
+    value: Any
+    name: str = "Writer"
+
+    def fork(self) -> Writer:
+        return self
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Any:
+        state.write(KEY, self.value)
+        return Wait(30.0)
+
+
+def written(value: object) -> Any:
+    """Return what a fork reads in the place of a value."""
+    _cluster, scheduler = host(Writer(value))
+    scheduler.schedule_one(now=NOW)
+    ahead = _looking_ahead.look(scheduler, scheduler._state, NOW)
+    member = next(m for m in ahead.state.members.values() if m.cycle is not None)
+    assert member.cycle is not None
+    return member.cycle.read(KEY)
+
+
+def test_a_value_that_was_written_is_shared_and_a_container_copied() -> None:
+    values: list[Any] = [1, "text", (1, 2), Data()]
+    for value in values:
+        assert written(value) is value
+    containers: list[Any] = [[1], {"a": 1}, {1}, deque([1])]
+    for value in containers:
+        assert written(value) == value
+        assert written(value) is not value
+    quota = ForkableQuota(4)
+    assert written(quota) is not quota
+    assert written(quota).left == 4
+
+
+CHANGING = [Quota(1), [[1]], {"a": []}, object()]
+
+
+@pytest.mark.parametrize("value", CHANGING, ids=range(len(CHANGING)))
+def test_what_was_written_and_may_change_is_refused(value: object) -> None:
+    with pytest.raises(ProfileError, match=r"written under StateKey\(.*claim.*no fork"):
+        written(value)

@@ -1,0 +1,324 @@
+"""What if, and the smallest change: what is said in the cases that have a name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bind,
+    Bound,
+    Evict,
+    GroupKey,
+    GroupScheduled,
+    InMemoryCluster,
+    Insufficient,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodScheduled,
+    PodUID,
+    Scheduler,
+    SmallestChange,
+    Sufficient,
+    Taint,
+    WhatIf,
+    WhenBindFails,
+    presets,
+)
+from gangsched.errors import ClusterStateError, GangschedError, InvalidValueError, UnknownPodError
+from gangsched.events import BindFailed
+from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running
+from gangsched.replay import DecisionLog, Recipe
+from gangsched.testing import make_pod
+from support.busy import tell
+from support.fingerprint import fingerprint
+from support.refusals import check_refusal
+
+BIG, SMALL = GroupKey("default/big"), GroupKey("default/small")
+ONE = Node(name=NodeName("more"), allocatable={"cpu": 1})
+
+
+def gangs(*sizes: tuple[str, int, int], room: int = 0) -> tuple[InMemoryCluster, Scheduler]:
+    """Return a scheduler with gangs of so many pods of 1 CPU, each of a priority, that have failed.
+
+    Their rest is over.
+    """
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for number in range(room):
+        node = Node(name=NodeName(f"n{number}"), allocatable={"cpu": 1})
+        tell(cluster, scheduler, NodeAdded(node), now=0.0)
+    for name, size, priority in sizes:
+        for number in range(size):
+            pod = make_pod(
+                f"{name}-{number}", group=name, min_available=size, cpu=1, priority=priority
+            )
+            tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+    scheduler.advance(now=100.0)
+    return cluster, scheduler
+
+
+def smallest(scheduler: Scheduler, key: GroupKey, **options: Any) -> SmallestChange:
+    return scheduler.smallest_change(key, ONE, **options)
+
+
+# What if -------------------------------------------------------------------------------------
+
+
+def test_with_nothing_to_ask_about_it_says_what_comes_as_things_stand() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=3.0)
+    tell(cluster, scheduler, PodAdded(make_pod("p", cpu=1)), now=3.0)
+    uid, node = PodUID("default/p"), NodeName("n")
+    bind, scheduled = Bind(uid, node, 1), PodScheduled(uid, node)
+    told = scheduler.what_if()
+    assert told == WhatIf(3.0, ((3.0, bind), (3.0, scheduled)), told.why)
+    assert dict(told.why) == {}
+    assert scheduler.schedule_one(now=3.0) == (bind,)
+
+
+def test_it_looks_no_further_than_it_is_asked_to() -> None:
+    _cluster, scheduler = gangs(("small", 2, 0), room=1)
+    assert scheduler.what_if(now=100.0).effects == ()
+    cluster = InMemoryCluster()
+    waiting = presets.coscheduling(cluster, permit_timeout=10.0)
+    tell(cluster, waiting, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0.0)
+    for number in range(2):
+        pod = make_pod(f"w-{number}", group="w", min_available=2, cpu=1)
+        tell(cluster, waiting, PodAdded(pod), now=0.0)
+    instants = {
+        until: sorted({at for at, _effect in waiting.what_if(until=until).timed})
+        for until in (None, 9.0, 10.0)
+    }
+    assert instants == {None: [0.0], 9.0: [0.0], 10.0: [0.0, 10.0]}
+    assert [waiting.what_if(until=until).until for until in (None, 9.0)] == [0.0, 9.0]
+
+
+def test_before_the_first_call_it_takes_in_a_listing() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    cluster.apply(NodeAdded(ONE))
+    for number in range(2):
+        cluster.apply(PodAdded(make_pod(f"w-{number}", group="w", min_available=2, cpu=1)))
+    told = scheduler.what_if(NodeAdded(Node(name=NodeName("o"), allocatable={"cpu": 1})), now=5.0)
+    assert told.why["default/w"] == Running(None, 2)
+    assert len(scheduler.registry) == 0
+    found = scheduler.smallest_change(
+        GroupKey("default/w"), Node(name=ONE.name, allocatable={"cpu": 1}), now=5.0
+    )
+    assert (found, str(found)) == (
+        Sufficient(GroupKey("default/w"), Node(name=ONE.name, allocatable={"cpu": 1}), 1, 5.0, 5.0),
+        "1 more node of cpu=1 would start pod group default/w now",
+    )
+
+
+def test_who_is_evicted_is_gone_at_once() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, when_bind_fails=WhenBindFails.RELEASE_GROUP)
+    for name in ("n0", "n1"):
+        node = Node(name=NodeName(name), allocatable={"cpu": 1})
+        tell(cluster, scheduler, NodeAdded(node), now=0.0)
+    for number in range(2):
+        pod = make_pod(f"w-{number}", group="w", min_available=2, cpu=1)
+        tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    binds = [e for e in scheduler.schedule_one(now=0.0) or () if isinstance(e, Bind)]
+    tell(cluster, scheduler, Bound(binds[0].uid, binds[0].node, binds[0].attempt), now=0.0)
+    failed = BindFailed(binds[1].uid, binds[1].attempt, "refused")
+    told = scheduler.what_if(failed)
+    assert [effect.uid for effect in told.effects if isinstance(effect, Evict)] == [binds[0].uid]
+    assert told.why["default/w"] == NotEnoughMembers(GroupKey("default/w"), 1, 2)
+    assert cluster.pod(binds[0].uid) is not None
+
+
+def test_a_bind_that_the_cluster_does_not_allow_fails() -> None:
+    """The cluster shows already what was not told yet."""
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for event in (NodeAdded(ONE), PodAdded(make_pod("p", cpu=1)), PodAdded(make_pod("q", cpu=1))):
+        tell(cluster, scheduler, event, now=0.0)
+    cluster.apply(NodeDeleted(ONE.name))
+    bind, failed, *_others = scheduler.what_if().effects
+    assert bind == Bind(PodUID("default/p"), ONE.name, 1)
+    assert "binding rejected: the pod or the node is gone" in str(failed)
+
+
+def test_what_is_read_to_answer_is_not_written_into_a_log() -> None:
+    lines: list[str] = []
+    cluster = InMemoryCluster()
+    recorded = DecisionLog(lines.append, Recipe("gang")).scheduler(cluster)
+    recorded.handle(cluster.apply(PodAdded(make_pod("p", cpu=1))), now=0.0)
+    cluster.apply(NodeAdded(ONE))
+    cluster.apply(PodDeleted(PodUID("default/p")))
+    before = list(lines)
+    recorded.scheduler.what_if(NodeAdded(ONE))
+    recorded.schedule_one(now=0.0)
+    assert lines[: len(before)] == before
+    assert [line for line in lines if '"call":"shown"' in line.replace(" ", "")] == []
+
+
+# The smallest change -------------------------------------------------------------------------
+
+
+def test_it_is_the_least_number_of_nodes_that_starts_the_group() -> None:
+    cluster, scheduler = gangs(("small", 4, 0), room=1)
+    before = fingerprint(cluster, scheduler)
+    found = smallest(scheduler, SMALL)
+    assert found == Sufficient(SMALL, ONE, 3, 100.0, 100.0)
+    assert str(found) == "3 more nodes of cpu=1 would start pod group default/small now"
+    assert fingerprint(cluster, scheduler) == before
+    more = [NodeAdded(Node(name=NodeName(f"m{n}"), allocatable={"cpu": 1})) for n in range(3)]
+    started = [e.group for e in scheduler.what_if(*more).effects if isinstance(e, GroupScheduled)]
+    assert started == [SMALL]
+
+
+def test_more_nodes_may_start_somebody_else_instead() -> None:
+    """Of one node the small gang has the use; of two or three the big one, which goes first."""
+    _cluster, scheduler = gangs(("big", 4, 1), ("small", 3, 0), room=2)
+    starts = {}
+    for number in range(6):
+        nodes = [Node(name=NodeName(f"m{n}"), allocatable={"cpu": 1}) for n in range(number)]
+        told = scheduler.what_if(*map(NodeAdded, nodes))
+        starts[number] = {e.group for e in told.effects if isinstance(e, GroupScheduled)}
+    assert starts == {0: set(), 1: {SMALL}, 2: {BIG}, 3: {BIG}, 4: {BIG}, 5: {BIG, SMALL}}
+    assert smallest(scheduler, SMALL) == Sufficient(SMALL, ONE, 1, 100.0, 100.0)
+    assert smallest(scheduler, BIG) == Sufficient(BIG, ONE, 2, 100.0, 100.0)
+    _cluster, scheduler = gangs(("big", 3, 1), ("small", 3, 0), room=2)
+    assert smallest(scheduler, SMALL) == Sufficient(SMALL, ONE, 4, 100.0, 100.0)
+
+
+def test_a_group_that_starts_anyhow_needs_none() -> None:
+    cluster, scheduler = gangs(("small", 2, 0), room=1)
+    tell(cluster, scheduler, NodeAdded(ONE), now=100.0)
+    found = smallest(scheduler, SMALL)
+    assert found == Sufficient(SMALL, ONE, 0, 100.0, 100.0)
+    assert str(found) == "pod group default/small starts now as things stand"
+    while scheduler.schedule_one(now=100.0) is not None:
+        pass
+    found = smallest(scheduler, SMALL, most=0)
+    assert found == Sufficient(SMALL, ONE, 0, 100.0, None)
+    assert str(found) == "pod group default/small has started"
+
+
+def test_one_that_rests_starts_when_its_rest_ends() -> None:
+    cluster, scheduler = gangs(("small", 2, 0), room=1)
+    tell(
+        cluster,
+        scheduler,
+        PodAdded(make_pod("small-9", group="small", min_available=2, cpu=1)),
+        now=100.0,
+    )
+    while scheduler.schedule_one(now=100.0) is not None:
+        pass
+    rested = scheduler.registry.get(SMALL)
+    assert rested is not None
+    assert rested.backoff_until == 102.0
+    found = smallest(scheduler, SMALL)
+    assert found == Sufficient(SMALL, ONE, 1, 100.0, 102.0)
+    assert str(found) == "1 more node of cpu=1 would start pod group default/small at t=102"
+    at_once = smallest(scheduler, SMALL, until=100.0, most=3)
+    assert isinstance(at_once, Insufficient)
+    assert isinstance(at_once.why, BackingOff)
+
+
+def test_too_few_are_said_to_be_too_few() -> None:
+    _cluster, scheduler = gangs(("small", 4, 0), room=1)
+    found = smallest(scheduler, SMALL, most=2)
+    assert isinstance(found, Insufficient)
+    assert (found.most, found.until, found.refusal) == (2, 100.0, "")
+    assert str(found).startswith(
+        "no number of nodes up to 2 of cpu=1 would start pod group default/small by t=100: "
+    )
+    # of its last try: two nodes are known to be too few, and it is not tried
+    assert "at most 1 of 4 members fit" in str(found)
+
+
+def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
+    _cluster, scheduler = gangs(("small", 2, 0), room=1)
+    shapes = {
+        "node(s) had untolerated taint {reserved: }": Node(
+            name=NodeName("m"), allocatable={"cpu": 9}, taints=(Taint("reserved"),)
+        ),
+        "Insufficient cpu": Node(name=NodeName("m"), allocatable={"gpu": 9}),
+    }
+    for reason, shape in shapes.items():
+        found = scheduler.smallest_change(SMALL, shape, most=3)
+        assert isinstance(found, Insufficient)
+        assert found.refusal == reason
+        assert f"such a node takes none of its members ({reason}); " in str(found)
+        assert isinstance(found.why, NoRoom)
+
+
+def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:
+    cluster, scheduler = gangs(room=1)
+    tell(cluster, scheduler, PodAdded(make_pod("w", group="small", min_available=3)), now=100.0)
+    found = smallest(scheduler, SMALL, most=1_000_000)
+    why = NotEnoughMembers(SMALL, 1, 3)
+    assert found == Insufficient(SMALL, ONE, 0, 100.0, why)
+    assert str(found) == (
+        "no number of nodes would start pod group default/small by t=100:"
+        " waiting for 2 more members: 1 of 3 exist"
+    )
+
+
+def test_the_names_of_the_nodes_are_nobodys() -> None:
+    cluster, scheduler = gangs(("small", 3, 0), room=1)
+    taken = Node(name=NodeName("more-0"), allocatable={"cpu": 1})
+    tell(cluster, scheduler, NodeAdded(taken), now=100.0)
+    assert smallest(scheduler, SMALL) == Sufficient(SMALL, ONE, 1, 100.0, 100.0)
+
+
+def test_a_group_may_be_given_itself() -> None:
+    _cluster, scheduler = gangs(("small", 2, 0), room=1)
+    group = PodGroup(name="small", min_available=2)
+    assert scheduler.smallest_change(group, ONE) == smallest(scheduler, SMALL)
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
+    (lambda s: s.what_if("x"), InvalidValueError, {"field": "event", "value": "x"}),
+    (lambda s: s.what_if(now=99.0), InvalidValueError, {"field": "now", "value": 99.0}),
+    (lambda s: s.what_if(now=math.inf), InvalidValueError, {"field": "now"}),
+    (lambda s: s.what_if(until=99.0), InvalidValueError, {"field": "until", "value": 99.0}),
+    (lambda s: s.what_if(until="x"), InvalidValueError, {"field": "until", "value": "x"}),
+    (
+        lambda s: s.what_if(Bound(PodUID("x"), NodeName("n"), 1)),
+        ClusterStateError,
+        {"subject": "x"},
+    ),
+    (lambda s: smallest(s, 3), InvalidValueError, {"field": "group", "value": 3}),  # type: ignore[arg-type]
+    (lambda s: smallest(s, "default/x"), UnknownPodError, {"subject": "default/x"}),  # type: ignore[arg-type]
+    (lambda s: smallest(s, SMALL, most=-1), InvalidValueError, {"field": "most", "value": -1}),
+    (lambda s: smallest(s, SMALL, most=True), InvalidValueError, {"field": "most"}),
+    (lambda s: smallest(s, SMALL, most=1.0), InvalidValueError, {"field": "most"}),
+    (lambda s: smallest(s, SMALL, until=1.0), InvalidValueError, {"field": "until"}),
+    (lambda s: s.smallest_change(SMALL, "n"), InvalidValueError, {"field": "shape", "value": "n"}),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "fields"), ROWS)
+def test_a_malformed_question_is_refused_and_changes_nothing(
+    call: Any, error: type[GangschedError], fields: dict[str, object]
+) -> None:
+    cluster, scheduler = gangs(("small", 2, 0), room=1)
+    before = fingerprint(cluster, scheduler)
+    check_refusal(lambda: call(scheduler), error, fields)
+    assert fingerprint(cluster, scheduler) == before
+
+
+def test_where_no_call_was_made_the_instant_has_to_be_given() -> None:
+    scheduler = presets.gang(InMemoryCluster())
+    for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
+        with pytest.raises(InvalidValueError, match="now: expected a finite number of seconds"):
+            ask()
+    assert scheduler.what_if(now=0.0).effects == ()
