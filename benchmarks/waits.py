@@ -30,6 +30,13 @@ Maker = Callable[[ClusterState], Scheduler]
 Waits = dict[int, list[float]]
 
 
+def load(path: str) -> Workload:
+    """Return a trace, and 40 nodes of 8 GPUs to run it on."""
+    nodes = Workload(tuple(Arrival(0.0, NodeAdded(n)) for n in parse_nodes_shape("40x8")))
+    with Path(path).open(encoding="utf-8") as lines:
+        return nodes + load_trace(lines, file=path)
+
+
 def pod(rest: Backoff | None) -> Maker:
     """Return what makes a scheduler that goes pod by pod."""
     return lambda cluster: presets.coscheduling(cluster, order=Order.CREATION, backoff=rest)
@@ -102,9 +109,7 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print(__doc__)
         return 2
-    nodes = Workload(tuple(Arrival(0.0, NodeAdded(n)) for n in parse_nodes_shape("40x8")))
-    with Path(arguments[0]).open(encoding="utf-8") as lines:
-        workload = nodes + load_trace(lines, file=arguments[0])
+    workload = load(arguments[0])
     rows = {
         name: (waits(workload, pod(rest)), waits(workload, group(rest)))
         for name, rest in (("rests of 1 ms", _HASTY), ("rests of 1 s to 10 s", None))

@@ -60,7 +60,16 @@ from gangsched.events import (
     Release,
 )
 from gangsched.explain import Why
-from gangsched.framework import CycleState, Layout, Preemption, Profile, Scheduler, Unit
+from gangsched.framework import (
+    Backfill,
+    CycleState,
+    Layout,
+    Preemption,
+    Profile,
+    Reservation,
+    Scheduler,
+    Unit,
+)
 from gangsched.membership import Membership, membership, ungrouped
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
@@ -95,10 +104,13 @@ from gangsched.outcomes import (
 )
 from gangsched.overlay import OverlayCluster
 from gangsched.protocols import ClusterState, StateKey
+from gangsched.run_times import AnnotatedRunTimes, RunTimes
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 
 __all__ = [
+    "AnnotatedRunTimes",
+    "Backfill",
     "Backoff",
     "Bind",
     "BindFailed",
@@ -176,7 +188,9 @@ __all__ = [
     "QueuedPod",
     "RejectGroup",
     "Release",
+    "Reservation",
     "Resources",
+    "RunTimes",
     "Scheduler",
     "SchedulingQueue",
     "Skip",

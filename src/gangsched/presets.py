@@ -6,7 +6,7 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.framework import Layout, Preemption, Profile, Scheduler, Unit
+from gangsched.framework import Backfill, Layout, Preemption, Profile, Scheduler, Unit
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     DefaultBinder,
@@ -58,6 +58,7 @@ def coscheduling(
     unit: Unit = Unit.POD,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
+    backfill: Backfill | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
 
@@ -72,6 +73,7 @@ def coscheduling(
         unit: Whether one decision is about a pod, or about a gang as a whole.
         backoff: How long what failed rests.
         preemption: Whether lower priorities may be displaced; None for never.
+        backfill: With the unit ``group``, for whom room is reserved; None for nobody.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -82,7 +84,12 @@ def coscheduling(
         when_bind_fails=when_bind_fails,
     )
     return Scheduler(
-        cluster, coscheduling_profile(policy), unit=unit, backoff=backoff, preemption=preemption
+        cluster,
+        coscheduling_profile(policy),
+        unit=unit,
+        backoff=backoff,
+        preemption=preemption,
+        backfill=backfill,
     )
 
 
@@ -96,6 +103,7 @@ def gang(
     search_budget: int = 10_000,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
+    backfill: Backfill | None = None,
 ) -> Scheduler:
     """Return a scheduler that starts gangs together or not at all, a gang in one decision.
 
@@ -111,6 +119,7 @@ def gang(
             after the other leaves too few.
         backoff: How long what failed rests.
         preemption: Whether lower priorities may be displaced; None for never.
+        backfill: For whom room is reserved; None for nobody.
     """
     policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
     return Scheduler(
@@ -121,6 +130,7 @@ def gang(
         search_budget=search_budget,
         backoff=backoff,
         preemption=preemption,
+        backfill=backfill,
     )
 
 

@@ -6,6 +6,7 @@ from attrs import evolve, field, frozen
 from hypothesis import strategies as st
 
 from gangsched import (
+    Backfill,
     Backoff,
     ClusterState,
     MatchPolicy,
@@ -35,7 +36,8 @@ from support.deeds import (
     Restart,
 )
 from support.driver import Driver, Fate
-from support.units import coscheduling
+from support.guesses import Guesses
+from support.units import coscheduling, current
 from support.world import World
 
 __all__ = [
@@ -74,6 +76,7 @@ class Policy:
     unit: Unit | None = None
     backoff: Backoff = field(factory=Backoff)
     preemption: Preemption | None = None
+    backfill: Backfill | None = None
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Make a scheduler."""
@@ -89,12 +92,27 @@ class Policy:
             unit=self.unit,
             backoff=self.backoff,
             preemption=self.preemption,
+            backfill=self.backfill if (self.unit or current()) is Unit.GROUP else None,
         )
 
     def world(self) -> World:
         """Make an empty world with such a scheduler."""
         return World(Driver(self.make, grouped=self.gangs, match=self.match_policy))
 
+
+backfills = st.one_of(
+    st.none(),
+    st.builds(
+        Backfill,
+        run_times=st.sampled_from([None, Guesses(), Guesses()]),
+        after_attempts=st.sampled_from([1, 1, 2]),
+        after_seconds=st.sampled_from([0.0, 0.0, 5.0]),
+        least_members=st.sampled_from([1, 2, 2, 3]),
+        overdue_after=st.sampled_from([0.0, 1.0, 5.0]),
+        drain_for=st.sampled_from([5.0, 40.0]),
+    ),
+)
+"""With the unit ``pod`` it is left out."""
 
 policies = st.builds(
     Policy,
@@ -105,6 +123,7 @@ policies = st.builds(
     when_bind_fails=st.sampled_from(WhenBindFails),
     gangs=st.sampled_from([True] * 7 + [False]),
     unit=st.sampled_from(Unit),
+    backfill=backfills,
 )
 
 preempting_policies = st.builds(

@@ -28,6 +28,7 @@ from gangsched import (
 from support.account import claim_of
 from support.brute import entities
 from support.driver import Driver, Told
+from support.guesses import LONGEST
 from support.histories import Policy
 from support.room import may_go
 from support.world import World
@@ -76,6 +77,7 @@ class Backlog:
         yielding: Whether gangs give way.
         hold: For how many seconds a member waits for the others at most (T).
         rest: For how many seconds who failed rests at most (B).
+        kept: For how many seconds room is kept at most while nothing happens; 0 without backfill.
     """
 
     running: int
@@ -87,6 +89,15 @@ class Backlog:
     yielding: bool
     hold: float
     rest: float
+    kept: float = 0.0
+
+    @property
+    def moves(self) -> int:
+        """How often a reservation is made, moved or given up in one round at most.
+
+        Each pod that holds a node is overdue once; then nodes are drained once.
+        """
+        return self.running + self.pending + 2 if self.kept else 0
 
     @property
     def pending(self) -> int:
@@ -96,12 +107,13 @@ class Backlog:
     @property
     def turns(self) -> int:
         """How many turns the groups have in one round at most, all together."""
-        return 2 * self.groups if self.yielding else self.groups * (self.groups + 3) // 2
+        own = 2 * self.groups if self.yielding else self.groups * (self.groups + 3) // 2
+        return own + self.moves * self.groups
 
     @property
     def tries(self) -> int:
         """How often a regular pod is tried in one round at most."""
-        return 1 if self.yielding else 1 + self.groups
+        return (1 if self.yielding else 1 + self.groups) + self.moves
 
     @property
     def round(self) -> int:
@@ -111,7 +123,8 @@ class Backlog:
     @property
     def seconds(self) -> float:
         """How long one round takes at most: its deadlines, one after the other."""
-        return (self.tries * self.alone + 2 * self.turns) * max(self.hold, self.rest)
+        own = (self.tries * self.alone + 2 * self.turns) * max(self.hold, self.rest)
+        return own + self.kept
 
     @property
     def delay(self) -> float:
@@ -119,7 +132,7 @@ class Backlog:
 
         Where gangs give way nobody waits for the deadline of another: only for its own rests.
         """
-        return 2 * self.rest if self.yielding else self.seconds
+        return 2 * self.rest + self.kept if self.yielding else self.seconds
 
     @property
     def rounds(self) -> int:
@@ -239,7 +252,16 @@ class Aftermath:
             yielding=gives_way(self.policy),
             hold=max(self._holds()),
             rest=self.policy.backoff.maximum,
+            kept=self._kept(),
         )
+
+    def _kept(self) -> float:
+        """Return how long room is kept at most: for what is guessed, then drained."""
+        if self.driver.scheduler._state.reserving.policy is None:
+            return 0.0
+        assert self.policy.backfill is not None
+        guessed = 0.0 if self.policy.backfill.run_times is None else LONGEST
+        return guessed + self.policy.backfill.overdue_after + self.policy.backfill.drain_for
 
     def _holds(self) -> Iterator[float]:
         """Yield how long members wait: by default, by a specification, and those that do."""

@@ -69,6 +69,8 @@ class QueuedEntity:
         round_step: The step at which the first of this round was tried.
         reason: Why it is not let go, in words; empty when nothing was said.
         culprit: The member that last found no node, since the entity was last let go.
+        prospect: Its priority, and for how many seconds it would run; None until somebody asks,
+            and after a fact about it.
     """
 
     __slots__ = (
@@ -84,6 +86,7 @@ class QueuedEntity:
         "failures",
         "group",
         "place",
+        "prospect",
         "queued_at",
         "rank",
         "reason",
@@ -109,6 +112,7 @@ class QueuedEntity:
         self.round_step: int = -1
         self.reason: str = ""
         self.culprit: Misfit | None = None
+        self.prospect: tuple[int, float] | None = None
         self._pending: dict[PodUID, _Record] = {}
         self._ready = self._pending
         self._ready_by_role: dict[str, dict[PodUID, _Record]] | None = None
@@ -119,6 +123,7 @@ class QueuedEntity:
     def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
         """Add a pending member, ready to be tried: O(1) for the latest, else O(n log n)."""
         uid = pod.uid
+        self.prospect = None
         pending, ready = self._pending, self._ready
         is_last = seq > self._latest
         if not is_last:
@@ -165,6 +170,7 @@ class QueuedEntity:
     def replace(self, pod: Pod) -> None:
         """Put a newer version of a pending member in its place."""
         uid = pod.uid
+        self.prospect = None
         seq, _before, role = self._pending[uid]
         self._pending[uid] = record = (seq, pod, role)
         if uid in self._ready:
@@ -178,6 +184,7 @@ class QueuedEntity:
 
     def discard_all(self, uids: Iterable[PodUID]) -> None:
         """Remove members, pending or not."""
+        self.prospect = None
         for uid in uids:
             record = self._pending.pop(uid, None)
             self._ready.pop(uid, None)

@@ -47,6 +47,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "permit_timeout": options.permit_timeout,
         "layout": options.layout,
         "preempt": options.preempt,
+        "backfill": options.backfill,
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "faults": _plan(options),

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from gangsched.framework.backfill import Backfill, Reservation
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import POINTS, Profile
 from gangsched.framework.scheduler import Scheduler
 from gangsched.framework.unit import Layout, Unit
 
-__all__ = ["POINTS", "CycleState", "Layout", "Preemption", "Profile", "Scheduler", "Unit"]
+__all__ = [
+    "POINTS",
+    "Backfill",
+    "CycleState",
+    "Layout",
+    "Preemption",
+    "Profile",
+    "Reservation",
+    "Scheduler",
+    "Unit",
+]

@@ -13,7 +13,9 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework import _points, _signing
+from gangsched.framework._reserving import Reserving
 from gangsched.framework._state import State
+from gangsched.framework.backfill import Backfill
 from gangsched.framework.nodes import Nodes
 from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
@@ -35,6 +37,7 @@ def empty(
     rest: Backoff,
     grace: float,
     preemption: Preemption | None,
+    backfill: Backfill | None,
 ) -> State:
     """Return a memory in which there is nothing yet."""
 
@@ -56,6 +59,7 @@ def empty(
         queue=SchedulingQueue(rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,
+        reserving=Reserving(backfill),
     )
     return state
 
@@ -72,4 +76,5 @@ def config(state: State) -> tuple[Any, ...]:
         state.rest,
         state.registry._grace,
         state.preemption,
+        state.reserving.policy,
     )

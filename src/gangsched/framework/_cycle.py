@@ -16,6 +16,7 @@ from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
 from gangsched.explain import Diagnosis, Misfit
 from gangsched.framework import (
+    _backfilling,
     _bundles,
     _falls,
     _gang,
@@ -43,6 +44,12 @@ def run(state: State, *, now: float) -> bool:
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
+    with _backfilling.turn(state, entity, now=now):
+        _have_turn(state, entity, now=now)
+    return True
+
+
+def _have_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
     nomination = _nominations.step_aside(state, entity)
     member = _nominations.next_member(state, entity) or _shapes.next_member(state, entity)
     state.tick()
@@ -73,7 +80,6 @@ def run(state: State, *, now: float) -> bool:
             gang.attempt_started_at = None
         raise
     _preempting.conclude(state, entity, nomination, now=now)
-    return True
 
 
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:

@@ -242,6 +242,7 @@ def _admit(
         _judging.foresee(state, pod_class, now)
     pod_class.users += 1
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
+    member.started_at = now if wanted is MemberState.ASSIGNED else None
     state.members[pod.uid] = member
     state.count_priority(pod.priority, 1)
     if claim is not None:
@@ -285,6 +286,8 @@ def _update(
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
     state.put(member, wanted)
+    if wanted is MemberState.ASSIGNED and before is not wanted:
+        member.started_at = now
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     _places.settle(state, member.entity, now=now)
@@ -309,6 +312,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         state.registry.leave(info.key, uid, now=now)
         if not info.members:
             del state.entities[info.key]
+            state.reserving.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
             # whoever contradicted those that are gone may be welcome now
             for refused in state.of_group(info):
@@ -325,6 +329,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.nodes.confirm(uid)
     state.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
+    member.started_at = now
     _falls.settle_hold(state, member.group)
     member.node = member.cycle = None
     member.reason = ""

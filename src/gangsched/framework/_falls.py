@@ -138,6 +138,7 @@ def reject_group(
     if step >= 0:
         # before it leaves the lead: what it failed with holds for the next one too
         state.queue.prove(shape, step=step)
+    state.reserving.fell(entity, shape, step, for_want_of_room=proven)
     # out of the queue while what ranks it changes, and while others are woken
     state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
@@ -179,6 +180,7 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
             return
     shape = _shapes.shape(state, entity)
     step = _wakeups.conclude(state, entity, shape, now=now)
+    state.reserving.fell(entity, shape, step, for_want_of_room=False)
     state.queue.park(entity, shape=shape, step=step, now=now)
 
 

@@ -37,7 +37,7 @@ from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
-__all__ = ["lay_out", "schedule"]
+__all__ = ["asks", "lay_out", "schedule"]
 
 _Cycles: TypeAlias = Mapping[int, CycleState]
 
@@ -85,17 +85,23 @@ def lay_out(
         refused = refused or problem
     found: Plan | Misfit | None = None
     if everybody:
-        asks = [
-            Ask(group.key, role, count)
-            for each, group in party
-            for role, count in _shapes.quotas(state, each)
-        ]
+        asked = asks(state, entity)
         groups = [group for _each, group in party]
         kept = _nominations.plan(state, entity, everybody, cycles, now=now)
-        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asks):
+        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asked):
             return kept, refused, cycles
-        found = _placing.place(state, groups, everybody, cycles, asks, now=now)
+        found = _placing.place(state, groups, everybody, cycles, asked, now=now)
     return found, refused, cycles
+
+
+def asks(state: State, entity: QueuedEntity) -> list[Ask]:
+    """Return how many members of which group must be placed for a try to succeed. O(roles)."""
+    return [
+        Ask(each.group.key, role, count)
+        for each in _bundles.pending(state, entity)
+        if each.group is not None
+        for role, count in _shapes.quotas(state, each)
+    ]
 
 
 def _pre_filter(

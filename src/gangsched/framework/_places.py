@@ -42,6 +42,7 @@ def is_started(entity: QueuedEntity) -> bool:
 def settle_alone(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put an entity where it belongs after a fact about it, and nobody else. O(log n)."""
     info = entity.group
+    state.reserving.news_of(entity)
     if info is not None:
         if info.complete_at is None and info.is_complete:
             info.complete_at = now

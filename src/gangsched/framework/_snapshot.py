@@ -25,12 +25,14 @@ from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework import _points
 from gangsched.framework._nomination import Nomination
+from gangsched.framework._reserving import Promise, Reserving
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot_read import read_into
 from gangsched.framework._snapshot_rows import SNAPSHOT, SnapshotRow
 from gangsched.framework._snapshot_write import plugin_states, written
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.needs import Need
 from gangsched.framework.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
 from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.framework.pod_class import PodClass
@@ -59,24 +61,33 @@ class Held:
 HELD: Final[Mapping[type, Held]] = {
     State: Held(
         kept="nodes queue registry waiting members entities classes labels evicted overdue"
-        " nominations holding yielding"
+        " nominations reserving holding yielding"
         " tried out deferred undecided step numbers",
         anew="priorities",
         given="cluster profile membership unit layout budget rest preemption",
         passing="seen",
     ),
     Member: Held(
-        kept="pod seq entity pod_class state node attempt cycle reason bind_failures role",
+        kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
+        " started_at",
         anew="group requests",
     ),
     CycleState: Held(kept="_scratch", anew="_group _nodes"),
     Nodes: Held(
-        kept="infos assumed classes _indices",
+        kept="infos assumed classes _indices altered needs departed",
         anew="by_index version _total",
         given="_cluster",
-        passing="_looked",
+        passing="_looked lifted",
     ),
-    NodeInfo: Held(kept="node index free holders"),
+    NodeInfo: Held(kept="node index free holders kept kept_pods"),
+    Need: Held(kept="requests pods returning"),
+    Reserving: Held(
+        kept="asking lapses hopeless promise failed gained is_contested is_stale is_weary"
+        " is_settled settled_until altered",
+        given="policy",
+        passing="is_free",
+    ),
+    Promise: Held(kept="entity key since starts_at deadline ends"),
     NodeClasses: Held(
         kept="_of _known _occupied _made _numbers", anew="_moves _base epoch", given="_sign"
     ),
@@ -98,7 +109,7 @@ HELD: Final[Mapping[type, Held]] = {
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason culprit _pending _ready",
-        anew="place shape _ready_by_role _has_roles _latest _handle",
+        anew="place shape prospect _ready_by_role _has_roles _latest _handle",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
     PodGroupInfo: Held(
@@ -159,6 +170,9 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     if rows.nominations and state.preemption is None:
         expected = "none, as there is no preemption here"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
+    if (rows.reserving is not None or rows.needs) and state.reserving.policy is None:
+        expected = "nothing, as there is no backfill here"
+        raise InvalidValueError("reserving", "what is remembered of reservations", expected)
     keepers = tuple(_points.name_of(plugin) for plugin in state.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:

@@ -18,6 +18,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
 from gangsched.framework import _signing
 from gangsched.framework._nomination import Nomination
+from gangsched.framework._reserving import Promise
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot_rows import (
     EntityRow,
@@ -29,6 +30,7 @@ from gangsched.framework._snapshot_rows import (
 )
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.needs import Need
 from gangsched.framework.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes import NodeInfo
 from gangsched.framework.pod_class import PodClass
@@ -79,6 +81,7 @@ class _Reader:
         state.evicted.update(rows.evicted)
         state.overdue.update(rows.overdue)
         self._read_nominations()
+        self._read_reserving()
         state.holding.update(rows.holding)
         state.yielding.update(rows.yielding)
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
@@ -171,7 +174,7 @@ class _Reader:
         member = Member(row.pod, row.seq, entity, entity.group, pod_class, row.state)
         member.node, member.attempt = row.node, row.attempt
         member.reason, member.bind_failures = row.reason, row.bind_failures
-        member.role = row.role
+        member.role, member.started_at = row.role, row.started_at
         if (row.cycle is None) != (row.node is None):
             raise InvalidValueError(f"{path}.cycle", row.cycle, "what there is with a node")
         if row.cycle is not None:
@@ -203,9 +206,15 @@ class _Reader:
             _fresh(nodes.by_index, row.index, f"nodes[{n}].index")
             info = NodeInfo(row.node, row.index)
             info.free, info.holders = dict(row.free), dict(row.holders)
+            info.kept, info.kept_pods = dict(row.kept), row.kept_pods
             nodes.infos[row.node.name] = nodes.by_index[row.index] = info
             nodes._sum_up(info, 1)
         nodes._indices = rows.indices
+        nodes.altered, nodes.departed = rows.altered, list(rows.departed)
+        for n, each in enumerate(rows.needs):
+            _fresh(nodes.needs, each.node, f"needs[{n}].node")
+            nodes.needs[each.node] = need = Need(each.returning)
+            need.requests, need.pods = dict(each.requests), each.pods
 
     def _read_assumed(self) -> None:
         for n, row in enumerate(self._rows.assumed):
@@ -274,6 +283,29 @@ class _Reader:
                 awaited=list(row.awaited),
                 deadline=row.deadline,
                 is_lifted=row.is_lifted,
+            )
+
+    def _read_reserving(self) -> None:
+        row, reserving = self._rows.reserving, self._state.reserving
+        if row is None:
+            return
+        reserving.asking.update(dict.fromkeys(row.asking))
+        reserving.lapses.update(row.lapses)
+        reserving.hopeless.update(row.hopeless)
+        for n, (shape, step) in enumerate(row.failed):
+            reserving.failed[self._shape(shape, f"reserving.failed[{n}]")] = step
+        reserving.gained, reserving.is_contested = row.gained, row.is_contested
+        reserving.is_stale, reserving.is_weary = row.is_stale, row.is_weary
+        reserving.is_settled, reserving.settled_until = row.is_settled, row.settled_until
+        reserving.altered = row.altered
+        if row.promise is not None:
+            reserving.promise = Promise(
+                self._entity(row.promise.entity, "reserving.promise.entity"),
+                row.promise.key,
+                row.promise.since,
+                row.promise.starts_at,
+                row.promise.deadline,
+                dict(row.promise.ends),
             )
 
     # The queue --------------------------------------------------------------------------------

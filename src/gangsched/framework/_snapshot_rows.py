@@ -62,10 +62,13 @@ __all__ = [
     "GroupRow",
     "LineRow",
     "MemberRow",
+    "NeedRow",
     "NodeClassRow",
     "NodeRow",
     "NominationRow",
     "PodClassRow",
+    "PromiseRow",
+    "ReservingRow",
     "ShapeRow",
     "SnapshotRow",
 ]
@@ -86,6 +89,19 @@ class NodeRow:
     index: int
     free: Amounts = ()
     holders: tuple[tuple[PodUID, Resources], ...] = ()
+    kept: Amounts = ()
+    kept_pods: int = 0
+
+
+@final
+@frozen(kw_only=True)
+class NeedRow:
+    """A ``Need``."""
+
+    node: NodeName
+    requests: Amounts = ()
+    pods: int = 0
+    returning: tuple[PodUID, ...] = ()
 
 
 @final
@@ -186,6 +202,7 @@ class MemberRow:
     reason: str = ""
     bind_failures: int = 0
     role: str | None = None
+    started_at: float | None = None
 
 
 @final
@@ -234,6 +251,38 @@ class NominationRow:
 
 @final
 @frozen(kw_only=True)
+class PromiseRow:
+    """A ``Promise``."""
+
+    entity: int
+    key: GroupKey
+    since: float
+    starts_at: float
+    deadline: float
+    ends: tuple[tuple[PodUID, float], ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class ReservingRow:
+    """A ``Reserving`` that remembers something."""
+
+    asking: tuple[GroupKey, ...] = ()
+    lapses: tuple[tuple[GroupKey, int], ...] = ()
+    hopeless: tuple[tuple[GroupKey, int], ...] = ()
+    promise: PromiseRow | None = None
+    failed: tuple[tuple[int | ShapeRow, int], ...] = ()
+    gained: bool = False
+    is_contested: bool = False
+    is_stale: bool = False
+    is_weary: bool = False
+    is_settled: bool = True
+    settled_until: float = math.inf
+    altered: int = 0
+
+
+@final
+@frozen(kw_only=True)
 class ErrorRow:
     """A ``PluginError`` that the next call raises; what the plugin raised itself is in words."""
 
@@ -269,6 +318,9 @@ class SnapshotRow:
     undecided: int = 0
     nodes: tuple[NodeRow, ...] = ()
     indices: int = 0
+    altered: int = 0
+    needs: tuple[NeedRow, ...] = ()
+    departed: tuple[PodUID, ...] = ()
     assumed: tuple[AssumedRow, ...] = ()
     node_classes: tuple[NodeClassRow, ...] = ()
     node_classes_made: int = 0
@@ -289,6 +341,7 @@ class SnapshotRow:
     evicted: tuple[PodUID, ...] = ()
     overdue: tuple[PodUID, ...] = ()
     nominations: tuple[NominationRow, ...] = ()
+    reserving: ReservingRow | None = None
     holding: tuple[tuple[GroupKey, int], ...] = ()
     yielding: tuple[tuple[GroupKey, str], ...] = ()
     tried: tuple[int, ...] = ()
@@ -335,8 +388,15 @@ _WAITING: Final = Record(
     deadline=SECONDS,
 )
 _NODE_ROW: Final = Record(
-    NodeRow, node=NODE.form, index=WHOLE, free=_AMOUNTS, holders=many(row(TEXT, RESOURCES))
+    NodeRow,
+    node=NODE.form,
+    index=WHOLE,
+    free=_AMOUNTS,
+    holders=many(row(TEXT, RESOURCES)),
+    kept=_AMOUNTS,
+    kept_pods=WHOLE,
 )
+_NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
 _ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
 _NODE_CLASS: Final = Record(
     NodeClassRow,
@@ -400,6 +460,7 @@ _MEMBER: Final = Record(
     reason=TEXT,
     bind_failures=WHOLE,
     role=optional(TEXT),
+    started_at=_MAYBE_SECONDS,
 )
 _PART: Final[Form[Any]] = Form(
     lambda value: _SHAPE.write(value), lambda value, path: _SHAPE.read(value, path)
@@ -451,6 +512,30 @@ _NOMINATION: Final = Record(
     deadline=SECONDS,
     is_lifted=FLAG,
 )
+_PROMISE: Final = Record(
+    PromiseRow,
+    entity=WHOLE,
+    key=TEXT,
+    since=SECONDS,
+    starts_at=SECONDS,
+    deadline=SECONDS,
+    ends=many(row(TEXT, SECONDS)),
+)
+_RESERVING: Final = Record(
+    ReservingRow,
+    asking=_TEXTS,
+    lapses=_AMOUNTS,
+    hopeless=_AMOUNTS,
+    promise=optional(_PROMISE.form),
+    failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
+    gained=FLAG,
+    is_contested=FLAG,
+    is_stale=FLAG,
+    is_weary=FLAG,
+    is_settled=FLAG,
+    settled_until=SECONDS,
+    altered=WHOLE,
+)
 _ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)
 
 SNAPSHOT: Final = Record(
@@ -465,6 +550,9 @@ SNAPSHOT: Final = Record(
     undecided=WHOLE,
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,
+    altered=WHOLE,
+    needs=many(_NEED.form),
+    departed=_TEXTS,
     assumed=many(_ASSUMED.form),
     node_classes=many(_NODE_CLASS.form),
     node_classes_made=WHOLE,
@@ -485,6 +573,7 @@ SNAPSHOT: Final = Record(
     evicted=_TEXTS,
     overdue=_TEXTS,
     nominations=many(_NOMINATION.form),
+    reserving=optional(_RESERVING.form),
     holding=many(row(TEXT, WHOLE)),
     yielding=many(row(TEXT, TEXT)),
     tried=_NUMBERS,
@@ -497,6 +586,9 @@ ROWS: Final[tuple[Record[Any], ...]] = (
     *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
     *(
         _NOMINATION,
+        _NEED,
+        _PROMISE,
+        _RESERVING,
         _KEPT,
         _LINE,
         _SHAPE,

@@ -17,6 +17,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework import _points
 from gangsched.framework._nomination import Nomination
+from gangsched.framework._reserving import Reserving
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot_rows import (
     AssumedRow,
@@ -25,10 +26,13 @@ from gangsched.framework._snapshot_rows import (
     GroupRow,
     LineRow,
     MemberRow,
+    NeedRow,
     NodeClassRow,
     NodeRow,
     NominationRow,
     PodClassRow,
+    PromiseRow,
+    ReservingRow,
     ShapeRow,
     SnapshotRow,
 )
@@ -53,6 +57,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
     nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
     numbered = _PodClasses(state)
     lines = tuple(_line(line, numbered) for line in queue._lines.values())
+    reserving = _reserving(state.reserving, numbered)
     members = tuple(_member(state, member, numbered) for member in state.members.values())
     return SnapshotRow(
         unit=state.unit,
@@ -69,10 +74,23 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
                 index=info.index,
                 free=tuple(info.free.items()),
                 holders=tuple(info.holders.items()),
+                kept=tuple(info.kept.items()),
+                kept_pods=info.kept_pods,
             )
             for info in nodes.infos.values()
         ),
         indices=nodes._indices,
+        altered=nodes.altered,
+        needs=tuple(
+            NeedRow(
+                node=name,
+                requests=tuple(need.requests.items()),
+                pods=need.pods,
+                returning=tuple(sorted(need.returning)),
+            )
+            for name, need in nodes.needs.items()
+        ),
+        departed=tuple(nodes.departed),
         assumed=tuple(
             AssumedRow(uid=uid, node=name, pod=None if _is_known(state, pod) else pod)
             for uid, (name, pod) in nodes.assumed.items()
@@ -96,6 +114,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         evicted=tuple(sorted(state.evicted)),
         overdue=tuple(sorted(state.overdue)),
         nominations=tuple(_nomination(each) for each in state.nominations.values()),
+        reserving=reserving,
         holding=tuple(state.holding.items()),
         yielding=tuple(state.yielding.items()),
         tried=tuple(state.tried),
@@ -243,6 +262,7 @@ def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
         reason=member.reason,
         bind_failures=member.bind_failures,
         role=member.role,
+        started_at=member.started_at,
     )
 
 
@@ -273,6 +293,35 @@ def _nomination(nomination: Nomination) -> NominationRow:
         deadline=nomination.deadline,
         is_lifted=nomination.is_lifted,
     )
+
+
+def _reserving(reserving: Reserving, classes: _PodClasses) -> ReservingRow | None:
+    """Return the row of what is remembered of reservations; None where that is nothing."""
+    promise = reserving.promise
+    row = ReservingRow(
+        asking=tuple(reserving.asking),
+        lapses=tuple(reserving.lapses.items()),
+        hopeless=tuple(reserving.hopeless.items()),
+        promise=None
+        if promise is None
+        else PromiseRow(
+            entity=promise.entity.seq,
+            key=promise.key,
+            since=promise.since,
+            starts_at=promise.starts_at,
+            deadline=promise.deadline,
+            ends=tuple(promise.ends.items()),
+        ),
+        failed=tuple((_shape(shape, classes), step) for shape, step in reserving.failed.items()),
+        gained=reserving.gained,
+        is_contested=reserving.is_contested,
+        is_stale=reserving.is_stale,
+        is_weary=reserving.is_weary,
+        is_settled=reserving.is_settled,
+        settled_until=reserving.settled_until,
+        altered=reserving.altered,
+    )
+    return None if row == ReservingRow() else row
 
 
 def _line(line: Line, classes: _PodClasses) -> LineRow:

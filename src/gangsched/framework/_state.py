@@ -26,6 +26,7 @@ from gangsched._core._waiting import WaitingMap
 from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
 from gangsched.framework._nomination import Nomination
+from gangsched.framework._reserving import Reserving
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import LabelsRead
 from gangsched.framework.nodes import Nodes
@@ -66,6 +67,7 @@ class Member:
         reason: Why it has no node, in words; empty when nothing was said.
         bind_failures: How many of its binds in a row failed.
         role: Its role in its group; None when it says none.
+        started_at: When it was bound, or first seen on its node; None before that.
     """
 
     pod: Pod
@@ -80,6 +82,7 @@ class Member:
     reason: str = ""
     bind_failures: int = 0
     role: str | None = None
+    started_at: float | None = None
     requests: Resources = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -112,6 +115,7 @@ class State:
         tried: The entities of which a member had its turn in the current attempt, by number.
         seen: What the pods that the current call is about say of themselves.
         out: What the current call returns.
+        reserving: Who asks for a reservation, and the one that is made.
         undecided: How many searches for a placement ended with their budget.
         deferred: What plugins raised where the scheduler could not stop half-way; raised when
             the call is done.
@@ -143,6 +147,7 @@ class State:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
+    reserving: Reserving = field(factory=Reserving)
     undecided: int = 0
     step: int = 0
     numbers: int = 0

@@ -30,6 +30,7 @@ __all__ = [
     "gain",
     "may_fit",
     "reaches_somebody",
+    "reopen",
     "stir",
     "undo_turn",
 ]
@@ -57,8 +58,25 @@ def gain(
         disproved: The shape that the group failed with, though it had these nodes: nobody else
             of that shape can make more of them.
     """
-    if not names:
-        return
+    if names:
+        state.reserving.news_of_room(since, disproved)
+        _open(state, names, now=now, since=since, disproved=disproved)
+
+
+def reopen(state: State, names: Collection[NodeName], *, now: float) -> None:
+    """Open the lines that nodes may help of which less is kept for another. See ``gain``."""
+    if names:
+        _open(state, names, now=now, since=None, disproved=None)
+
+
+def _open(
+    state: State,
+    names: Collection[NodeName],
+    *,
+    now: float,
+    since: int | None,
+    disproved: Hashable,
+) -> None:
     step = state.tick()
     for entity in state.tried.values():
         if since is None or entity.tried_step >= since:

@@ -3,18 +3,21 @@
 Invariants (checked by ``_check``):
   I1  what is free on a node is what it offers, less what the pods ask for that are assigned to it
       or assumed on it; a pod that is both counts once;
-  I2  each node is in the class of what it is now; see ``gangsched.framework.node_class``.
+  I2  each node is in the class of what it is now; see ``gangsched.framework.node_class``;
+  I3  what is kept of a node for a gang that is to start later counts as taken, but while all that
+      is kept is lifted; see ``gangsched.framework.needs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import final
 
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
+from gangsched.framework.needs import Need
 from gangsched.framework.node_class import NodeClass, NodeClasses, Sign
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
@@ -24,25 +27,33 @@ __all__ = ["NodeInfo", "Nodes"]
 
 @final
 class NodeInfo:
-    """One node; see ``gangsched.protocols.NodeView``."""
+    """One node; see ``gangsched.protocols.NodeView``.
 
-    __slots__ = ("free", "holders", "index", "node")
+    Attributes:
+        kept: What is kept of it for a gang that is to start later; not free.
+        kept_pods: For how many pods that is.
+    """
+
+    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node")
 
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
         self.free: dict[str, int] = dict(node.allocatable)
         self.holders: dict[PodUID, Resources] = {}
+        self.kept: dict[str, int] = {}
+        self.kept_pods: int = 0
 
     @property
     def pod_count(self) -> int:
-        """How many pods hold the node."""
-        return len(self.holders)
+        """How many pods hold the node, or will hold what is kept of it."""
+        return len(self.holders) + self.kept_pods
 
     def copy(self) -> NodeInfo:
         """Return a copy that changes by itself. O(pods on it)."""
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
+        made.kept, made.kept_pods = self.kept, self.kept_pods
         return made
 
     def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
@@ -56,7 +67,23 @@ class NodeInfo:
         """Let a pod hold the node no more; keep *total*, what nodes have free. O(resources)."""
         self.shift(self.holders.pop(uid), 1, total)
 
-    def shift(self, requests: Resources, times: int, total: dict[str, int] | None) -> None:
+    def keep(self, kept: dict[str, int], pods: int, total: dict[str, int] | None = None) -> bool:
+        """Keep so much of it, and no more; say whether that is a change. O(resources)."""
+        if (kept, pods) == (self.kept, self.kept_pods):
+            return False
+        self.shift(self.kept, 1, total)
+        self.shift(kept, -1, total)
+        self.kept, self.kept_pods = kept, pods
+        return True
+
+    def unkept(self) -> dict[str, int]:
+        """Return what would be free if nothing of it were kept. O(resources)."""
+        free = dict(self.free)
+        for name, amount in self.kept.items():
+            free[name] += amount
+        return free
+
+    def shift(self, requests: Mapping[str, int], times: int, total: dict[str, int] | None) -> None:
         """Free what is asked for so many times, or take it where *times* is negative."""
         free = self.free
         for name, amount in requests.items():
@@ -76,6 +103,10 @@ class Nodes:
         assumed: Which node each assumed pod holds.
         classes: The nodes by what plugins read of them.
         version: Ascends with each change.
+        altered: Ascends with each node that comes, goes or is specified anew.
+        needs: What a gang that is to start later needs of which node.
+        lifted: Whether nothing is kept for it just now.
+        departed: Who has left a node since anything was needed, until somebody looks.
     """
 
     __slots__ = (
@@ -83,10 +114,14 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
+        "altered",
         "assumed",
         "by_index",
         "classes",
+        "departed",
         "infos",
+        "lifted",
+        "needs",
         "version",
     )
 
@@ -102,6 +137,10 @@ class Nodes:
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
         self.classes: NodeClasses = NodeClasses(sign)
         self.version: int = 0
+        self.altered: int = 0
+        self.needs: dict[NodeName, Need] = {}
+        self.lifted: bool = False
+        self.departed: list[PodUID] = []
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 
@@ -150,6 +189,7 @@ class Nodes:
                 del self.infos[name], self.by_index[before.index]
                 self._sum_up(before, -1)
                 self.classes.remove(before.index)
+                self.altered += 1
                 self._touch()
             return False
         if before is None:
@@ -163,6 +203,11 @@ class Nodes:
             if where == name and assumed is not None and uid not in info.holders:
                 info.take(uid, assumed.requests)
         self.infos[name] = self.by_index[info.index] = info
+        if name in self.needs:
+            self._keep(info)
+        if self.needs and before is not None:
+            self.departed += [uid for uid in before.holders if uid not in info.holders]
+        self.altered += before is None or before.node != node
         if before is not None and before.node == node and before.holders == info.holders:
             return False
         if before is not None:
@@ -225,6 +270,9 @@ class Nodes:
         if info is not None:
             self.classes.give_back(info.index, info.holders[uid])
             info.give_back(uid, self._total)
+            self.keep_anew(name)
+            if self.needs:
+                self.departed.append(uid)
             self._touch()
         return name
 
@@ -236,6 +284,23 @@ class Nodes:
     def classify_anew(self) -> None:
         """Classify every node anew, as plugins have come to read more of them. O(nodes)."""
         self.classes.classify_anew(self.by_index)
+
+    # What is kept ---------------------------------------------------------------------------
+
+    def _keep(self, info: NodeInfo, total: dict[str, int] | None = None) -> bool:
+        """Keep what is to be kept of a node; say whether that is a change. O(holders)."""
+        need = None if self.lifted else self.needs.get(info.node.name)
+        if need is None:
+            return info.keep({}, 0, total)
+        return info.keep(*need.kept(info.holders, info.unkept()), total)
+
+    def keep_anew(self, name: NodeName) -> None:
+        """Keep what is to be kept of a node after a change. O(holders + plugins)."""
+        info = self.infos.get(name)
+        if info is None or not (name in self.needs or info.kept or info.kept_pods):
+            return
+        if self._keep(info, self._total):
+            self.classes.put(info.index, info)
 
     def _sum_up(self, info: NodeInfo, sign: int) -> None:
         """Add what a node has free to the total, or take it away."""
@@ -256,6 +321,15 @@ class Nodes:
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount
+            need = self.needs.get(name)
+            kept: dict[str, int] = {}
+            pods = 0
+            if need is not None:
+                kept, pods = need.kept(info.holders, free)
+            if (kept, pods) != (info.kept, info.kept_pods):
+                raise InternalError(f"{name}: {info.kept} is kept, not {kept}")
+            for resource, amount in info.kept.items():
+                free[resource] -= amount
             for resource in free.keys() | info.free.keys():
                 if free.get(resource, 0) != info.free.get(resource, 0):
                     raise InternalError(f"{name}: {resource} is miscounted")

@@ -38,6 +38,7 @@ from gangsched.events import (
 )
 from gangsched.explain import Why
 from gangsched.framework import (
+    _backfilling,
     _blank,
     _cycle,
     _deadlines,
@@ -49,6 +50,7 @@ from gangsched.framework import (
     _survey,
     _why,
 )
+from gangsched.framework.backfill import Backfill, Reservation
 from gangsched.framework.preemption import Preemption
 from gangsched.framework.profile import Profile
 from gangsched.framework.unit import Layout, Unit
@@ -87,6 +89,8 @@ class Scheduler:
             where placing one member after the other leaves too few; 0 for none.
         backoff: How long what failed rests.
         preemption: Whether pods and gangs may displace others of lower priority; None for never.
+        backfill: With the unit ``group``, for whom room is reserved, so that a gang that keeps
+            failing is not passed over for ever; None for nobody.
         group_grace: For how many seconds a group is remembered after its last member is gone:
             members that are made anew within it find its place in the order and its backoff.
 
@@ -107,6 +111,7 @@ class Scheduler:
         search_budget: int = 10_000,
         backoff: Backoff | None = None,
         preemption: Preemption | None = None,
+        backfill: Backfill | None = None,
         group_grace: float = 60.0,
     ) -> None:
         if not isinstance(profile, Profile):
@@ -115,6 +120,10 @@ class Scheduler:
             raise InvalidValueError("backoff", backoff, "a Backoff or None")
         if preemption is not None and not isinstance(preemption, Preemption):
             raise InvalidValueError("preemption", preemption, "a Preemption or None")
+        if backfill is not None and not isinstance(backfill, Backfill):
+            raise InvalidValueError("backfill", backfill, "a Backfill or None")
+        if backfill is not None and Unit(unit) is not Unit.GROUP:
+            raise InvalidValueError("backfill", backfill, "None, with the unit pod")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         if type(search_budget) is not int or search_budget < 0:
@@ -129,6 +138,7 @@ class Scheduler:
             Backoff() if backoff is None else backoff,
             group_grace,
             preemption,
+            backfill,
         )
         self._now = -math.inf
         self._listed = False
@@ -240,6 +250,7 @@ class Scheduler:
             PluginError: A plugin raised; everything is as it was before the pod's cycle.
         """
         self._begin(now)
+        _backfilling.look(self._state, now=now)
         decided = _cycle.run(self._state, now=now)
         effects = self._end()
         return effects if decided or effects else None
@@ -250,8 +261,13 @@ class Scheduler:
         Runtime complexity: O(1).
         """
         state = self._state
-        lapse = _nominations.next_deadline(state)
-        deadlines = (state.waiting.next_deadline(), state.queue.next_deadline(), lapse)
+        promise = state.reserving.promise
+        deadlines = (
+            state.waiting.next_deadline(),
+            state.queue.next_deadline(),
+            _nominations.next_deadline(state),
+            None if promise is None else promise.deadline,
+        )
         return min((d for d in deadlines if d is not None), default=None)
 
     # Beside them --------------------------------------------------------------------------
@@ -425,6 +441,11 @@ class Scheduler:
         return self._state.waiting
 
     @property
+    def reservation(self) -> Reservation | None:
+        """The room that is kept for a gang; None for none. O(its nodes)."""
+        return _backfilling.reservation(self._state)
+
+    @property
     def undecided(self) -> int:
         """How many searches for a placement ended with their budget, neither found nor refuted."""
         return self._state.undecided
@@ -441,6 +462,7 @@ class Scheduler:
         self._state.queue.advance(now=now)
         self._state.registry.expire(now=now)
         _nominations.review(self._state, now=now)
+        _backfilling.expire(self._state, now=now)
         if listing or not self._listed:
             self._list(now)
             self._listed = True

@@ -16,12 +16,13 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
-from gangsched._forms import SECONDS, WHOLE, Form, Record, as_object, at, choice, optional
+from gangsched._forms import SECONDS, TEXT, WHOLE, Form, Record, as_object, at, choice, optional
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Layout, Preemption, Scheduler, Unit
+from gangsched.framework import Backfill, Layout, Preemption, Scheduler, Unit
 from gangsched.model import FrozenMap
 from gangsched.protocols import ClusterState
+from gangsched.run_times import AnnotatedRunTimes
 
 __all__ = ["Recipe"]
 
@@ -32,6 +33,19 @@ _PRESETS: Final[Mapping[str, Callable[..., Scheduler]]] = {
 }
 _BACKOFF: Final = Record(Backoff, whole=True, initial=SECONDS, maximum=SECONDS)
 _PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=WHOLE)
+_RUN_TIMES: Final = Record(
+    AnnotatedRunTimes, whole=True, annotation=TEXT, wrong_by=SECONDS, seed=WHOLE
+)
+_BACKFILL: Final = Record(
+    Backfill,
+    whole=True,
+    run_times=optional(_RUN_TIMES.form),
+    after_attempts=WHOLE,
+    after_seconds=SECONDS,
+    least_members=WHOLE,
+    overdue_after=SECONDS,
+    drain_for=SECONDS,
+)
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
@@ -44,6 +58,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "search_budget": WHOLE,
     "backoff": _BACKOFF.form,
     "preemption": optional(_PREEMPTION.form),
+    "backfill": optional(_BACKFILL.form),
 }
 
 

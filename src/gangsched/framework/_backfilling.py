@@ -1,0 +1,324 @@
+"""Making a reservation, keeping it, and letting others run around it.
+
+Rules:
+  R1  who heeds the reservation sees the nodes without what is kept; the gang itself, who outranks
+      it, and who will have ended when it starts, see all that is free;
+  R2  a reservation moves to a later instant only for a fact: a run time that was wrong, a node
+      that changed, the gang itself, or somebody who outranks it; never for who was let in;
+  R3  readiness is a level here too: whoever need not heed the reservation, and may fit with all
+      room free, is tried once everybody else has been;
+  R4  nodes that are drained in vain are given back, and none is drained until a fact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched.events import Bind, Nominated, PodWaiting
+from gangsched.framework import _bundles, _outlook, _run_times, _shapes, _wakeups
+from gangsched.framework._outlook import Outlook
+from gangsched.framework._reserving import Promise
+from gangsched.framework._state import State
+from gangsched.framework.backfill import Reservation
+from gangsched.framework.keeping import keep_for, keeps_some, lifted
+from gangsched.framework.needs import Need
+from gangsched.model import GroupKey, NodeName, PodUID
+
+__all__ = ["expire", "look", "reservation", "turn"]
+
+
+def look(state: State, *, now: float) -> None:
+    """Bring the reservation up to date, and wake whom it need not concern.
+
+    Runtime complexity: O(nodes that it needs x plugins), plus who waits; where a fact may have
+    moved the reservation, or another is made, see ``_outlook.look_ahead``.
+    """
+    if state.reserving.policy is not None:
+        _settle(state, now)
+        _wake(state, now)
+
+
+def expire(state: State, *, now: float) -> None:
+    """Give a reservation up, or move it, that is overdue or whose gang has gone. O(1) if not."""
+    promise = state.reserving.promise
+    if promise is None:
+        return
+    if now >= promise.deadline or (state.reserving.is_stale and not _may_ask(state, promise.key)):
+        _settle(state, now)
+
+
+def reservation(state: State) -> Reservation | None:
+    """Return the reservation, for reading. O(its nodes)."""
+    promise = state.reserving.promise
+    if promise is None:
+        return None
+    known = promise.starts_at < math.inf
+    starts_at = promise.starts_at if known else None
+    return Reservation(promise.key, promise.since, starts_at, tuple(state.nodes.needs))
+
+
+@contextmanager
+def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, None, None]:
+    """Let an entity have its turn with the room that it may use.
+
+    Runtime complexity: O(nodes that it needs x plugins) for who need not heed the reservation.
+    """
+    mine = state.reserving
+    promise = mine.promise
+    if promise is None:
+        yield
+        return
+    before = len(state.out)
+    if not _run_times.is_free(state, promise, entity, now):
+        yield
+        _note_started(state, promise, entity, before, now)
+        return
+    with lifted(state.nodes):
+        mine.is_free = True
+        try:
+            yield
+        finally:
+            mine.is_free = False
+        _note_started(state, promise, entity, before, now, is_free=True)
+
+
+# The reservation ------------------------------------------------------------------------------
+
+
+def _settle(state: State, now: float) -> None:
+    mine = state.reserving
+    promise = mine.promise
+    if promise is not None and _stays(state, promise, now):
+        return
+    if promise is not None:
+        mine.promise = None
+        mine.is_settled = False
+        mine.failed.clear()
+    if not mine.is_settled or now >= mine.settled_until:
+        _choose(state, now)
+    if promise is not None and mine.promise is None:
+        _let_in(state, {}, now)
+
+
+def _stays(state: State, promise: Promise, now: float) -> bool:
+    """Say whether a reservation stays with its gang; where it has to move, move it."""
+    mine, nodes = state.reserving, state.nodes
+    if not _may_ask(state, promise.key) or _is_outranked(state, promise):
+        return False
+    is_overdue = now >= promise.deadline
+    if is_overdue and promise.starts_at == math.inf:
+        mine.lapses[promise.key] = mine.lapses.get(promise.key, 0) + 1
+        mine.is_weary = True
+        return False
+    is_sooner = any(promise.ends.get(uid, math.inf) > now for uid in nodes.departed)
+    nodes.departed.clear()
+    must_move = is_overdue or mine.is_stale or mine.altered != nodes.altered
+    if not (must_move or is_sooner):
+        return True
+    ends = _run_times.ends(state, now)
+    found = _outlook.look_ahead(state, promise.entity, ends, now=now, drains=not mine.is_weary)
+    if not must_move and (found is None or found.starts_at >= promise.starts_at):
+        return True
+    if found is None:
+        return False
+    _keep(state, promise.entity, found, ends, now, before=promise)
+    return True
+
+
+def _choose(state: State, now: float) -> None:
+    """Make a reservation for the first who asks and can be helped, if there is one."""
+    mine = state.reserving
+    policy = mine.policy
+    assert policy is not None
+    mine.is_settled, mine.settled_until = True, math.inf
+    ends: dict[PodUID, float] | None = None
+    for _place, key in sorted((_place_of(state, key), key) for key in list(mine.asking)):
+        if not _may_ask(state, key):
+            continue
+        entity = state.entities[key]
+        info = entity.group
+        assert info is not None
+        mature_at = (now if info.complete_at is None else info.complete_at) + policy.after_seconds
+        if now < mature_at:
+            mine.settled_until = min(mine.settled_until, mature_at)
+            continue
+        if entity.failures < policy.after_attempts or _size(state, entity) < policy.least_members:
+            continue
+        if mine.hopeless.get(key) == state.nodes.altered:
+            continue
+        ends = _run_times.ends(state, now) if ends is None else ends
+        found = _outlook.look_ahead(state, entity, ends, now=now, drains=not mine.is_weary)
+        if found is not None:
+            _keep(state, entity, found, ends, now)
+            return
+        if not mine.is_weary:
+            mine.hopeless[key] = state.nodes.altered
+
+
+def _keep(
+    state: State,
+    entity: QueuedEntity,
+    found: Outlook,
+    ends: dict[PodUID, float],
+    now: float,
+    *,
+    before: Promise | None = None,
+) -> None:
+    """Make a reservation, or move one."""
+    mine = state.reserving
+    policy, group = mine.policy, entity.group
+    assert policy is not None
+    assert group is not None
+    if found.starts_at < math.inf:
+        deadline = max(found.starts_at + policy.overdue_after, math.nextafter(now, math.inf))
+    elif before is not None and before.starts_at == math.inf:
+        deadline = before.deadline
+    else:
+        deadline = max(now + policy.drain_for, math.nextafter(now, math.inf))
+    since = now if before is None else before.since
+    if before is None or found.starts_at > before.starts_at:
+        mine.failed.clear()  # who had to heed it may not have to any more
+    mine.promise = Promise(entity, group.key, since, found.starts_at, deadline, ends)
+    mine.altered = state.nodes.altered
+    mine.is_stale = False
+    mine.gained = True
+    _let_in(state, found.needs, now)
+
+
+def _let_in(state: State, needs: Mapping[NodeName, Need], now: float) -> None:
+    """Keep room for these needs alone, and wake whom that helps."""
+    _wakeups.reopen(state, keep_for(state.nodes, needs), now=now)
+
+
+def _may_ask(state: State, key: GroupKey) -> bool:
+    """Say whether a gang is still one that has to start, and may. O(1)."""
+    mine, entity = state.reserving, state.entities.get(key)
+    info = None if entity is None else entity.group
+    if entity is None or info is None or info.was_scheduled or not len(entity):
+        mine.forget(key)
+    return (
+        key in mine.asking
+        and entity is not None
+        and not state.queue.is_gated(entity)
+        and key not in state.holding
+    )
+
+
+def _is_outranked(state: State, promise: Promise) -> bool:
+    """Say whether a gang of a higher priority asks for a reservation. O(who asks), if any does."""
+    mine = state.reserving
+    if not mine.is_contested:
+        return False
+    mine.is_contested = False
+    own = promise.entity.priority
+    return any(
+        _may_ask(state, key) and state.entities[key].priority > own for key in list(mine.asking)
+    )
+
+
+def _place_of(state: State, key: GroupKey) -> tuple[int, int, float]:
+    """Return the place of a gang among those that ask: smaller goes first."""
+    entity = state.entities.get(key)
+    if entity is None:
+        return (0, 0, 0.0)
+    return (-entity.priority, state.reserving.lapses.get(key, 0), entity.created_at)
+
+
+def _size(state: State, entity: QueuedEntity) -> int:
+    """Return how many members must be placed for a gang to start."""
+    return sum(_shapes.needed(state, each) for each in _bundles.pending(state, entity))
+
+
+# Who runs meanwhile ---------------------------------------------------------------------------
+
+
+def _wake(state: State, now: float) -> None:
+    """Wake the gang when there is more room, and, when nobody is active, one who need not heed."""
+    mine, queue = state.reserving, state.queue
+    promise, gained = mine.promise, mine.gained
+    mine.gained = False
+    if promise is None or not (gained or queue.head() is None) or not keeps_some(state.nodes):
+        return
+    with lifted(state.nodes):
+        if gained and _is_asleep(state, promise.entity) and _fits(state, promise.entity, now):
+            _hasten(state, promise.entity, now)
+        elif queue.head() is None:
+            found = _first_who_may(state, promise, now)
+            if found is not None:
+                queue.activate(found, now=now)
+
+
+def _is_asleep(state: State, entity: QueuedEntity) -> bool:
+    is_parked = entity.place in (Place.BACKOFF, Place.UNSCHEDULABLE)
+    return is_parked and not state.queue.is_gated(entity)
+
+
+def _fits(state: State, entity: QueuedEntity, now: float) -> bool:
+    shape = _shapes.shape(state, entity)
+    return shape not in state.reserving.failed and _wakeups.may_fit(state, shape, now=now)
+
+
+def _hasten(state: State, entity: QueuedEntity, now: float) -> None:
+    """Let the gang have its turn, however long it was to rest."""
+    # what it rests until is what it is kept by
+    state.queue.remove(entity, now=now)
+    entity.backoff_until = -math.inf
+    if entity.group is not None:
+        entity.group.backoff_until = -math.inf
+    state.queue.activate(entity, now=now)
+
+
+def _first_who_may(state: State, promise: Promise, now: float) -> QueuedEntity | None:
+    """Return the first in order of those in blocked lines who need not heed and may fit."""
+    best: QueuedEntity | None = None
+    own, left = promise.entity.priority, promise.starts_at - now + _run_times.ROUNDING
+    left = left if left < math.inf else -math.inf
+    for line in state.queue.blocked_lines():
+        if not len(line.standing) or line.shape in state.reserving.failed:
+            continue
+        if not _wakeups.may_fit(state, line.shape, now=now):
+            continue
+        for entity in line.standing:
+            if best is not None and not _precedes(entity, best):
+                break
+            known = entity.prospect
+            if known is not None and known[0] <= own and known[1] > left:
+                continue  # as ``is_free`` would say, for the many
+            if _run_times.is_free(state, promise, entity, now):
+                best = entity
+                break
+    return best
+
+
+def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:
+    assert one.rank is not None
+    assert other.rank is not None
+    return one.rank < other.rank
+
+
+def _note_started(
+    state: State,
+    promise: Promise,
+    entity: QueuedEntity,
+    before: int,
+    now: float,
+    *,
+    is_free: bool = False,
+) -> None:
+    """Take note of who was let go in a turn, and of when they end."""
+    mine = state.reserving
+    for effect in state.out[before:]:
+        if isinstance(effect, Bind):
+            pod = state.members[effect.uid].pod
+            end = promise.ends[effect.uid] = _run_times.end_of(state, pod, now, now)
+            needed = state.nodes.needs.get(effect.node)
+            if is_free and needed is not None and entity is not promise.entity:
+                needed.returning.add(effect.uid)
+                mine.is_stale |= end > promise.starts_at
+        elif (
+            isinstance(effect, PodWaiting | Nominated) and is_free and entity is not promise.entity
+        ):
+            mine.is_stale = True

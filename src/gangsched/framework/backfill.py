@@ -1,0 +1,88 @@
+"""Backfill: a big gang that keeps failing is promised room, and others run meanwhile around it.
+
+Rules:
+  R1  there is one reservation at a time;
+  R2  it is for who has waited longest of the gangs of the highest priority that ask for one, and
+      once made it stays with its gang until the gang starts, changes, leaves or is outranked;
+  R3  nothing of it is persistent: after a restart it is made anew from what there is.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from attrs import frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.model import GroupKey, NodeName
+from gangsched.quantity import is_seconds
+from gangsched.run_times import RunTimes
+
+__all__ = ["Backfill", "Reservation"]
+
+
+@final
+@frozen
+class Backfill:
+    """For whom room is reserved, and for how long.
+
+    Attributes:
+        run_times: Says when pods end; None where nobody knows.
+        after_attempts: How many attempts in a row must have failed for want of room, at least 1.
+        after_seconds: For how many seconds the gang must have been complete.
+        least_members: How many members its quorum must have.
+        overdue_after: How many seconds later than said a pod may end before nobody is taken to
+            know when it does.
+        drain_for: For how many seconds at most nodes are drained for a gang where nobody knows
+            when it can start.
+
+    Raises:
+        InvalidValueError: A value is malformed.
+    """
+
+    run_times: RunTimes | None = None
+    after_attempts: int = 1
+    after_seconds: float = 0.0
+    least_members: int = 2
+    overdue_after: float = 60.0
+    drain_for: float = 86_400.0
+
+    def __attrs_post_init__(self) -> None:
+        asked = getattr(self.run_times, "expected_end", None)
+        if self.run_times is not None and not callable(asked):
+            raise InvalidValueError("run_times", self.run_times, "RunTimes or None")
+        for name in ("after_attempts", "least_members"):
+            count = getattr(self, name)
+            if type(count) is not int or count < 1:
+                raise InvalidValueError(name, count, "a whole number of at least 1")
+        for name in ("after_seconds", "overdue_after"):
+            seconds = getattr(self, name)
+            if not is_seconds(seconds) or seconds < 0:
+                raise InvalidValueError(name, seconds, "seconds, finite and not negative")
+        if not is_seconds(self.drain_for) or self.drain_for <= 0:
+            raise InvalidValueError("drain_for", self.drain_for, "seconds, finite and more than 0")
+
+
+@final
+@frozen
+class Reservation:
+    """Room that is kept for a gang.
+
+    Attributes:
+        group: The gang.
+        since: When the reservation was made; it may have moved since.
+        starts_at: When the gang can start at the latest if every run time is as said; None where
+            nodes are drained for it and nobody knows when that is done.
+        nodes: The nodes on which room is kept, or will be.
+    """
+
+    group: GroupKey
+    since: float
+    starts_at: float | None
+    nodes: tuple[NodeName, ...]
+
+    def __str__(self) -> str:
+        count = f"{len(self.nodes)} node{'s' * (len(self.nodes) != 1)}"
+        if self.starts_at is None:
+            return f"{count} are drained for pod group {self.group}"
+        return f"room on {count} is kept for pod group {self.group}, by {self.starts_at:g}"

@@ -1,0 +1,115 @@
+"""Backfill: who is let in never delays the gang for which room is reserved, and it starts in time.
+
+With exact run times, at every decision: the instant that a gang is promised is the earliest at
+which it fits, by a count from outside; it is so before somebody is let in and after. So nobody
+who was let in moves it, and the gang starts at the instant that it was promised at first.
+"""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import AnnotatedRunTimes, Backfill, GroupKey, PodUID, presets
+from gangsched.simulation import RUN_SECONDS, Simulator, Workload
+from gangsched.strategies import faults
+from support.backfilling import EXACT, Jury, judged, workloads
+from support.watched import watched
+from support.watched import workloads as any_workloads
+
+pytestmark = pytest.mark.once("room is reserved with the unit group only")
+
+_SLOPPY = AnnotatedRunTimes(RUN_SECONDS, wrong_by=8.0)
+
+
+def at_its_end(simulator: Simulator) -> Simulator:
+    """Run until nothing happens any more, which takes a bounded number of instants."""
+    for _ in range(2000):
+        if simulator.step() is None:
+            return simulator
+    raise AssertionError(f"law 5: still going on at {simulator.now:g}")
+
+
+@given(workloads())
+def test_with_exact_run_times_nobody_who_is_let_in_delays_a_reserved_gang(
+    workload: Workload,
+) -> None:
+    jury = Jury()
+    simulator = at_its_end(Simulator(workload, judged(jury, Backfill(EXACT))))
+    assert all(job.is_finished for job in simulator.jobs)
+    for group, promised in jury.promised.items():
+        assert jury.started[group] <= promised, f"{group} was promised {promised:g}"
+
+
+@given(workloads(), st.integers(1, 3), st.sampled_from([0.0, 3.0]), st.integers(2, 6))
+def test_whoever_is_reserved_for_starts_when_it_was_promised(
+    workload: Workload, attempts: int, seconds: float, least: int
+) -> None:
+    jury = Jury()
+    policy = Backfill(EXACT, after_attempts=attempts, after_seconds=seconds, least_members=least)
+    at_its_end(Simulator(workload, judged(jury, policy)))
+    for group, promised in jury.promised.items():
+        assert jury.started[group] <= promised, f"{group} was promised {promised:g}"
+
+
+@given(workloads())
+def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
+    workload: Workload,
+) -> None:
+    """Nobody is placed there meanwhile: who runs there when it is drained is waited for."""
+    jury = Jury()
+    bounds: dict[GroupKey, float] = {}
+
+    class Watch:
+        def settled(self, now: float) -> None:
+            reservation = simulator.scheduler.inner.reservation  # type: ignore[attr-defined]
+            if reservation is None or reservation.group in bounds:
+                return
+            assert reservation.starts_at is None
+            on_them = [p for n in reservation.nodes for p in simulator.cluster.pods_on(n)]
+            bounds[reservation.group] = max([now, *map(jury.end, on_them)])
+
+        def event(self, *_: object) -> None: ...
+        def effects(self, *_: object) -> None: ...
+
+    simulator = Simulator(workload, judged(jury, Backfill()), observers=(Watch(),))
+    at_its_end(simulator)
+    assert all(job.is_finished for job in simulator.jobs)
+    for group, bound in bounds.items():
+        assert jury.started[group] <= bound, f"{group} was to start by {bound:g}"
+
+
+@given(workloads(priorities=True), st.integers(0, 3))
+def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
+    workload: Workload, seed: int
+) -> None:
+    policy = Backfill(evolve(_SLOPPY, seed=seed), overdue_after=1.0, drain_for=30.0)
+    make = watched(lambda cluster: presets.gang(cluster, backfill=policy))
+    simulator = at_its_end(Simulator(workload, make))
+    assert all(job.is_finished for job in simulator.jobs)
+
+
+@given(
+    any_workloads(),
+    faults(),
+    st.sampled_from([0.0, 2.0]),
+    st.integers(0, 3),
+    st.sampled_from([None, EXACT, _SLOPPY]),
+)
+def test_with_any_faults_every_law_holds_with_backfill_too(
+    workload: Workload,
+    plan: object,
+    bind_seconds: float,
+    seed: int,
+    run_times: AnnotatedRunTimes | None,
+) -> None:
+    policy = Backfill(run_times, overdue_after=1.0, drain_for=30.0)
+    make = watched(lambda cluster: presets.gang(cluster, backfill=policy))
+    simulator = at_its_end(
+        Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)  # type: ignore[arg-type]
+    )
+    state = simulator.scheduler.inner._state  # type: ignore[attr-defined]
+    assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
+    assert state.reserving.promise is None, "law 5: room is kept for ever"

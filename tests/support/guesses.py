@@ -1,0 +1,28 @@
+"""Run times that are guessed: some right by chance, most wrong, some not known at all."""
+
+from __future__ import annotations
+
+from typing import final
+from zlib import crc32
+
+from attrs import frozen
+
+from gangsched import Pod
+
+__all__ = ["LONGEST", "Guesses"]
+
+LONGEST = 20.0
+"""The longest guess, in seconds."""
+
+
+@final
+@frozen
+class Guesses:
+    """Guesses from a pod's name for how long it runs, or says that nobody knows."""
+
+    def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
+        """Return the guess; see ``gangsched.RunTimes``."""
+        seconds = crc32(pod.name.encode()) % 24
+        if seconds > LONGEST:
+            return None
+        return (now if started_at is None else started_at) + seconds

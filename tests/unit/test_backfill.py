@@ -1,0 +1,589 @@
+"""Reservations, one story each: who may run meanwhile, and what moves or ends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
+    Bind,
+    Bound,
+    Effect,
+    Event,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    Reservation,
+    Scheduler,
+    Topology,
+    Unit,
+    group_key,
+    presets,
+)
+from gangsched.errors import PluginError
+from gangsched.framework.keeping import without
+from gangsched.replay import Recipe
+from gangsched.testing import make_pod
+from support.fingerprint import fingerprint
+
+SECONDS = "example.com/seconds"
+EXACT = AnnotatedRunTimes(SECONDS)
+BIG = group_key("default", "big")
+
+
+def running(pod: Pod, seconds: str | None) -> Pod:
+    """Return a pod on which it is written for how long it runs."""
+    return pod if seconds is None else evolve(pod, annotations={SECONDS: seconds})
+
+
+class Host:
+    """A scheduler that reserves, and its cluster, in which binds are performed at once."""
+
+    def __init__(self, policy: Backfill | None = None, **nodes: int) -> None:
+        self.cluster = InMemoryCluster()
+        self.policy = Backfill(EXACT) if policy is None else policy
+        self.scheduler = self.make()
+        self.now = 0.0
+        for name, cpu in nodes.items():
+            self.tell(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu})))
+
+    def make(self) -> Scheduler:
+        return presets.gang(self.cluster, backfill=self.policy)
+
+    def tell(self, event: Event) -> None:
+        self._perform(self.scheduler.handle(self.cluster.apply(event), now=self.now))
+
+    def pod(self, name: str, seconds: float | None = None, cpu: int = 1, **more: Any) -> None:
+        pod = make_pod(name, cpu=cpu, created_at=self.now, **more)
+        self.tell(PodAdded(running(pod, None if seconds is None else str(seconds))))
+
+    def gang(self, name: str, count: int, seconds: float | None = 10, **more: Any) -> None:
+        for n in range(count):
+            self.pod(f"{name}-{n}", seconds, group=name, min_available=count, **more)
+
+    def decide(self) -> list[str]:
+        """Decide until nothing is left to decide; return who was let go, in order."""
+        gone: list[str] = []
+        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
+            gone += [effect.uid.partition("/")[2] for effect in effects if isinstance(effect, Bind)]
+            self._perform(effects)
+            self.scheduler._check()
+        return gone
+
+    def end(self, *names: str) -> None:
+        for name in names:
+            self.tell(PodDeleted(PodUID(f"default/{name}")))
+
+    def at(self, now: float) -> list[str]:
+        """Let time pass; return who is let go then."""
+        self.now = now
+        self._perform(self.scheduler.advance(now=now))
+        self.scheduler._check()
+        return self.decide()
+
+    @property
+    def reservation(self) -> Reservation:
+        found = self.scheduler.reservation
+        assert found is not None
+        return found
+
+    def _perform(self, effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self.tell(Bound(effect.uid, effect.node, effect.attempt))
+
+
+def crowded(policy: Backfill | None = None) -> Host:
+    """Return two nodes of 2, one half full until 100, and a gang of 4 that has failed."""
+    host = Host(policy, a=2, b=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    return host
+
+
+def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() -> None:
+    host = crowded()
+    assert host.reservation.group == BIG
+    assert host.reservation.starts_at == 100.0
+    assert set(host.reservation.nodes) == {"a", "b"}
+    assert host.scheduler.next_deadline() is not None
+    assert "kept for pod group default/big, by 100" in str(host.reservation)
+
+
+def test_who_ends_in_time_is_let_in_and_who_does_not_is_not() -> None:
+    host = crowded()
+    host.pod("long", 101)
+    host.pod("unknown")
+    host.pod("short", 100)
+    assert host.decide() == ["short"]
+    assert host.reservation.starts_at == 100.0
+
+
+def test_of_a_gang_all_members_must_end_in_time() -> None:
+    host = crowded()
+    host.pod("two-0", 5, group="two", min_available=2)
+    host.pod("two-1", 100.0005, group="two", min_available=2)
+    assert host.decide() == []
+    host.gang("three", 3, 100)
+    assert host.decide() == ["three-0", "three-1", "three-2"]
+
+
+def test_room_that_is_not_needed_is_for_anybody() -> None:
+    host = Host(a=2, b=2, c=1)
+    host.pod("old", 100, cpu=2)
+    host.pod("new", 50, cpu=2)
+    host.decide()
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    host.pod("long")
+    host.pod("longer")
+    assert host.decide() == ["long"]
+    assert host.scheduler.why(PodUID("default/longer"))
+
+
+def test_what_is_free_now_and_free_then_beside_the_gang_is_for_anybody() -> None:
+    host = Host(a=4)
+    host.pod("old", 100, cpu=3)
+    host.decide()
+    host.gang("big", 3)
+    host.decide()
+    host.pod("long")
+    assert host.decide() == ["long"]
+    host.end("old")
+    assert host.decide() == ["big-0", "big-1", "big-2"]
+
+
+def test_who_is_let_in_on_kept_room_gives_it_back_and_so_others_may_have_the_rest() -> None:
+    host = Host(a=4)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.gang("big", 3)
+    host.decide()
+    host.pod("short", 100)
+    host.pod("long")
+    assert host.decide() == ["short", "long"]
+    host.now = 100.0
+    host.end("old", "short")
+    assert host.decide() == ["big-0", "big-1", "big-2"]
+
+
+def test_who_runs_on_where_there_is_room_beside_the_gang_gives_nothing_back() -> None:
+    host = Host(a=4)
+    host.pod("first", 50)
+    host.pod("second", 100, cpu=2)
+    host.decide()
+    host.gang("big", 3)
+    host.decide()
+    host.pod("long")
+    assert host.decide() == ["long"]
+    host.now = 50.0
+    host.end("first")
+    host.pod("longer")
+    assert host.decide() == []
+    assert host.reservation.starts_at == 100.0
+
+
+def test_who_waits_and_ends_in_time_is_woken_by_room_that_is_kept() -> None:
+    host = Host(a=2)
+    host.pod("first", 50)
+    host.pod("second", 100)
+    host.decide()
+    host.gang("big", 2)
+    host.pod("long", 60)
+    host.pod("short", 40)
+    assert host.decide() == []
+    host.at(40.0)
+    host.now = 50.0
+    host.end("first")
+    assert host.decide() == ["short"]
+
+
+def test_who_fits_in_no_one_rack_is_not_tried_again_and_again_for_room_that_is_kept() -> None:
+    host = Host(Backfill(EXACT))
+    for rack in "ab":
+        node = Node(name=NodeName(rack), labels={"rack": rack}, allocatable={"cpu": 2})
+        host.tell(NodeAdded(node))
+    host.pod("one", 100)
+    host.pod("two", 100)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    host.tell(PodGroupAdded(PodGroup(name="ring", min_available=2, topology=Topology("rack"))))
+    host.gang("ring", 2, 5)
+    assert host.decide() == []
+    while (due := host.scheduler.next_deadline()) is not None and due < 100.0:
+        host.at(due)
+    ring = host.scheduler.registry.get(group_key("default", "ring"))
+    assert ring is not None
+    assert ring.attempts <= 2
+
+
+def test_the_promise_is_the_first_instant_at_which_there_is_room_in_large_enough_pieces() -> None:
+    host = Host(a=2, b=2, c=2, d=1, e=1, f=1)
+    ends = (("a", 10), ("a", 40), ("b", 20), ("b", 42), ("c", 30), ("c", 60))
+    for n, (name, seconds) in enumerate((*ends, ("d", 41), ("e", 45), ("f", 46))):
+        pod = running(make_pod(f"p{n}", cpu=1), str(seconds))
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(name))))
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    assert host.reservation.starts_at == 42.0
+    assert set(host.reservation.nodes) == {"a", "b"}
+
+
+def test_of_two_who_ask_the_elder_is_first() -> None:
+    host = Host(Backfill(EXACT, after_seconds=10), a=2)
+    host.pod("old", 100)
+    host.decide()
+    for name, created_at in (("young", 2.0), ("elder", 1.0)):
+        for n in range(2):
+            pod = make_pod(f"{name}-{n}", group=name, min_available=2, cpu=1)
+            host.tell(PodAdded(evolve(pod, created_at=created_at)))
+    host.decide()
+    host.at(20.0)
+    assert host.reservation.group == group_key("default", "elder")
+
+
+def test_the_gang_starts_when_it_was_promised_though_it_rests() -> None:
+    host = crowded()
+    host.now = 99.5
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
+    host.decide()  # tried in vain once more: it would rest until after the hundredth second
+    host.now = 100.0
+    host.end("old")
+    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
+    assert host.scheduler.reservation is None
+
+
+def test_who_outranks_the_gang_may_take_its_room_and_the_promise_moves() -> None:
+    host = crowded()
+    host.pod("vip", 300, priority=1)
+    assert host.decide() == ["vip"]
+    assert host.reservation.starts_at == 300.0
+
+
+def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
+    host = crowded()
+    host.gang("vip", 4, priority=1)
+    host.decide()
+    assert host.reservation.group == group_key("default", "vip")
+
+
+def test_an_end_that_comes_early_moves_the_promise_forward() -> None:
+    host = Host(a=2, b=2)
+    host.pod("first", 100)
+    host.pod("second", 200, cpu=2)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    assert host.reservation.starts_at == 200.0
+    host.now = 10.0
+    host.end("second")
+    host.decide()
+    assert host.reservation.starts_at == 100.0
+
+
+def test_a_node_that_goes_moves_the_promise() -> None:
+    host = Host(a=2, b=2, c=2)
+    for name, seconds in (("x", 10), ("y", 20), ("z", 30)):
+        host.pod(name, seconds, cpu=2)
+    host.decide()
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    assert host.reservation.starts_at == 20.0
+    host.tell(NodeDeleted(host.reservation.nodes[0]))
+    host.decide()
+    assert host.reservation.starts_at == 30.0
+
+
+@pytest.mark.parametrize("end", ["member", "gang", "group"])
+def test_a_reservation_ends_with_its_gang(end: str) -> None:
+    host = crowded()
+    host.pod("long")
+    assert host.decide() == []
+    if end == "member":
+        host.end("big-0")
+    elif end == "gang":
+        host.end(*(f"big-{n}" for n in range(4)))
+    else:
+        host.tell(PodGroupAdded(PodGroup(name="big", min_available=5)))
+    assert host.at(5.0) == ["long"], "it rests for a second"
+    assert host.scheduler.reservation is None
+
+
+def test_who_would_not_fit_on_the_empty_cluster_gets_no_reservation() -> None:
+    host = Host(a=2, b=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("huge", 5)
+    host.gang("big", 4)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.tell(NodeAdded(Node(name=NodeName("c"), allocatable={"cpu": 2})))
+    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
+    assert host.reservation.group == group_key("default", "huge")
+    assert host.reservation.starts_at == 10.0
+
+
+def test_the_first_who_asks_is_the_oldest_of_the_highest_priority() -> None:
+    host = Host(a=2)
+    host.pod("old", 100)
+    host.decide()
+    host.now = 5.0
+    host.gang("young", 2)
+    host.now = 1000.0
+    host.decide()
+    assert host.reservation.group == group_key("default", "young")
+    for n in range(2):
+        pod = make_pod(f"elder-{n}", group="elder", min_available=2, cpu=1, created_at=1.0)
+        host.tell(PodAdded(pod))
+    host.decide()
+    assert host.reservation.group == group_key("default", "young"), "it stays with its gang"
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_made"),
+    [
+        (Backfill(EXACT, after_attempts=1), True),
+        (Backfill(EXACT, after_attempts=2), False),
+        (Backfill(EXACT, after_seconds=1), False),
+        (Backfill(EXACT, least_members=4), True),
+        (Backfill(EXACT, least_members=5), False),
+    ],
+)
+def test_a_reservation_is_made_for_who_waited_and_failed_enough(
+    policy: Backfill, is_made: bool
+) -> None:
+    host = crowded(policy)
+    assert (host.scheduler.reservation is not None) is is_made
+
+
+# Where nobody knows ---------------------------------------------------------------------------
+
+
+def test_without_run_times_the_nodes_with_the_fewest_holders_are_drained() -> None:
+    host = Host(Backfill(drain_for=50.0), a=2, b=2, c=2)
+    for name in ("p", "q", "r", "s"):
+        host.pod(name)
+    host.decide()  # spread: two on one node at most, one on each of the others
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    reservation = host.reservation
+    assert reservation.starts_at is None
+    crowd = [name for name in "abc" if len(list(host.cluster.pods_on(NodeName(name)))) == 2]
+    assert set(reservation.nodes) == set("abc") - set(crowd)
+    assert "drained for pod group default/big" in str(reservation)
+    host.pod("new")
+    assert host.decide() == []
+    on_them = [p.name for n in reservation.nodes for p in host.cluster.pods_on(n)]
+    host.end(*on_them)
+    assert host.decide() == ["big-0", "big-1"]
+
+
+def test_nodes_that_are_drained_in_vain_are_given_back_and_not_drained_again_for_nothing() -> None:
+    host = crowded(Backfill(drain_for=50.0))
+    host.pod("new")
+    assert host.decide() == []
+    deadline = host.reservation.since + 50.0
+    assert host.at(deadline) == ["new"]
+    while (due := host.scheduler.next_deadline()) is not None:
+        assert due < 200.0, "it drains again, though nothing has happened"
+        host.at(due)
+    host.end("new")
+    host.decide()
+    assert host.reservation.group == BIG
+
+
+def test_who_ends_later_than_said_is_taken_to_end_nobody_knows_when() -> None:
+    host = crowded(Backfill(EXACT, overdue_after=5.0, drain_for=50.0))
+    assert host.scheduler.next_deadline() is not None
+    host.at(104.0)
+    assert host.reservation.starts_at == 100.0
+    host.at(105.0)
+    assert host.reservation.starts_at is None
+    host.end("old")
+    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
+
+
+class Broken:
+    """Says what is no instant, or raises."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> Any:
+        if self.answer is None:
+            raise RuntimeError("no idea")
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [None, "soon", float("nan"), float("inf")])
+def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object) -> None:
+    host = Host(Backfill(Broken(answer)), a=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 2)
+    host.scheduler.schedule_one(now=0.0)
+    with pytest.raises(PluginError, match="expected_end"):
+        host.scheduler.schedule_one(now=0.0)
+    assert host.reservation.starts_at is None
+    host.scheduler._check()
+
+
+# Bundles, labels, restarts --------------------------------------------------------------------
+
+
+def test_a_gang_within_one_label_is_promised_room_within_one_value() -> None:
+    host = Host(Backfill(EXACT))
+    for name, rack in (("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b")):
+        node = Node(name=NodeName(name), labels={"rack": rack}, allocatable={"cpu": 1})
+        host.tell(NodeAdded(node))
+    for name, seconds, rack in (("w", 30, "a"), ("x", 50, "a"), ("y", 40, "b"), ("z", 45, "b")):
+        pod = running(make_pod(name, cpu=1), str(seconds))
+        host.tell(PodAdded(evolve(pod, node_selector={"rack": rack})))
+    host.decide()
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=2, topology=Topology("rack"))))
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.starts_at == 45.0
+    assert set(host.reservation.nodes) == {"b0", "b1"}
+
+
+def test_a_bundle_is_promised_room_for_all_its_groups() -> None:
+    host = Host(a=3)
+    host.pod("old", 100)
+    host.decide()
+    bundle = ("default/one", "default/two")
+    for name, least in (("one", 1), ("two", 2)):
+        host.tell(
+            PodGroupAdded(PodGroup(name=name, min_available=least, bundle=tuple(map(_key, bundle))))
+        )
+        host.gang(name, least)
+    host.decide()
+    assert host.reservation.group == "default/one"
+    assert host.reservation.starts_at == 100.0
+    host.pod("long")
+    assert host.decide() == []
+
+
+def _key(text: str) -> Any:
+    return group_key(*text.split("/"))
+
+
+def test_members_beyond_the_quorum_are_promised_nothing() -> None:
+    host = Host(a=4)
+    host.pod("old", 100, cpu=3)
+    host.decide()
+    for n in range(4):
+        host.pod(f"big-{n}", 10, group="big", min_available=2)
+    host.decide()
+    host.pod("long")
+    assert host.decide() == ["long"]
+
+
+def test_a_restart_makes_the_reservation_anew() -> None:
+    host = crowded()
+    before = host.reservation
+    host.scheduler = host.make()
+    host.decide()
+    assert host.reservation == before
+
+
+def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
+    host = crowded()
+    nodes = host.scheduler._state.nodes
+    views = [(i.free, i.holders, i.kept, nodes.classes.of(i.index)) for i in nodes.infos.values()]
+    before = fingerprint([(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total())
+    (holder,) = (info for info in nodes.infos.values() if info.holders)
+    with without(nodes, {holder.node.name: list(holder.holders)}):
+        assert nodes.total() == {"cpu": 4000}
+    views = [(i.free, i.holders, i.kept, nodes.classes.of(i.index)) for i in nodes.infos.values()]
+    assert before == fingerprint(
+        [(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total()
+    )
+    nodes._check()
+
+
+# What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("run_times", "annotation"),
+        ("after_attempts", 0),
+        ("after_attempts", True),
+        ("least_members", 1.5),
+        ("after_seconds", -1),
+        ("overdue_after", float("nan")),
+        ("drain_for", 0),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Backfill(**{field: value})
+    assert (caught.value.field, caught.value.value) == (field, pytest.approx(value, nan_ok=True))
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("annotation", {"annotation": ""}),
+        ("wrong_by", {"annotation": "x", "wrong_by": 0.5}),
+        ("seed", {"annotation": "x", "seed": None}),
+    ],
+)
+def test_run_times_that_make_no_sense_are_refused(field: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        AnnotatedRunTimes(**given)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("given", [{"backfill": 1}, {"backfill": Backfill(), "unit": Unit.POD}])
+def test_a_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
+    assert caught.value.field == "backfill"
+
+
+@pytest.mark.parametrize("text", [None, "", "-1", "1e5", "soon", "9" * 400])
+def test_what_is_no_run_time_is_not_known(text: str | None) -> None:
+    pod = running(make_pod("p"), text)
+    assert EXACT.expected_end(pod, started_at=None, now=0.0) is None
+
+
+def test_estimates_are_off_by_no_more_than_they_may_and_alike_for_a_group() -> None:
+    sloppy = AnnotatedRunTimes(SECONDS, wrong_by=4.0, seed=7)
+    found = set[float]()
+    for n in range(50):
+        pods = [
+            running(make_pod(f"g{n}-{m}", group=f"g{n}", min_available=2), "100") for m in range(2)
+        ]
+        first, second = (sloppy.expected_end(p, started_at=5.0, now=9.0) for p in pods)
+        assert first is not None
+        assert first == second
+        assert 25.0 <= first - 5.0 <= 400.0
+        found.add(first)
+    assert len(found) == 50
+    assert min(found) < 55.0
+    assert max(found) > 255.0
+
+
+def test_a_recipe_writes_backfill_down_and_reads_it_back() -> None:
+    recipe = Recipe("gang", backfill=Backfill(EXACT, least_members=8))
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert Recipe.from_json(Recipe("gang").to_json()).arguments["backfill"] is None
