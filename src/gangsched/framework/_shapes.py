@@ -88,11 +88,14 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
 def reach_of(state: State, entity: QueuedEntity) -> tuple[int, bool]:
     """Return below which priority an entity reaches, and whether it may displace pods.
 
-    Of a bundle, the lowest priority counts, and nobody in it may say that it never does.
+    Of a bundle, the lowest priority counts, and nobody in it may say that it never does. So does
+    that of a member that ranks below its group, since its specification says no priority any more.
     Runtime complexity: O(members).
     """
     parties = _bundles.pending(state, entity)
-    return min(party.priority for party in parties), all(map(_may_displace, parties))
+    ranks = (pod.priority for party in parties for pod in party.pending)
+    lowest = min(party.priority for party in parties)
+    return min((lowest, *ranks)), all(map(_may_displace, parties))
 
 
 def _may_displace(entity: QueuedEntity) -> bool:

@@ -3,7 +3,8 @@
 Rules:
   R1  it is laid over the nodes for as long as a question takes, and taken off again whatever
       happens: then every node is in the class that it was in, and holds whom it held;
-  R2  who is gone twice is gone once.
+  R2  who is gone twice is gone once;
+  R3  what is kept for a gang that is to start later is kept of what they leave too.
 """
 
 from __future__ import annotations
@@ -87,5 +88,8 @@ class Vacancy:
         return info
 
     def _move(self, become: dict[int, NodeClass]) -> None:
+        nodes = self._nodes
         for index, given in become.items():
-            self._nodes.classes.move(index, given)
+            nodes.classes.move(index, given)
+            if nodes.needs:
+                nodes.keep_anew(nodes.by_index[index].node.name)

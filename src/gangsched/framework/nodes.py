@@ -231,6 +231,7 @@ class Nodes:
             self.classes.give_back(info.index, held)
         info.take(pod.uid, pod.requests, self._total)
         self.classes.take(info.index, pod.requests)
+        self._keep_less(info)
         self._touch()
 
     def assume_together(
@@ -251,6 +252,7 @@ class Nodes:
             info.shift(requests, -len(taken), self._total)
         for index, given in become:
             self.classes.move(index, given)
+            self._keep_less(self.by_index[index])
         self._touch()
 
     def confirm(self, uid: PodUID) -> None:
@@ -301,6 +303,11 @@ class Nodes:
             return
         if self._keep(info, self._total):
             self.classes.put(info.index, info)
+
+    def _keep_less(self, info: NodeInfo) -> None:
+        """Keep no more of a node than is free, whoever took of it. O(resources)."""
+        if info.kept and any(info.free[name] < 0 for name in info.kept):
+            self.keep_anew(info.node.name)
 
     def _sum_up(self, info: NodeInfo, sign: int) -> None:
         """Add what a node has free to the total, or take it away."""

@@ -1,0 +1,38 @@
+"""Histories that broke a law while room was reserved for one and others were displaced for another.
+
+Each was found by the machine, and made as short as it goes; see ``test_histories_that_broke_laws``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from gangsched import Backfill, Preemption, Unit
+from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
+from support.histories import Policy
+
+BOTH: Final = Policy(
+    unit=Unit.GROUP,
+    preemption=Preemption(),
+    backfill=Backfill(least_members=1, overdue_after=0.0, drain_for=5.0),
+)
+HISTORIES: Final[dict[str, list[Deed]]] = {
+    "what somebody leaves who is going is kept for the gang, and for no equal of its": [
+        *(PutNode(0, cpu=3), PutPods(count=1, priority=1), PutGroup(1, 3)),
+        *(PutPods(1, 3, priority=1), Decide(), ChangePod(0, "terminate")),
+        *(PutPods(0, 1, 1, cpu=0), PutPods(count=1, priority=1)),
+    ],
+    "a member that ranks below its group, which says nothing any more, reaches no further": [
+        *(PutPods(1, 1, priority=2), PutNode(0, cpu=1), PutGroup(1, 1), PutPods(1, 1, priority=1)),
+        *(Decide(1), PutGroup(1, 1, priority=1), PutPods(0, 1, 1), Decide()),
+        *(PutGroup(1, 1), PutNode(0, cpu=2)),
+    ],
+}
+
+
+@pytest.mark.once("the unit is the policy's")
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_they_break_none_any_more(history: list[Deed]) -> None:
+    BOTH.world().live(*history).finish()
