@@ -379,6 +379,35 @@ driver.run()
     assert "bind of default/p to n failed: no route" in told[1]
 
 
+def test_a_driver_decides_at_once_about_what_the_cluster_held_before_it_ran() -> None:
+    def full() -> InMemoryCluster:
+        cluster = InMemoryCluster()
+        for event in EVENTS:
+            cluster.apply(event)
+        return cluster
+
+    bound = [threading.Event() for _number in range(2)]
+    threads, loops = full(), full()
+    driver = blocking.Driver(
+        presets.coscheduling(threads), apply=threads.apply, bind=lambda _bind: bound[0].set()
+    )
+    thread = threading.Thread(target=driver.run)
+    thread.start()
+    assert bound[0].wait(30)
+    driver.stop()
+    thread.join(timeout=30)
+
+    async def bind(_bind: Bind) -> None:
+        bound[1].set()
+        running.stop()
+
+    running = aio.Driver(presets.coscheduling(loops), apply=loops.apply, bind=bind)
+    asyncio.run(asyncio.wait_for(running.run(), 30))
+    assert bound[1].is_set()
+    for cluster in (threads, loops):
+        assert len([pod for pod in cluster.pods() if pod.node_name is not None]) == 6
+
+
 def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
     cluster, seen = InMemoryCluster(), list[Effect]()
     driver = blocking.Driver(

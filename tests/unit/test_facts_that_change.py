@@ -20,6 +20,7 @@ from gangsched import (
     PodGroupDeleted,
     PodGroupUpdated,
     PodHeld,
+    PodPhase,
     PodRefused,
     PodUID,
     Success,
@@ -41,6 +42,15 @@ P = PodUID("default/p")
 
 
 # Pods that change -----------------------------------------------------------------------------
+
+
+def test_a_pod_that_ends_and_names_no_node_any_more_leaves_its_room_to_who_waits() -> None:
+    driver, _odd = odd_driver(cpu=1)
+    driver.add(make_pod("p", cpu=1), make_pod("q", cpu=1))
+    driver.drain()
+    update(driver, P, node_name=None, phase=PodPhase.SUCCEEDED)
+    driver.settle()
+    assert where(driver) == {"q": "n"}
 
 
 def test_a_pod_with_gates_is_held_with_their_names() -> None:

@@ -83,6 +83,12 @@ class Driver:
             GangschedError: The scheduler raised; see ``Scheduler``.
         """
         while True:
+            while self._inbox.empty() and await self._decide():
+                pass
+            if self._inbox.empty():
+                now = self._clock()
+                for observer in self._observers:
+                    observer.settled(now)
             try:
                 async with asyncio.timeout(self._timeout()):
                     event = await self._inbox.get()
@@ -95,12 +101,6 @@ class Driver:
                         pass
                     return
                 await self._perform(self._handle(event))
-            while self._inbox.empty() and await self._decide():
-                pass
-            if self._inbox.empty():
-                now = self._clock()
-                for observer in self._observers:
-                    observer.settled(now)
 
     async def _decide(self) -> bool:
         now = self._clock()

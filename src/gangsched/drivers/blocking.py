@@ -84,6 +84,12 @@ class Driver:
             GangschedError: The scheduler raised; see ``Scheduler``.
         """
         while True:
+            while self._inbox.empty() and self._decide():
+                pass
+            if self._inbox.empty():
+                now = self._clock()
+                for observer in self._observers:
+                    observer.settled(now)
             try:
                 event = self._inbox.get(timeout=self._timeout())
             except queue.Empty:
@@ -95,12 +101,6 @@ class Driver:
                         pass
                     return
                 self._perform(self._handle(event))
-            while self._inbox.empty() and self._decide():
-                pass
-            if self._inbox.empty():
-                now = self._clock()
-                for observer in self._observers:
-                    observer.settled(now)
 
     def _decide(self) -> bool:
         now = self._clock()

@@ -265,11 +265,12 @@ def _update(
 ) -> None:
     before, node = member.state, member.node
     changed = member.pod != pod
+    left = member.pod.node_name if pod.node_name is None else None
     member.replace(pod)
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
-        _look_at_node(state, pod.node_name, now=now)
+        _look_at_node(state, pod.node_name or left, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             _places.review(state, member.entity, now=now)
         return
@@ -289,7 +290,7 @@ def _update(
     if wanted is MemberState.ASSIGNED and before is not wanted:
         member.started_at = now
     _tell_held(state, member, problem)
-    _look_at_node(state, pod.node_name, now=now)
+    _look_at_node(state, pod.node_name or left, now=now)
     _places.settle(state, member.entity, now=now)
 
 
