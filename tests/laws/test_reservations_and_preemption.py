@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from attrs import evolve
 
 from gangsched import Backfill, Preemption, Unit
 from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
+from support.guesses import Guesses
 from support.histories import Policy
 
 BOTH: Final = Policy(
@@ -32,7 +34,19 @@ HISTORIES: Final[dict[str, list[Deed]]] = {
 }
 
 
+GUESSING: Final = evolve(
+    BOTH,
+    backfill=Backfill(Guesses(), least_members=2, overdue_after=5.0, drain_for=40.0),
+)
+
+
 @pytest.mark.once("the unit is the policy's")
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_they_break_none_any_more(history: list[Deed]) -> None:
     BOTH.world().live(*history).finish()
+
+
+@pytest.mark.once("the unit is the policy's")
+def test_who_outranks_a_reservation_and_is_beyond_help_is_not_tried_again_and_again() -> None:
+    low = [PutNode(0, cpu=2), PutPods(0, 2, 2), PutPods(count=1)]
+    GUESSING.world().live(*low, PutGroup(1, 2), PutPods(1, 2, cpu=2, priority=1)).finish()

@@ -113,6 +113,7 @@ _FRAMEWORK: Final = Room(
         ("framework._making_room",),
         ("framework._preempting",),
         ("framework._outlook",),
+        ("framework._applicants",),
         ("framework._backfilling",),
         ("framework._cycle",),
         ("framework._survey", "framework._places", "framework._deadlines"),

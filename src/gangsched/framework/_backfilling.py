@@ -18,14 +18,14 @@ from contextlib import contextmanager
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.events import Bind, Nominated, PodWaiting
-from gangsched.framework import _bundles, _outlook, _run_times, _shapes, _wakeups
+from gangsched.framework import _applicants, _outlook, _run_times, _shapes, _wakeups
 from gangsched.framework._outlook import Outlook
 from gangsched.framework._reserving import Promise
 from gangsched.framework._state import State
 from gangsched.framework.backfill import Reservation
 from gangsched.framework.keeping import keep_for, keeps_some, lifted
 from gangsched.framework.needs import Need
-from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.model import NodeName, PodUID
 
 __all__ = ["expire", "look", "reservation", "turn"]
 
@@ -46,7 +46,9 @@ def expire(state: State, *, now: float) -> None:
     promise = state.reserving.promise
     if promise is None:
         return
-    if now >= promise.deadline or (state.reserving.is_stale and not _may_ask(state, promise.key)):
+    if now >= promise.deadline or (
+        state.reserving.is_stale and not _applicants.may_ask(state, promise.key)
+    ):
         _settle(state, now)
 
 
@@ -106,7 +108,7 @@ def _settle(state: State, now: float) -> None:
 def _stays(state: State, promise: Promise, now: float) -> bool:
     """Say whether a reservation stays with its gang; where it has to move, move it."""
     mine, nodes = state.reserving, state.nodes
-    if not _may_ask(state, promise.key) or _is_outranked(state, promise):
+    if not _applicants.may_ask(state, promise.key) or _is_outranked(state, promise, now):
         return False
     is_overdue = now >= promise.deadline
     if is_overdue and promise.starts_at == math.inf:
@@ -131,31 +133,10 @@ def _stays(state: State, promise: Promise, now: float) -> bool:
 def _choose(state: State, now: float) -> None:
     """Make a reservation for the first who asks and can be helped, if there is one."""
     mine = state.reserving
-    policy = mine.policy
-    assert policy is not None
     mine.is_settled, mine.settled_until = True, math.inf
-    ends: dict[PodUID, float] | None = None
-    for _place, key in sorted((_place_of(state, key), key) for key in list(mine.asking)):
-        if not _may_ask(state, key):
-            continue
-        entity = state.entities[key]
-        info = entity.group
-        assert info is not None
-        mature_at = (now if info.complete_at is None else info.complete_at) + policy.after_seconds
-        if now < mature_at:
-            mine.settled_until = min(mine.settled_until, mature_at)
-            continue
-        if entity.failures < policy.after_attempts or _size(state, entity) < policy.least_members:
-            continue
-        if mine.hopeless.get(key) == state.nodes.altered:
-            continue
-        ends = _run_times.ends(state, now) if ends is None else ends
-        found = _outlook.look_ahead(state, entity, ends, now=now, drains=not mine.is_weary)
-        if found is not None:
-            _keep(state, entity, found, ends, now)
-            return
-        if not mine.is_weary:
-            mine.hopeless[key] = state.nodes.altered
+    found = _applicants.first(state, now)
+    if found is not None:
+        _keep(state, found.entity, found.outlook, found.ends, now)
 
 
 def _keep(
@@ -193,43 +174,16 @@ def _let_in(state: State, needs: Mapping[NodeName, Need], now: float) -> None:
     _wakeups.reopen(state, keep_for(state.nodes, needs), now=now)
 
 
-def _may_ask(state: State, key: GroupKey) -> bool:
-    """Say whether a gang is still one that has to start, and may. O(1)."""
-    mine, entity = state.reserving, state.entities.get(key)
-    info = None if entity is None else entity.group
-    if entity is None or info is None or info.was_scheduled or not len(entity):
-        mine.forget(key)
-    return (
-        key in mine.asking
-        and entity is not None
-        and not state.queue.is_gated(entity)
-        and key not in state.holding
-    )
+def _is_outranked(state: State, promise: Promise, now: float) -> bool:
+    """Say whether a gang of a higher priority would get a reservation. O(who asks), if any may.
 
-
-def _is_outranked(state: State, promise: Promise) -> bool:
-    """Say whether a gang of a higher priority asks for a reservation. O(who asks), if any does."""
+    One that asks in vain outranks nobody: or it would be tried again for each that is made anew.
+    """
     mine = state.reserving
-    if not mine.is_contested:
+    if not mine.is_contested and now < mine.settled_until:
         return False
-    mine.is_contested = False
-    own = promise.entity.priority
-    return any(
-        _may_ask(state, key) and state.entities[key].priority > own for key in list(mine.asking)
-    )
-
-
-def _place_of(state: State, key: GroupKey) -> tuple[int, int, float]:
-    """Return the place of a gang among those that ask: smaller goes first."""
-    entity = state.entities.get(key)
-    if entity is None:
-        return (0, 0, 0.0)
-    return (-entity.priority, state.reserving.lapses.get(key, 0), entity.created_at)
-
-
-def _size(state: State, entity: QueuedEntity) -> int:
-    """Return how many members must be placed for a gang to start."""
-    return sum(_shapes.needed(state, each) for each in _bundles.pending(state, entity))
+    mine.is_contested, mine.settled_until = False, math.inf
+    return _applicants.first(state, now, above=promise.entity.priority) is not None
 
 
 # Who runs meanwhile ---------------------------------------------------------------------------
