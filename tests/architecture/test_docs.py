@@ -173,10 +173,10 @@ def test_a_decision_record_says_context_decision_alternatives_consequences(recor
     assert record.name in _read("docs", "decisions", "index.md")
 
 
-def test_decision_records_are_numbered_once_each() -> None:
+def test_decision_records_are_numbered_one_after_the_other() -> None:
     numbers = [int(record.stem[:4]) for record in _RECORDS]
 
-    assert sorted(set(numbers)) == numbers
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_the_changelog_has_a_place_for_what_is_not_released() -> None:
