@@ -2,7 +2,7 @@
 
 Rules:
   R1  there is one reservation at a time;
-  R2  it is for who has waited longest of the gangs of the highest priority that ask for one, and
+  R2  it is for who has waited longest of the gangs of the highest priority that can have one, and
       once made it stays with its gang until the gang starts, changes, leaves or is outranked;
   R3  nothing of it is persistent: after a restart it is made anew from what there is.
 """
