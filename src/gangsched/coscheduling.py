@@ -211,19 +211,24 @@ class Coscheduling:
             if group.was_scheduled and self.match_policy is MatchPolicy.ONCE_SATISFIED:
                 return SUCCESS
             return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
-        needed = self.members_needed(group)
+        needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
-        shares = _quorum.shares(group, self.match_policy)
+        scheduled = minimum - needed  # without roles that is what is needed
+        roles: list[tuple[str, int, int, int]] = []
+        if group.roles:
+            scheduled = _quorum.counted(group, self.match_policy)
+            shares = _quorum.shares(group, self.match_policy)
+            roles = [(each.role, each.least, each.scheduled, each.unscheduled) for each in shares]
         own = group.schedule_timeout
         timeout = self.permit_timeout if own is None else own
         if group.attempt_started_at is not None:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy),
+            scheduled=scheduled,
             remaining=group.unscheduled,
-            roles=[(each.role, each.least, each.scheduled, each.unscheduled) for each in shares],
+            roles=roles,
             timeout=timeout,
         )
 
@@ -249,6 +254,8 @@ class Coscheduling:
                 resolvable=False,
             )
         present = group.unscheduled + _quorum.counted(group, self.match_policy)
+        if not group.roles:
+            return _quorum.complete(min_available=group.min_available, present=present)
         shares = _quorum.shares(group, self.match_policy)
         roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
         return _quorum.complete(min_available=group.min_available, present=present, roles=roles)

@@ -15,7 +15,7 @@ are Koordinator's.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NoReturn, final
 
 from attrs import frozen
@@ -122,7 +122,7 @@ def decide(
     min_available: int,
     scheduled: int,
     remaining: int,
-    roles: Iterable[tuple[str, int, int, int]] = (),
+    roles: Collection[tuple[str, int, int, int]] = (),
     timeout: float = 0.0,
 ) -> Outcome:
     """Decide about members that hold a node.
@@ -137,6 +137,8 @@ def decide(
     Returns:
         ``Success`` with a quorum, ``Wait`` while there can still be one, else ``Unschedulable``.
     """
+    if not roles and scheduled + remaining >= min_available:  # the same, but sooner
+        return SUCCESS if scheduled >= min_available else Wait(timeout)
     parts = [("members", min_available, scheduled, remaining), *roles]
     if all(placed >= least for _who, least, placed, _more in parts):
         return SUCCESS
@@ -148,7 +150,7 @@ def decide(
 
 
 def complete(
-    *, min_available: int, present: int, roles: Iterable[tuple[str, int, int]] = ()
+    *, min_available: int, present: int, roles: Collection[tuple[str, int, int]] = ()
 ) -> Success | Unschedulable:
     """Decide whether enough members exist for a quorum to be possible at all.
 
@@ -157,6 +159,8 @@ def complete(
         present: Members that exist and count.
         roles: Role, minimum and members that exist of each role that has a minimum.
     """
+    if not roles and present >= min_available:
+        return SUCCESS
     short = [(role, least, some) for role, least, some in roles if some < least]
     if present >= min_available and not short:
         return SUCCESS
