@@ -16,7 +16,8 @@ from sortedcontainers import SortedKeyList
 
 from gangsched import Pod, SchedulingQueue, SortKey
 from gangsched._core import _queue
-from gangsched._core._entity import QueuedEntity
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.model import GroupKey, PodUID
 
@@ -30,10 +31,12 @@ class Contestant:
 
     Attributes:
         name: What the table calls it.
-        prepare: Makes what is there before the clock starts, of n keys.
+        prepare: Makes what is there before the clock starts, of n keys; once for all rounds.
         run: Puts all in and takes all out; returns how many came out.
         fill: Puts all in; returns what then holds them. For bytes per item.
         slow: Whether it sits out the largest size.
+        renew: Makes of it what a round uses up, before its clock starts: as heapq has its tuples
+            ready, a queue has its entities.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Contestant:
     run: Callable[[Any], int]
     fill: Callable[[Any], object]
     slow: bool = field(default=False)
+    renew: Callable[[Any], Any] = field(default=lambda prepared: prepared)
 
 
 def keys(count: int, seed: int = 0) -> list[SortKey]:
@@ -151,7 +155,7 @@ def _single(given: list[SortKey]) -> list[QueuedEntity]:
     """Return entities of one pod each, with their ranks ready, as heapq's are."""
     made = []
     for key in given:
-        entity = QueuedEntity(key.entity, None, key.at)
+        entity = QueuedEntity(key.entity, key.at)
         entity.add(cast("Pod", Stub(key.entity)), key.entity)
         made.append(entity)
     return made
@@ -174,7 +178,7 @@ def _fill_singles(build: Any, given: tuple[list[QueuedEntity], list[SortKey]]) -
     entities, ranks = given
     made = []
     for given_entity in entities:
-        entity = QueuedEntity(given_entity.seq, None, 0.0)
+        entity = QueuedEntity(given_entity.seq, 0.0)
         entity.add(given_entity.pod, given_entity.seq)
         made.append(entity)
     return _fill_queue(build, made, ranks)
@@ -204,26 +208,31 @@ def _members(size: int, given: list[SortKey]) -> list[tuple[int, SortKey, Pod, i
 
 def _groups(size: int, given: list[SortKey]) -> Any:
     members = _members(size, given)
-    infos = {
-        uid: PodGroupInfo(key=GroupKey(f"ns/{uid}"), uid=uid)
-        for uid in {uid for uid, *_rest in members}
+    groups = {
+        uid: (rank, PodGroupInfo(key=GroupKey(f"ns/{uid}"), uid=uid))
+        for uid, rank, _pod, _seq in members
     }
-    return members, infos
+    return [(uid, pod, seq) for uid, _rank, pod, seq in members], groups
 
 
-def _fill_groups(build: Any, given: Any) -> tuple[SchedulingQueue, dict[int, QueuedEntity]]:
-    members, infos = given
+def _fresh(given: Any) -> tuple[list[tuple[QueuedGroup, Pod, int]], list[QueuedGroup]]:
+    """Return per pod its group, which is empty and has its rank, the pod and its number."""
+    members, groups = given
+    entities: dict[int, QueuedGroup] = {}
+    for uid, (rank, info) in groups.items():
+        info.untried = 0
+        entities[uid] = entity = QueuedGroup(uid, 0.0, info)
+        entity.rank = rank
+    return [(entities[uid], pod, seq) for uid, pod, seq in members], list(entities.values())
+
+
+def _fill_groups(build: Any, given: Any) -> tuple[SchedulingQueue, object]:
+    members, entities = given
     queue = _queue_with(build)
-    entities: dict[int, QueuedEntity] = {}
-    for uid, rank, pod, seq in members:
-        entity = entities.get(uid)
-        if entity is None:
-            entity = entities[uid] = QueuedEntity(seq, infos[uid], 0.0)
-            entity.add(pod, seq)
-            entity.rank = rank
+    for entity, pod, seq in members:
+        entity.add(pod, seq)
+        if entity.place is Place.NOWHERE:
             queue.activate(entity, now=0.0)
-        else:
-            entity.add(pod, seq)
     return queue, entities
 
 
@@ -271,6 +280,7 @@ def contestants() -> list[Contestant]:
                     prepare,
                     partial(run, build),
                     partial(_fill_groups, build),
+                    renew=_fresh,
                 )
                 for what, size, run, prepare in (
                     ("groups of", 8, _run_groups, eights),

@@ -39,12 +39,12 @@ def entities(draw: st.DrawFn) -> list[QueuedEntity]:
     for seq in range(1, draw(st.integers(2, 7)) + 1):
         priority, at = draw(st.integers(0, 1)), draw(TIMES)
         if draw(st.booleans()):
-            entity = a_group(seq, priority=priority, created_at=at, members=draw(st.integers(1, 3)))
-            assert entity.group is not None
-            entity.group.last_failure_at = draw(FAILURES)
+            group = a_group(seq, priority=priority, created_at=at, members=draw(st.integers(1, 3)))
+            assert group.group is not None
+            group.group.last_failure_at = draw(FAILURES)
+            made.append(group)
         else:
-            entity = a_pod(seq, priority=priority, queued_at=at)
-        made.append(entity)
+            made.append(a_pod(seq, priority=priority, queued_at=at))
     return made
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.model import GroupKey, Pod, PodUID
 
-__all__ = ["a_group", "a_pod", "names"]
+__all__ = ["a_group", "a_pod", "names", "ready_uids"]
 
 
 def a_pod(
     seq: int, *, priority: int = 0, queued_at: float = 0.0, rests_until: float = float("-inf")
 ) -> QueuedEntity:
     """Return the entity of a regular pod, named after its number."""
-    entity = QueuedEntity(seq, None, queued_at)
+    entity = QueuedEntity(seq, queued_at)
     entity.add(Pod(name=f"e{seq}", priority=priority), seq)
     entity.backoff_until = rests_until
     return entity
@@ -26,7 +29,7 @@ def a_group(
     created_at: float = 0.0,
     members: int = 1,
     rests_until: float = float("-inf"),
-) -> QueuedEntity:
+) -> QueuedGroup:
     """Return the entity of a group, named after its number."""
     info = PodGroupInfo(
         key=GroupKey(f"ns/e{seq}"),
@@ -34,7 +37,7 @@ def a_group(
         claimed_priority=priority,
         first_seen_at=created_at,
     )
-    entity = QueuedEntity(seq, info, created_at)
+    entity = QueuedGroup(seq, created_at, info)
     for number in range(members):
         uid = PodUID(f"e{seq}-{number}")
         entity.add(Pod(name=f"e{seq}", uid=uid, priority=priority), number)
@@ -45,3 +48,11 @@ def a_group(
 def names(entities: tuple[QueuedEntity, ...]) -> list[str]:
     """Return the names of entities, in their order."""
     return [entity.pod.name for entity in entities]
+
+
+def ready_uids(entity: QueuedEntity) -> tuple[PodUID, ...]:
+    """Return whose turn in an entity is still to come, in order, and leave it as it is."""
+    if isinstance(entity, QueuedGroup):
+        records = sorted((each for each in entity._pending.values() if each[3]), key=itemgetter(0))
+        return tuple(record[1].uid for record in records)
+    return () if entity.next_member is None else (entity.next_member.uid,)

@@ -23,9 +23,18 @@ import attrs
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched import PriorityHeap
+from gangsched._core._group_entity import QueuedGroup
 from gangsched.resources import FrozenMap
 
-__all__ = ["Fingerprint", "attributes", "fingerprint", "is_frozen", "is_ours", "without"]
+__all__ = [
+    "Fingerprint",
+    "attributes",
+    "fingerprint",
+    "is_frozen",
+    "is_ours",
+    "remembered",
+    "without",
+]
 
 Fingerprint = tuple[str, ...]
 """One line for each thing, with the path to it: two of them are compared as they are."""
@@ -72,6 +81,25 @@ def attributes(thing: object) -> dict[str, Any]:
         return {"state": [thing[place] for place in range(4)]}  # type: ignore[index]
     found = {name: getattr(thing, name) for name in _slots(type(thing)) if hasattr(thing, name)}
     return {**found, **dict(sorted(getattr(thing, "__dict__", {}).items()))}
+
+
+def remembered(thing: object) -> dict[str, Any]:
+    """Return what counts of the attributes of an object, by name."""
+    found = attributes(thing)
+    if isinstance(thing, QueuedGroup):
+        # its members, not the order in which they came back, nor the turns that are read off them
+        found = {name: value for name, value in found.items() if name not in _DERIVED}
+        if not thing._is_in_order:
+            found["_pending"] = dict(sorted(thing._pending.items(), key=_number_of))
+    return found
+
+
+_DERIVED = frozenset({"_is_in_order", "_latest", "_turns", "_turns_by_role"})
+
+
+def _number_of(member: tuple[object, list[Any]]) -> int:
+    number: int = member[1][0]
+    return number
 
 
 def _is_tombstone(entry: Any) -> bool:
@@ -164,7 +192,7 @@ class _Walk:
         elif isinstance(thing, BaseException):
             yield from self.lines(f"{path}.args", thing.args)
         elif is_ours(thing):
-            for name, value in attributes(thing).items():
+            for name, value in remembered(thing).items():
                 yield from self.lines(f"{path}.{name}", value)
         elif type(thing).__module__ in ("builtins", "collections", "sortedcontainers"):
             if type(thing) is not object:

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from gangsched import PodUID
 from support.driver import Driver, Fate
+from support.entities import ready_uids
 
 __all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
 
@@ -166,7 +167,7 @@ def _fingerprint(driver: Driver) -> Hashable:
     entities = tuple(
         (
             *(entity.seq, entity.place, entity.rank, entity.failures, entity.backoff_until),
-            *(tuple(pod.uid for pod in entity.pending), tuple(entity._ready)),
+            *(tuple(pod.uid for pod in entity.pending), ready_uids(entity)),
             (entity.failed_step >= 0, entity.stirred_step >= 0, entity.tried_step >= 0),
         )
         for entity in (*queue.active, *queue.backoff, *queue.unschedulable)

@@ -75,7 +75,7 @@ _CORE: Final = Room(
             "_core._packing_passes",
             "_core._packing_search",
         ),
-        ("_core._queue", "_core._packing", "_core._gate"),
+        ("_core._queue", "_core._group_entity", "_core._packing", "_core._gate"),
     )
 )
 _FRAMEWORK: Final = Room(

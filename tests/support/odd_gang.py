@@ -31,9 +31,8 @@ UNREMEMBERED = (
     r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
     r"\]\._state\.classes\[\d+\]\.(_by_room|answers)",
     r"\]\.group_wide|\]\.per_member",
-    r"\._pending(:|\[|\.|$)",
 )
-"""What only ascends, what is kept of answers, and what stands in no order that matters."""
+"""What only ascends, and what is kept of answers."""
 
 Host = tuple[InMemoryCluster, Scheduler, Odd]
 

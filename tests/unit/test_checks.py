@@ -68,8 +68,7 @@ class Full:
         self.line.resting[5] = self.alone
 
     def lose_a_member(self) -> None:
-        self.alone._ready = self.alone._ready.copy()
-        self.alone._pending.clear()
+        self.alone._pod = None
 
 
 SABOTAGE = [name for name in vars(Full) if not name.startswith("_") and name != "line"]

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
 from gangsched.model import GroupKey, Pod, PodUID
-from support.entities import a_group, a_pod
+from support.entities import a_group, a_pod, ready_uids
 
 UIDS = [PodUID(f"uid-{number}") for number in range(5)]
 INDICES = st.integers(0, 4)
@@ -28,7 +29,7 @@ class EntityMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.group = PodGroupInfo(key=GroupKey("ns/g"), uid=1)
-        self.entity = QueuedEntity(1, self.group, 0.0)
+        self.entity = QueuedGroup(1, 0.0, self.group)
         self.pending: dict[int, str] = {}
         self.ready: set[int] = set()
 
@@ -62,6 +63,17 @@ class EntityMachine(RuleBasedStateMachine):
         else:
             self.ready.remove(first)
 
+    @rule(index=INDICES)
+    def have_no_turn(self, index: int) -> None:
+        self.entity.put_aside(UIDS[index])
+        self.ready.discard(index)
+
+    @rule(index=INDICES)
+    def have_it_back(self, index: int) -> None:
+        if index in self.pending:
+            self.entity.put_back(UIDS[index])
+            self.ready.add(index)
+
     @rule()
     def refill(self) -> None:
         self.entity.refill()
@@ -92,8 +104,7 @@ TestEntityMachine = EntityMachine.TestCase
 
 def test_a_member_that_is_held_back_for_a_while_keeps_its_turn() -> None:
     """A gate that is lifted late does not cost the place in the order of arrival."""
-    entity = a_pod(1)
-    entity.discard(entity.pod.uid)
+    entity = a_group(1, members=0)
     for index in (2, 0, 1):
         entity.add(pod(index), index)
     turns = []
@@ -137,7 +148,7 @@ def test_the_turn_of_a_stranger_changes_nothing() -> None:
 
 
 def test_a_new_entity_is_nowhere_and_has_nothing_behind_it() -> None:
-    entity = QueuedEntity(7, None, 3.0)
+    entity = QueuedEntity(7, 3.0)
     assert (entity.seq, entity.queued_at, len(entity)) == (7, 3.0, 0)
     assert (entity.place, entity.rank, entity.shape) == (Place.NOWHERE, None, None)
     assert (entity.failures, entity.reason, entity.culprit) == (0, "", None)
@@ -162,50 +173,116 @@ def test_an_attempt_is_under_way_from_its_beginning_to_its_end() -> None:
     assert not a_pod(2).is_under_way
 
 
-def come_in_another_order(entity: QueuedEntity) -> None:
-    entity._pending = entity._ready = dict(reversed(entity._ready.items()))
+FACTS: dict[str, Callable[[QueuedEntity], None]] = {
+    "a member came": lambda entity: entity.add(pod(4), 9),
+    "a member changed": lambda entity: entity.replace(entity.pod),
+    "a member went": lambda entity: entity.discard(entity.pod.uid),
+    "nobody went": lambda entity: entity.discard_all(()),
+}
 
 
-def miscount(entity: QueuedEntity) -> None:
-    assert entity.group is not None
-    entity.group.untried = 1
+@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("make", [a_pod, a_group])
+def test_a_fact_about_an_entity_makes_its_prospect_unknown(
+    make: Callable[[int], QueuedEntity], fact: str
+) -> None:
+    entity = make(1)
+    assert entity.prospect is None
+    entity.prospect = (0, 60.0)
+    entity.put_aside(entity.pod.uid)
+    entity.put_back(entity.pod.uid)
+    entity.refill()
+    assert entity.prospect == (0, 60.0)
+    FACTS[fact](entity)
+    assert entity.prospect is None
 
 
-def lose_a_member(entity: QueuedEntity) -> None:
-    entity._ready = entity._ready.copy()
+def come_in_another_order(entity: QueuedGroup) -> None:
+    entity._pending = dict(reversed(entity._pending.items()))
+
+
+def come_later_than_the_latest(entity: QueuedGroup) -> None:
+    entity._latest = 1
+
+
+def miscount(entity: QueuedGroup) -> None:
+    entity._info.untried = 1
+
+
+def lose_a_member(entity: QueuedGroup) -> None:
     entity._pending.popitem()
 
 
-def forget_a_role(entity: QueuedEntity) -> None:
-    assert entity._ready_by_role is not None
-    del entity._ready_by_role["ps"]
+def lose_a_turn(entity: QueuedGroup) -> None:
+    assert entity._turns is not None
+    entity._turns.pop()
 
 
-def miscount_a_role(entity: QueuedEntity) -> None:
-    assert entity.group is not None
-    entity.group.untried_by_role["ps"] = 2
+def forget_a_role(entity: QueuedGroup) -> None:
+    assert entity._turns_by_role is not None
+    entity._turns_by_role["ps"].clear()
+
+
+def miscount_a_role(entity: QueuedGroup) -> None:
+    entity._info.untried_by_role["ps"] = 2
 
 
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        (come_in_another_order, "ready members [2, 1, 0] are out of order"),
-        (miscount, "ns/e1: 1 untried, [0, 1, 2] ready"),
-        (lose_a_member, "a ready member is not pending"),
-        (forget_a_role, "ready by role are {'ps': ['uid-2']}, not {}"),
+        (come_in_another_order, "members [2, 1, 0] are out of order, the latest is 2"),
+        (come_later_than_the_latest, "members [0, 1, 2] are out of order, the latest is 1"),
+        (miscount, "ns/e1: 1 untried, 3 ready"),
+        (lose_a_member, "turns have [0, 1, 2], ready are [0, 1]"),
+        (lose_a_turn, "turns have [0, 1], ready are [0, 1, 2]"),
+        (forget_a_role, "turns of ps have [], ready are [2]"),
         (miscount_a_role, "ns/e1: {'ps': 2} untried, {'ps': 1} ready"),
     ],
 )
 def test_the_check_sees_members_out_of_order_and_counts_that_drifted(
-    sabotage: Callable[[QueuedEntity], None], says: str
+    sabotage: Callable[[QueuedGroup], None], says: str
 ) -> None:
     entity = a_group(1, members=2)
     entity.add(pod(2), 2, "ps")
+    assert entity.next_member is not None
+    assert entity.next_of(["ps"]) is not None
     entity._check()
     sabotage(entity)
     with pytest.raises(InternalError) as caught:
         entity._check()
     assert caught.value.invariant == says
+
+
+def test_the_check_sees_a_turn_that_nobody_has() -> None:
+    entity = a_pod(1)
+    entity._check()
+    entity._pod = None
+    with pytest.raises(InternalError):
+        entity._check()
+
+
+def test_a_pod_by_itself_is_its_only_member() -> None:
+    entity, uid = a_pod(1), PodUID("uid-0")
+    entity.discard(entity.pod.uid)
+    assert (len(entity), entity.ready_count, entity.pending, entity.next_member) == (0, 0, [], None)
+    entity.add(pod(0), 1)
+    for stranger in (entity.discard, entity.put_aside):
+        stranger(PodUID("stranger"))
+    assert (uid in entity, PodUID("stranger") in entity) == (True, False)
+    assert (len(entity), entity.ready_count, entity.next_member) == (1, 1, entity.pod)
+    entity.put_aside(uid)
+    entity.replace(pod(0, "newer"))
+    assert (len(entity), entity.ready_count, entity.next_member) == (1, 0, None)
+    assert (entity.pod.name, [p.name for p in entity.pending]) == ("newer", ["newer"])
+    for again in (entity.refill, lambda: entity.put_back(uid)):
+        again()
+        assert entity.ready_count == 1
+        entity.put_aside(uid)
+    assert (entity.next_of(["ps"]), entity.ready_of("ps")) == (None, 0)
+    entity.discard_all([uid])
+    entity.refill()
+    assert entity.ready_count == 0
+    entity._check()
 
 
 @pytest.mark.parametrize("members", [63, 64, 65, 200])
@@ -222,4 +299,42 @@ def test_members_have_their_turns_in_order_however_many_they_are(members: int) -
         entity._check()
     entity.add(Pod(name="late", uid=PodUID("late")), members)
     entity._check()
-    assert next(reversed(entity._ready)) == "late"
+    assert ready_uids(entity)[-1] == "late"
+
+
+@pytest.mark.parametrize("role", [None, "ps"])
+def test_members_that_come_and_go_leave_nothing_behind_in_the_turns(role: str | None) -> None:
+    entity = a_group(1, members=0)
+    for number in range(1_000):
+        entity.add(Pod(name="p", uid=PodUID(f"{number}")), number, role)
+        following = entity.next_member
+        assert entity.next_of(["ps"]) is (None if role is None else following)
+        if number >= 10:
+            entity.discard(PodUID(f"{number - 3}"))
+        entity._check()
+    assert len(entity._turns or ()) < 100
+    assert sum(map(len, (entity._turns_by_role or {}).values())) < 100
+
+
+def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> None:
+    """As after a permit that refused: a look at everybody for each of them would be too much."""
+    entity = a_group(1, members=5)
+    first = entity.pod
+    turns = entity._turns
+    for _again in range(3):
+        entity.discard(first.uid)
+        entity.add(first, 0)
+        assert entity.next_member is first
+        entity.put_aside(first.uid)
+        entity.put_back(first.uid)
+        entity._check()
+    assert entity._turns is turns
+
+
+def test_a_group_whose_members_are_gone_keeps_none_of_them() -> None:
+    entity = a_group(1, members=3)
+    assert entity.next_member is not None
+    for uid in [pod.uid for pod in entity.pending]:
+        entity.discard(uid)
+    assert (entity._turns, entity._turns_by_role, entity.pending) == (None, None, [])
+    assert entity.next_member is None

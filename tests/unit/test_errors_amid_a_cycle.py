@@ -36,9 +36,8 @@ UNREMEMBERED = (
     r"\]\._state\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
     r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
-    r"\._pending(:|\[|\.|$)",
 )
-"""What only ascends, what is kept of answers, and what stands in no order that matters."""
+"""What only ascends, and what is kept of answers."""
 STEPS = (r"_step$",)
 """Numbers of steps: a turn that was broken off was one too."""
 

@@ -18,7 +18,8 @@ from sortedcontainers import SortedDict, SortedList
 from gangsched import PriorityHeap, WaitingMap
 from gangsched.model import NodeName, PodUID, Resources
 from support.busy import busy_scheduler
-from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+from support.entities import a_group
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, remembered
 
 Undo = Callable[[], object]
 
@@ -33,7 +34,7 @@ def parts(thing: Any) -> list[Any]:
         return list(thing)
     if isinstance(thing, types.MethodType):
         return [thing.__self__]
-    return list(attributes(thing).values()) if is_ours(thing) else []
+    return list(remembered(thing).values()) if is_ours(thing) else []
 
 
 def reachable(root: object, held: Callable[[Any], list[Any]] = parts) -> list[Any]:
@@ -129,7 +130,7 @@ def changes_of_a_heap(heap: PriorityHeap[Any]) -> Iterator[Undo]:
 
 
 def changes_of_an_object(thing: Any) -> Iterator[Undo]:
-    for name, before in attributes(thing).items():
+    for name, before in remembered(thing).items():
         is_number = isinstance(before, int | float) and abs(before) != float("inf")
         for value in ["another value", *([before + 1] if is_number else [])]:
             object.__setattr__(thing, name, value)
@@ -237,3 +238,15 @@ def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
     before = fingerprint(heap)
     heap.remove(heap.push(1, "a"))
     assert fingerprint(heap) != before
+
+
+def test_of_a_group_the_order_in_which_members_came_back_does_not_count() -> None:
+    one, other = a_group(1, members=3), a_group(1, members=3)
+    first = one.pod
+    before = fingerprint(one)
+    one.discard(first.uid)
+    assert fingerprint(one) != before
+    one.add(first, 0)
+    assert fingerprint(one) == before == fingerprint(other)
+    one.put_aside(first.uid)
+    assert fingerprint(one) != before

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gangsched._core import _quorum
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
-from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._quorum import MatchPolicy, complete, decide
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
@@ -157,7 +157,7 @@ class RoleMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.info = PodGroupInfo(key=GroupKey("ns/g"), uid=1)
-        self.entity = QueuedEntity(1, self.info, 0.0)
+        self.entity = QueuedGroup(1, 0.0, self.info)
         self.states: dict[int, MemberState] = {}
         self.roles: dict[int, str | None] = {}
         self.ready: set[int] = set()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
@@ -229,11 +230,11 @@ def _admit(
         info = state.registry.join(pod, claim, wanted)
         entity = state.entities.get(claim.group)
         if entity is None:
-            entity = QueuedEntity(state.number(), info, pod.created_at)
+            entity = QueuedGroup(state.number(), pod.created_at, info)
             entity.failures, entity.backoff_until = info.failures, info.backoff_until
             state.entities[claim.group] = entity
     else:
-        entity = QueuedEntity(state.number(), None, pod.created_at)
+        entity = QueuedEntity(state.number(), pod.created_at)
     pod_class = state.classes.get(signature)
     if pod_class is None:
         pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._queue import Line, SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -108,8 +109,14 @@ HELD: Final[Mapping[type, Held]] = {
     Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
-        " round_step reason culprit _pending _ready",
-        anew="place shape prospect _ready_by_role _has_roles _latest _handle",
+        " round_step reason culprit _pod _is_ready",
+        anew="place shape prospect _handle",
+    ),
+    QueuedGroup: Held(
+        kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
+        " round_step reason culprit _pending",
+        anew="place shape prospect _handle _info _is_in_order _latest _turns _turns_by_role",
+        passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
     PodGroupInfo: Held(

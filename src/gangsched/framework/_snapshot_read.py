@@ -13,6 +13,7 @@ from collections.abc import Container, Hashable, Mapping
 from typing import TypeVar, cast, final
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._queue import Line
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
@@ -136,7 +137,12 @@ class _Reader:
             path = f"entities[{n}]"
             _fresh(self._entities, row.seq, f"{path}.seq")
             info = None if row.group is None else self._group(row.group, f"{path}.group")
-            self._entities[row.seq] = entity = QueuedEntity(row.seq, info, row.queued_at)
+            entity = (
+                QueuedEntity(row.seq, row.queued_at)
+                if info is None
+                else QueuedGroup(row.seq, row.queued_at, info)
+            )
+            self._entities[row.seq] = entity
             if row.group is not None:
                 _fresh(self._state.entities, row.group, f"{path}.group")
                 self._state.entities[row.group] = entity
@@ -195,6 +201,8 @@ class _Reader:
             raise InvalidValueError(f"{path}.pending", row.pending, "members of it")
         if not tried <= set(row.pending):
             raise InvalidValueError(f"{path}.tried", row.tried, "pending members")
+        if entity.group is None and len(members) > 1:
+            raise InvalidValueError(f"{path}.pending", row.pending, "one pod, as it has no group")
         entity.load([(m.pod, m.seq, m.role, m.pod.uid not in tried) for m in members])
 
     # Nodes ------------------------------------------------------------------------------------
