@@ -2,111 +2,116 @@
 
 from __future__ import annotations
 
-from gangsched import explain, presets
-from gangsched._core._backoff import Backoff
-from gangsched._core._capacity import resource_gap
-from gangsched._core._counters import MemberState, PodGroupCounters
-from gangsched._core._gate import GangMember, Gate
-from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
-from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
-from gangsched._core._queue import SchedulingQueue
-from gangsched._core._quorum import MatchPolicy
-from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
-from gangsched._core._waiting import WaitingMap, WaitingPod
+from typing import TYPE_CHECKING
+
+from gangsched._facade import open_facade
 from gangsched._version import __version__
-from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.errors import (
-    ClusterStateError,
-    DecisionLogError,
-    GangFellError,
-    GangschedError,
-    InternalError,
-    InvalidPodGroupError,
-    InvalidValueError,
-    ManifestError,
-    PluginError,
-    ProfileError,
-    TraceError,
-    UnknownPodError,
-)
-from gangsched.events import (
-    Bind,
-    BindFailed,
-    Bound,
-    Effect,
-    Event,
-    Evict,
-    GroupIncomplete,
-    GroupRejected,
-    GroupScheduled,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    Nominated,
-    NominationLapsed,
-    Notice,
-    PodAdded,
-    PodDeleted,
-    PodGroupAdded,
-    PodGroupDeleted,
-    PodGroupUpdated,
-    PodHeld,
-    PodRefused,
-    PodRejected,
-    PodScheduled,
-    PodUnschedulable,
-    PodUpdated,
-    PodWaiting,
-    Release,
-)
-from gangsched.explain import Why
-from gangsched.framework import (
-    Backfill,
-    CycleState,
-    Layout,
-    Preemption,
-    Profile,
-    Reservation,
-    Scheduler,
-    Unit,
-)
-from gangsched.membership import Membership, membership, ungrouped
-from gangsched.memory import InMemoryCluster
-from gangsched.model import (
-    GroupKey,
-    Node,
-    NodeName,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodGroup,
-    PodPhase,
-    PodUID,
-    PreemptionPolicy,
-    QOSClass,
-    Resources,
-    Taint,
-    TaintEffect,
-    Toleration,
-    Topology,
-    group_key,
-)
-from gangsched.outcomes import (
-    EvictGroup,
-    HoldGroup,
-    Outcome,
-    RejectGroup,
-    Skip,
-    Success,
-    Unschedulable,
-    Verdict,
-    Wait,
-)
-from gangsched.overlay import OverlayCluster
-from gangsched.protocols import ClusterState, StateKey
-from gangsched.run_times import AnnotatedRunTimes, RunTimes
-from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
-from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
+
+if TYPE_CHECKING:
+    from gangsched import explain, presets
+    from gangsched._core._backoff import Backoff
+    from gangsched._core._capacity import resource_gap
+    from gangsched._core._counters import MemberState, PodGroupCounters
+    from gangsched._core._gate import GangMember, Gate
+    from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
+    from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
+    from gangsched._core._queue import SchedulingQueue
+    from gangsched._core._quorum import MatchPolicy
+    from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+    from gangsched._core._waiting import WaitingMap, WaitingPod
+    from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
+    from gangsched.errors import (
+        ClusterStateError,
+        DecisionLogError,
+        GangFellError,
+        GangschedError,
+        InternalError,
+        InvalidPodGroupError,
+        InvalidValueError,
+        ManifestError,
+        PluginError,
+        ProfileError,
+        TraceError,
+        UnknownPodError,
+    )
+    from gangsched.events import (
+        Bind,
+        BindFailed,
+        Bound,
+        Effect,
+        Event,
+        Evict,
+        GroupIncomplete,
+        GroupRejected,
+        GroupScheduled,
+        NodeAdded,
+        NodeDeleted,
+        NodeUpdated,
+        Nominated,
+        NominationLapsed,
+        Notice,
+        PodAdded,
+        PodDeleted,
+        PodGroupAdded,
+        PodGroupDeleted,
+        PodGroupUpdated,
+        PodHeld,
+        PodRefused,
+        PodRejected,
+        PodScheduled,
+        PodUnschedulable,
+        PodUpdated,
+        PodWaiting,
+        Release,
+    )
+    from gangsched.explain import Why
+    from gangsched.framework import (
+        Backfill,
+        CycleState,
+        Layout,
+        Preemption,
+        Profile,
+        Reservation,
+        Scheduler,
+        Unit,
+    )
+    from gangsched.membership import Membership, membership, ungrouped
+    from gangsched.memory import InMemoryCluster
+    from gangsched.model import (
+        GroupKey,
+        Node,
+        NodeName,
+        NodeSelectorRequirement,
+        NodeSelectorTerm,
+        Pod,
+        PodGroup,
+        PodPhase,
+        PodUID,
+        PreemptionPolicy,
+        QOSClass,
+        Resources,
+        Taint,
+        TaintEffect,
+        Toleration,
+        Topology,
+        group_key,
+    )
+    from gangsched.outcomes import (
+        EvictGroup,
+        HoldGroup,
+        Outcome,
+        RejectGroup,
+        Skip,
+        Success,
+        Unschedulable,
+        Verdict,
+        Wait,
+    )
+    from gangsched.overlay import OverlayCluster
+    from gangsched.protocols import ClusterState, StateKey
+    from gangsched.run_times import AnnotatedRunTimes, RunTimes
+    from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
+    from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 
 __all__ = [
     "AnnotatedRunTimes",
@@ -227,3 +232,5 @@ __all__ = [
     "sort_key",
     "ungrouped",
 ]
+
+open_facade(__name__)

@@ -212,7 +212,14 @@ def test_a_circle_within_a_shell_is_reported() -> None:
     assert {"gangsched.simulation.workload", "gangsched.simulation.traces"} <= found
 
 
-@pytest.mark.parametrize("line", ["x = 1", "def f(): ...", "if True:\n    pass", "print()"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x = 1", "def f(): ...", "if True:\n    pass", "print()"),
+        "if TYPE_CHECKING:\n    x = 1",
+        "if TYPE_CHECKING:\n    from gangsched.model import Pod\nelse:\n    x = 1",
+    ],
+)
 def test_a_facade_with_logic_is_reported(line: str) -> None:
     (found,) = violations(with_line("gangsched", line))
     assert (found.module, found.problem) == ("gangsched", "does more than import")
@@ -230,9 +237,18 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_the_library_loads_no_shell_and_nothing_of_theirs() -> None:
-    loaded = loaded_by("import gangsched")
+    loaded = loaded_by("from gangsched import *")
     assert "gangsched.framework.scheduler" in loaded
     assert not loaded.intersection(FORBIDDEN)
+
+
+def test_the_facade_loads_what_it_is_asked_for() -> None:
+    assert {"gangsched", "gangsched._facade", "gangsched._version"} == {
+        name for name in loaded_by("import gangsched") if name.startswith("gangsched")
+    }
+    loaded = loaded_by("import gangsched; gangsched.PriorityHeap")
+    assert "gangsched._core._heap._py" in loaded
+    assert "gangsched.model" not in loaded
     shells = ("simulation", "drivers", "kubernetes", "cli", "strategies", "testing")
     assert not loaded.intersection(f"gangsched.{shell}" for shell in shells)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
+import subprocess
+import sys
 import typing
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +17,15 @@ import pytest
 
 import gangsched
 from gangsched import errors, events, model, outcomes, status
+from gangsched._facade import MODULES as PUBLIC
+from gangsched._facade import ORIGINS
 from support.layers import sources
 
 MODULES = sources(Path(gangsched.__file__).parent)
 LISTED = [name for name, source in MODULES.items() if "__all__" in source]
 HERE = [name for name in LISTED if not name.startswith("gangsched.kubernetes")]
 EXPORTED = {name: getattr(gangsched, name) for name in gangsched.__all__}
+WHERE = {**os.environ, "PYTHONPATH": str(Path(gangsched.__file__).parent.parent)}
 TYPES = {name: value for name, value in EXPORTED.items() if inspect.isclass(value)}
 
 
@@ -50,15 +56,53 @@ def defined(module: str) -> set[str]:
 # The facade -----------------------------------------------------------------------------------
 
 
-def test_the_facade_lists_what_it_imports_in_order() -> None:
-    imported = [
-        alias.asname or alias.name
-        for node in ast.parse(MODULES["gangsched"]).body
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+def imported_by_the_facade() -> list[tuple[str, str]]:
+    """Return what type checkers take for imported: modules and names."""
+    (block,) = (node for node in ast.parse(MODULES["gangsched"]).body if isinstance(node, ast.If))
+    return [
+        (str(node.module).removeprefix("gangsched").removeprefix("."), alias.asname or alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
     ]
-    assert gangsched.__all__ == sorted(imported)
+
+
+def test_the_facade_lists_what_it_imports_in_order() -> None:
+    imported = [name for _module, name in imported_by_the_facade()]
+    assert gangsched.__all__ == sorted([*imported, "__version__"])
     assert len(set(imported)) == len(imported)
+
+
+def test_the_facade_loads_what_type_checkers_take_for_imported() -> None:
+    loaded = {(module, name) for module, names in ORIGINS.items() for name in names.split()}
+    modules = {("", name) for name in PUBLIC if name in gangsched.__all__}
+    assert sorted(loaded | modules) == sorted(imported_by_the_facade())
+    assert set(gangsched.__all__) < set(dir(gangsched))
+
+
+def test_what_is_public_is_there_by_its_name_and_nothing_else() -> None:
+    for name in PUBLIC:
+        code = f"import gangsched; assert gangsched.{name}.__name__ == 'gangsched.{name}'"
+        subprocess.run([sys.executable, "-c", code], check=True, env=WHERE)
+    with pytest.raises(AttributeError, match="'gangsched' has no attribute 'nobody'"):
+        _ = gangsched.nobody  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "first", ["pass", "import gangsched.membership", "from gangsched.membership import SPELLINGS"]
+)
+def test_a_name_that_a_module_has_too_is_what_the_facade_says(first: str) -> None:
+    code = (
+        f"{first}\nimport gangsched\nfrom gangsched import membership\n"
+        "import gangsched.membership\nassert gangsched.membership is membership\n"
+        "assert membership.__module__ == 'gangsched.membership'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=WHERE)
+
+
+def test_what_was_loaded_is_kept() -> None:
+    assert gangsched.Pod is model.Pod
+    assert vars(gangsched)["Pod"] is model.Pod
 
 
 @pytest.mark.parametrize("name", gangsched.__all__)

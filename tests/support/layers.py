@@ -130,7 +130,7 @@ _FRAMEWORK: Final = Room(
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (_one("errors"), _one("_version")),
+    (_one("errors"), _one("_version"), _one("_facade")),
     (_one("quantity"),),
     (_one("resources"),),
     (_one("_fields"),),
@@ -168,6 +168,9 @@ IMPURE: Final = frozenset(
 """What a pure room knows nothing of."""
 
 MAY_READ_THE_ENVIRONMENT: Final = "_core._heap"
+MAY_IMPORT_BY_NAME: Final = "_facade"
+
+_ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY_NAME)}
 
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
@@ -319,7 +322,7 @@ def _outside(one: _Import) -> Iterator[Violation]:
         yield Violation(one.module, one.line, "imports by a relative name")
         return
     if top in sys.stdlib_module_names:
-        allowed = top == "os" and here == MAY_READ_THE_ENVIRONMENT
+        allowed = (top, here) in _ALLOWED
         if place is not None and place[1].pure and top in IMPURE and not allowed:
             yield Violation(one.module, one.line, f"imports {top}, and is pure")
         return
@@ -358,6 +361,12 @@ def _logic(facade: str) -> Iterator[Violation]:
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple()):
+                pass
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]) if all(
+                isinstance(each, ast.ImportFrom) for each in body
+            ):
+                pass
+            case ast.Expr(value=ast.Call(func=ast.Name(id="open_facade"))):
                 pass
             case _:
                 yield Violation(ROOT, node.lineno, "does more than import")
