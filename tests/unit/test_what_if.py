@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Bind,
@@ -24,6 +25,7 @@ from gangsched import (
     PodGroup,
     PodScheduled,
     PodUID,
+    Preemption,
     Scheduler,
     SmallestChange,
     Sufficient,
@@ -268,6 +270,23 @@ def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:
         "no number of nodes would start pod group default/small by t=100:"
         " waiting for 2 more members: 1 of 3 exist"
     )
+
+
+def test_a_group_that_would_lose_a_member_may_keep_it_with_more_nodes() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    node = Node(name=NodeName("n"), allocatable={"cpu": 1})
+    first, second = (make_pod(f"s-{n}", group="small", min_available=2, cpu=1) for n in range(2))
+    for event in (
+        NodeAdded(node),
+        PodAdded(evolve(first, node_name=node.name)),
+        PodAdded(second),
+        PodAdded(make_pod("high", cpu=1, priority=9)),
+    ):
+        tell(cluster, scheduler, event, now=0.0)
+    lost = scheduler.what_if()
+    assert lost.why[str(SMALL)] == NotEnoughMembers(SMALL, 1, 2)
+    assert smallest(scheduler, SMALL, most=2) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
 
 
 def test_the_names_of_the_nodes_are_nobodys() -> None:

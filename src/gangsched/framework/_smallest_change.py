@@ -4,7 +4,8 @@ Rules:
   R1  each number is tried, from 0 on: what starts with some nodes need not start with more, as
       others that have their turn before may start then, and take what it needs;
   R2  a trial is all nodes at once, and then what ``Ahead`` does;
-  R3  the search ends early only where no number can help: nodes make no members.
+  R3  the search ends early only where no number can help: nodes make no members. Who has them now,
+      and loses some on the way, may keep them with more nodes.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float)
         UnknownPodError: Nobody has heard of the group.
     """
     answer: SmallestChange | None = None
+    lacks_members = False
     for number, ahead in enumerate(trials):
         now = ahead.now
+        if not number and ahead.state.registry.get(key) is not None:
+            lacks_members = isinstance(_why.why(ahead.state, key), NotEnoughMembers)
         for node in _fresh(ahead, shape, number):
             ahead.tell(NodeAdded(node))
         ahead.run(until)
@@ -52,7 +56,7 @@ def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float)
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
         why = _why.why(ahead.state, key)
         answer = _insufficient(ahead, key, shape, number, until, why)
-        if isinstance(why, NotEnoughMembers):
+        if lacks_members and isinstance(why, NotEnoughMembers):
             break
     assert answer is not None
     return answer
