@@ -218,8 +218,9 @@ def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) ->
     kept = None if nomination is None else nomination.kept.get(member.pod.uid)
     if nomination is None or kept is None or nomination.awaited:
         return None
-    given = _without_others(state, nomination, kept.node)
-    return None if pod_class.judgement(given, judge).reasons else kept.node
+    now_and_then = _now_and_then(state, nomination, kept.node)
+    is_refused = any(pod_class.judgement(given, judge).reasons for given in now_and_then)
+    return None if is_refused else kept.node
 
 
 def plan(
@@ -237,7 +238,7 @@ def plan(
     nomination = state.nominations.get(entity.seq)
     if nomination is None or nomination.awaited:
         return None
-    found, taken = Plan(state), dict[int, NodeClass]()
+    found, taken = Plan(state), dict[int, list[NodeClass]]()
     by_uid = {member.pod.uid: member for member in members}
     for kept in nomination.kept.values():
         member = by_uid.get(kept.uid)
@@ -245,27 +246,40 @@ def plan(
             return None
         index = state.nodes.infos[kept.node].index
         given = found.at(index) if index in taken else state.nodes.classes.of(index)
-        asked = taken.get(index) or _without_others(state, nomination, kept.node)
+        asked = taken.get(index) or _now_and_then(state, nomination, kept.node)
         pod_class, judge, answer = _judging.judge_nodes(state, cycles[member.seq], member, now)
-        if isinstance(answer, Unschedulable) or pod_class.judgement(asked, judge).reasons:
+        if isinstance(answer, Unschedulable):
+            return None
+        if any(pod_class.judgement(each, judge).reasons for each in asked):
             return None
         found.put(member, given, on=index)
-        taken[index] = state.nodes.classes.taking(asked, member.requests)
+        taken[index] = [state.nodes.classes.taking(each, member.requests) for each in asked]
     return found
 
 
-def _without_others(state: State, nomination: Nomination, name: NodeName) -> NodeClass:
-    """Return what a node is without the stand-ins of others.
+def _now_and_then(state: State, nomination: Nomination, name: NodeName) -> list[NodeClass]:
+    """Return what a node is without the stand-ins of others, and what it is to be.
 
-    They leave enough room for who has some kept there, but only once those are gone who go.
+    Others leave enough room for who has some kept there, but only once those are gone who go: so
+    there has to be room now beside who is there, and then beside whom room is kept for that no
+    lower priority may take. Where the node came to offer less, there need not be.
     """
-    given = state.nodes.classes.of(state.nodes.infos[name].index)
+    classes, info = state.nodes.classes, state.nodes.infos[name]
+    now = then = classes.of(info.index)
+    awaited: dict[PodUID, None] = {}
     for other in state.nominations.values():
-        if other is not nomination and not other.is_lifted:
-            for kept in other.kept.values():
-                if kept.node == name:
-                    given = state.nodes.classes.giving_back(given, kept.stand_in.requests)
-    return given
+        if other is nomination or other.is_lifted:
+            continue
+        for kept in other.kept.values():
+            if kept.node == name:
+                now = classes.giving_back(now, kept.stand_in.requests)
+                if other.priority < nomination.priority:
+                    then = classes.giving_back(then, kept.stand_in.requests)
+        awaited.update(dict.fromkeys(other.awaited))
+    for uid in awaited:
+        if uid in info.holders:
+            then = classes.giving_back(then, info.holders[uid])
+    return [now] if now is then else [now, then]
 
 
 def _is_in_its_domain(state: State, member: Member, nomination: Nomination) -> bool:
