@@ -64,3 +64,12 @@ def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
     world.live(Decide(2, Fate.PENDING), PutNode(0, cpu=1)).finish()
     on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
     assert on_it == [max(priorities)]
+
+
+@pytest.mark.once("the unit is the policy's")
+@pytest.mark.parametrize("unit", Unit)
+def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -> None:
+    world = Policy(unit=unit, preemption=Preemption()).world()
+    world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
+    world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
+    assert sum(pod.node_name is not None for pod in world.driver.cluster.pods()) == 2

@@ -118,8 +118,10 @@ class Keeping:
             for each in self.nominations
             if not each.is_for(record) and each.priority >= self._priority_of(record)
         ]
-        short = self._short(name, [record.pod, *self._kept(others, name)], leaving=False)
-        if self._kept(others, name):
+        kept = self._kept(others, name)
+        # what a pod does not ask for it does not take, however little is left
+        short = self._short(name, [record.pod, *kept], leaving=False, of=[record.pod])
+        if kept:
             assert not short, f"P4: {record.pod.uid} takes {short} on {name}, kept for others"
         self.nominations = [each for each in self.nominations if record.pod.uid not in each.rooms]
 
@@ -186,8 +188,13 @@ class Keeping:
             room.pod for each in nominations for room in each.rooms.values() if room.node == name
         ]
 
-    def _short(self, name: NodeName, pods: list[Pod], *, leaving: bool) -> str:
-        """Say what a node lacks for some pods beside those who are there, or who stay there."""
+    def _short(
+        self, name: NodeName, pods: list[Pod], *, leaving: bool, of: list[Pod] | None = None
+    ) -> str:
+        """Say what a node lacks for some pods beside those who are there, or who stay there.
+
+        Of what some of them ask for, if that is given.
+        """
         cluster = self.account.cluster
         late = None if cluster is None else cluster.node(name)
         nodes = [*self.account.nodes.get(name, ()), *([] if late is None else [late])]
@@ -196,7 +203,9 @@ class Keeping:
         for requests in [*(pod.requests for pod in pods), *there]:
             for resource, amount in requests.items():
                 taken[resource] = taken.get(resource, 0) + amount
-        asked = {resource for pod in pods for resource, amount in pod.requests.items() if amount}
+        asked = {
+            resource for pod in of or pods for resource, amount in pod.requests.items() if amount
+        }
         for resource in sorted(asked):
             offered = max((node.allocatable.amount(resource) for node in nodes), default=0)
             if taken[resource] > offered:
