@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from gangsched.errors import InvalidValueError
 from gangsched.testing import (
@@ -19,17 +17,11 @@ from gangsched.testing import (
     Rest,
     RunLate,
     Step,
-    Terms,
     Tick,
-    check_scheduler,
     check_story,
 )
-from kit.able import UNABLE, Able
 from kit.test_stories import Scripted, Shown, shows
 from kit.toy import Toy
-
-_LONG = settings(settings.get_profile("ci"), max_examples=1_000)
-NEVER_HOLDS = Terms(hold_timeout=0.0)
 
 
 def member(uid: str, group: str = "g", **fields: Any) -> PlainPod:
@@ -210,23 +202,6 @@ def test_a_plain_pod_whose_gang_means_nothing_is_refused(
     with pytest.raises(InvalidValueError) as refused:
         PlainPod(uid="u", **values)
     assert refused.value.field == field
-
-
-def test_a_scheduler_that_knows_of_all_of_it_passes() -> None:
-    check_scheduler(Able, terms=NEVER_HOLDS)
-
-
-@pytest.mark.parametrize("wrong", UNABLE, ids=lambda wrong: wrong.__name__)
-def test_a_scheduler_that_gets_one_feature_wrong_is_found_and_a_right_one_passes_its_story(
-    wrong: type[Able],
-) -> None:
-    law, said = UNABLE[wrong]
-    with pytest.raises(LawViolation) as found:
-        check_scheduler(wrong, settings=_LONG, terms=NEVER_HOLDS)
-
-    assert found.value.law == law
-    assert re.search(said, found.value.sentence)
-    check_story(Able, *found.value.steps, Rest(), terms=NEVER_HOLDS)
 
 
 def test_a_step_about_a_feature_is_the_code_that_makes_it_and_says_so_in_words() -> None:
