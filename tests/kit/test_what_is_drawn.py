@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import Phase, find, settings
+from hypothesis import find
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -36,9 +36,7 @@ from gangsched.simulation import (
     SchedulerRestarts,
 )
 from gangsched.strategies import clusters, events, faults, nodes, pod_groups, pods, resources
-
-_CI = settings(settings.get_profile("ci"), phases=(Phase.generate, Phase.shrink))
-
+from support.examples import least
 
 ANYTHING: Callable[[Any], bool] = lambda _drawn: True  # noqa: E731
 
@@ -97,15 +95,17 @@ FAULTS: dict[type[Any], Fault] = {
 
 @pytest.mark.parametrize("what", DRAWN)
 def test_what_is_drawn_shrinks_to_the_plainest_there_is(what: str) -> None:
-    strategy, shows, least = DRAWN[what]
-    assert find(strategy, shows, settings=_CI) == least
+    strategy, shows, plainest = DRAWN[what]
+    assert find(strategy, shows, settings=least()) == plainest
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
 def test_a_plan_with_one_kind_of_fault_shrinks_to_that_one_at_its_first_place(
     kind: type[Any],
 ) -> None:
-    plan = find(faults(), lambda plan: any(isinstance(f, kind) for f in plan.faults), settings=_CI)
+    plan = find(
+        faults(), lambda plan: any(isinstance(f, kind) for f in plan.faults), settings=least()
+    )
     assert plan == FaultPlan([FAULTS[kind]])
 
 
@@ -114,7 +114,7 @@ def _contents(cluster: InMemoryCluster) -> tuple[int, int, int]:
 
 
 def test_a_cluster_where_somebody_runs_shrinks_to_one_pod_on_one_node() -> None:
-    cluster = find(clusters(), lambda c: any(pod.node_name for pod in c.pods()), settings=_CI)
+    cluster = find(clusters(), lambda c: any(pod.node_name for pod in c.pods()), settings=least())
     assert _contents(cluster) == (1, 1, 0)
 
 
@@ -123,13 +123,13 @@ def test_facts_about_one_pod_shrink_to_two_about_the_first_and_hardly_more() -> 
         uids = [fact.uid for fact in facts if isinstance(fact, Bound)]
         return len(uids) > len(set(uids))
 
-    least = find(st.lists(events(), max_size=4), are_about_one, settings=_CI)
-    reports = [fact for fact in least if isinstance(fact, Bound)]
+    smallest = find(st.lists(events(), max_size=4), are_about_one, settings=least())
+    reports = [fact for fact in smallest if isinstance(fact, Bound)]
     assert reports == [Bound(PodUID("x-0-0"), NodeName("x-0"), 1)] * 2
-    assert len(least) <= 3
+    assert len(smallest) <= 3
 
 
 def test_a_group_that_is_named_in_a_plan_shrinks_to_none() -> None:
     some = faults(groups=st.sampled_from([None, GroupKey("default/g")]))
-    plan = find(some, lambda plan: plan.faults, settings=_CI)
+    plan = find(some, lambda plan: plan.faults, settings=least())
     assert plan == FaultPlan([BindFails(1)], ahead=False)

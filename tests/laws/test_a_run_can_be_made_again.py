@@ -14,6 +14,7 @@ from gangsched.simulation import FaultPlan, Simulator, Workload, report
 from gangsched.strategies import faults
 from support.deeds import Deed
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.units import coscheduling
 from support.watched import workloads
@@ -27,6 +28,7 @@ def logged(workload: Workload, plan: FaultPlan) -> tuple[Simulator, list[str]]:
     return simulator, lines
 
 
+@one_in(2)
 @given(workloads(), faults())
 def test_the_log_of_any_run_shows_no_divergence(workload: Workload, plan: FaultPlan) -> None:
     simulator, lines = logged(workload, plan)
@@ -40,6 +42,7 @@ def test_the_log_of_any_run_shows_no_divergence(workload: Workload, plan: FaultP
     assert {pod.uid: pod for pod in pods} == {pod.uid: pod for pod in others}
 
 
+@one_in(2)
 @given(workloads())
 def test_where_nothing_goes_wrong_the_report_of_the_log_is_that_of_the_run(
     workload: Workload,
@@ -62,6 +65,7 @@ def _alter(effects: list[Any], index: int) -> list[Any]:
     return [*effects[:index], {**other, name: other[name] + "x"}, *effects[index + 1 :]]
 
 
+@one_in(2)
 @given(workloads(), faults(), st.integers(0, 200), st.integers(0, 5))
 def test_a_log_in_which_one_effect_was_altered_diverges_at_that_line(
     workload: Workload, plan: FaultPlan, place: int, index: int
@@ -90,6 +94,7 @@ def _recorded(policy: Policy) -> tuple[World, list[str]]:
     return World(driver), lines
 
 
+@one_in(4)
 @given(histories(), policies)
 def test_any_history_under_any_policy_can_be_made_again(deeds: list[Deed], policy: Policy) -> None:
     """Facts late, twice, out of order and never; binds that fail; restarts and listings."""
@@ -99,6 +104,7 @@ def test_any_history_under_any_policy_can_be_made_again(deeds: list[Deed], polic
     assert found is None, str(found)
 
 
+@one_in(4)
 @given(histories(), policies)
 def test_who_is_recorded_decides_as_who_is_not(deeds: list[Deed], policy: Policy) -> None:
     recorded, _lines = _recorded(policy)

@@ -16,6 +16,7 @@ from gangsched import AnnotatedRunTimes, Backfill, GroupKey, PodUID, presets
 from gangsched.simulation import RUN_SECONDS, Simulator, Workload
 from gangsched.strategies import faults
 from support.backfilling import EXACT, Jury, judged, workloads
+from support.examples import one_in
 from support.watched import watched
 from support.watched import workloads as any_workloads
 
@@ -32,6 +33,7 @@ def at_its_end(simulator: Simulator) -> Simulator:
     raise AssertionError(f"law 5: still going on at {simulator.now:g}")
 
 
+@one_in(2)
 @given(workloads())
 def test_with_exact_run_times_nobody_who_is_let_in_delays_a_reserved_gang(
     workload: Workload,
@@ -43,6 +45,7 @@ def test_with_exact_run_times_nobody_who_is_let_in_delays_a_reserved_gang(
         assert jury.started[group] <= promised, f"{group} was promised {promised:g}"
 
 
+@one_in(2)
 @given(workloads(), st.integers(1, 3), st.sampled_from([0.0, 3.0]), st.integers(2, 6))
 def test_whoever_is_reserved_for_starts_when_it_was_promised(
     workload: Workload, attempts: int, seconds: float, least: int
@@ -54,6 +57,7 @@ def test_whoever_is_reserved_for_starts_when_it_was_promised(
         assert jury.started[group] <= promised, f"{group} was promised {promised:g}"
 
 
+@one_in(2)
 @given(workloads())
 def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
     workload: Workload,
@@ -81,6 +85,7 @@ def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
         assert jury.started[group] <= bound, f"{group} was to start by {bound:g}"
 
 
+@one_in(2)
 @given(workloads(priorities=True), st.integers(0, 3))
 def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
     workload: Workload, seed: int
@@ -91,6 +96,7 @@ def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
     assert all(job.is_finished for job in simulator.jobs)
 
 
+@one_in(2)
 @given(
     any_workloads(),
     faults(),

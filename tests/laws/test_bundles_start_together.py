@@ -33,6 +33,7 @@ from support.endings import (
     nobody_sleeps_who_could_start,
     told_again_it_does_the_same,
 )
+from support.examples import one_in
 from support.gangs import node
 from support.histories import (
     Policy,
@@ -79,6 +80,7 @@ def test_two_bundles_in_any_order_run_one_after_the_other(order: tuple[str, ...]
 FACTS = [*specs(*AB), *specs(*CD), *(PodAdded(p) for group in (*AB, *CD) for p in pods(group))]
 
 
+@one_in(2)
 @given(gangs, st.permutations(FACTS), st.lists(st.booleans(), min_size=12, max_size=12))
 def test_so_it_is_in_whichever_order_members_and_specifications_come(
     policy: Policy, facts: list[PodAdded | PodGroupAdded], deciding: list[bool]
@@ -101,6 +103,7 @@ def test_so_it_is_in_whichever_order_members_and_specifications_come(
 # All or nothing -------------------------------------------------------------------------------
 
 
+@one_in(2)
 @given(gangs, mixed)
 def test_in_any_history_nobody_starts_without_the_others_of_its_bundle(
     policy: Policy, story: list[Deed]
@@ -120,6 +123,7 @@ def test_in_any_history_nobody_starts_without_the_others_of_its_bundle(
     everything_is_forgotten(again.driver.scheduler)
 
 
+@one_in(2)
 @given(
     steady_policies.filter(lambda policy: policy.gangs),
     st.integers(1, 3),

@@ -22,6 +22,7 @@ from gangsched import (
 )
 from support.bundles import AB, key, pods, running, spec, specs, why
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.gangs import node
 from support.histories import Policy, policies
 
@@ -216,6 +217,7 @@ def test_who_has_started_is_not_waited_for_and_waits_for_nobody(group: str) -> N
     assert settled(driver) == {group: 2, other: 3}
 
 
+@one_in(2)
 @given(gangs, st.lists(st.sampled_from(Fate), min_size=2, max_size=5), st.integers(4, 6))
 def test_binds_that_fail_leave_nobody_behind(policy: Policy, fates: list[Fate], cpu: int) -> None:
     """Where all binds of a group fail it starts again, with those that have not started."""
@@ -254,6 +256,7 @@ def test_a_group_of_which_nobody_could_be_bound_keeps_the_other_that_waits_no_lo
 # Restart --------------------------------------------------------------------------------------
 
 
+@one_in(2)
 @given(gangs, st.integers(1, 5), st.integers(4, 9), st.booleans())
 def test_after_a_restart_amid_the_binds_nobody_starts_twice_and_the_rest_joins(
     policy: Policy, every: int, cpu: int, backwards: bool

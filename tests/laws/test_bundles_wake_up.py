@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gangsched import GroupRejected, PodAdded, PodGroupAdded, explain
 from support.bundles import AB, CD, pods, running, spec, specs, why
 from support.driver import Driver
+from support.examples import one_in
 from support.gangs import node
 from support.histories import Policy, policies
 
@@ -46,6 +47,7 @@ def test_room_that_helps_any_of_them_wakes_the_lead(place: str) -> None:
     assert running(driver) == dict.fromkeys(AB, 2)
 
 
+@one_in(2)
 @given(gangs, st.integers(0, 2))
 def test_a_bundle_that_can_never_start_blocks_nobody(policy: Policy, first: int) -> None:
     """Law 5: whether its turn comes before that of the others or after."""

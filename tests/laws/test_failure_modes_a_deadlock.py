@@ -12,6 +12,7 @@ from gangsched import GroupRejected, Node, NodeAdded, NodeName, Order, Pod, PodU
 from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 
 gangs = policies.filter(lambda policy: policy.gangs)
@@ -68,6 +69,7 @@ def test_sixty_jobs_on_sixteen_gpus_all_run_whatever_the_order_of_their_members(
         left.discard(first)
 
 
+@one_in(2)
 @given(
     gangs,
     st.lists(st.integers(2, 5), min_size=2, max_size=6),
@@ -95,6 +97,7 @@ def test_on_an_empty_cluster_some_gang_that_fits_starts_within_bounded_steps(
             end(driver, name)
 
 
+@one_in(2)
 @given(gangs, st.integers(1, 12), st.integers(0, 1))
 def test_with_room_for_all_but_one_all_but_one_start_in_the_same_instant(
     policy: Policy, count: int, late: int
@@ -172,6 +175,7 @@ def test_who_is_almost_complete_may_keep_what_it_holds_for_one_timeout_and_no_lo
     assert started(driver) == {"other"}
 
 
+@one_in(2)
 @given(st.sampled_from(When), st.integers(2, 8), st.integers(0, 7), st.integers(1, 9))
 def test_no_attempt_holds_nodes_longer_than_its_timeout_however_its_members_come(
     when_blocked: When, size: int, pause: int, room: int

@@ -25,6 +25,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched.testing import make_pod
 from support.brute import could_start, entities
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 
 gangs = policies.filter(lambda policy: policy.gangs)
@@ -157,6 +158,7 @@ priorities = st.lists(
 )
 
 
+@one_in(2)
 @given(gangs, priorities, st.integers(1, 4))
 def test_freed_room_goes_to_the_first_in_order_that_could_start(
     policy: Policy, waiting: list[tuple[int, int, int]], room: int
@@ -211,6 +213,7 @@ def test_what_a_gang_gives_back_at_its_timeout_goes_to_the_more_urgent_that_wait
     assert set(order[3:6]) == {pod.uid for pod in plain}
 
 
+@one_in(2)
 @given(st.sampled_from(When), st.permutations(range(6)))
 def test_of_two_gangs_that_come_alternately_the_more_urgent_starts(
     when_blocked: When, order: list[int]

@@ -39,6 +39,7 @@ from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.units import coscheduling, current
 from support.world import World
@@ -78,6 +79,7 @@ class Ledger:
         assert self.taken.pop(pod.uid) == node
 
 
+@one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
 def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
     policy: Policy, deeds: list[Deed]
@@ -151,6 +153,7 @@ def test_two_pods_of_one_name_are_two_members_while_both_are_there() -> None:
     assert len(bound(driver)) == 2
 
 
+@one_in(2)
 @given(st.lists(st.sampled_from(["lower", "raise", "add", "decide"]), max_size=24))
 def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
     story: list[str],

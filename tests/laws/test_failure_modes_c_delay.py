@@ -26,6 +26,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 from support.units import coscheduling
 
@@ -60,6 +61,7 @@ def falls(driver: Driver) -> list[GroupRejected]:
 arrivals = st.permutations(["node", "group", 0, 1, 2, 3])
 
 
+@one_in(2)
 @given(gangs, arrivals, st.lists(st.sampled_from([0.0, 0.5, 70.0]), min_size=6, max_size=6))
 def test_in_whatever_order_things_trickle_in_the_last_is_itself_the_wake_up(
     policy: Policy, order: list[str | int], pauses: list[float]
@@ -93,6 +95,7 @@ def test_in_whatever_order_things_trickle_in_the_last_is_itself_the_wake_up(
     assert len(falls(driver)) == (1 if order[-1] == "node" else 0)
 
 
+@one_in(2)
 @given(st.integers(1, 5), st.integers(0, 5))
 def test_members_before_their_group_consume_no_cycle(early: int, late: int) -> None:
     """F29: held with a reason, until the group comes, with the minimum that it says."""
@@ -126,6 +129,7 @@ def test_two_halves_do_not_swap_between_permit_and_a_parking_place() -> None:
     assert waits == {driver.now + 10.0}, "who waited did so in the last instant alone"
 
 
+@one_in(2)
 @given(st.integers(1, 8), st.integers(0, 3))
 def test_being_one_short_again_and_again_costs_no_rest(size: int, gap: int) -> None:
     """F25, SP#450: members come and go; when all are there it starts in that instant."""

@@ -40,6 +40,7 @@ from gangsched.testing import make_pod
 from support.calls import calls_for
 from support.deeds import Deed
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.units import current
 
@@ -206,6 +207,7 @@ class Sorting:
         return rank
 
 
+@one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
 def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: list[Deed]) -> None:
     """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
@@ -225,6 +227,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
 
 
 @pytest.mark.once("makes no scheduler")
+@one_in(2)
 @given(st.sampled_from(Order), st.permutations(range(8)))
 def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: list[int]) -> None:
     """F34, F41: whoever ranks what is queued a thousand times finds what he found at first."""

@@ -33,6 +33,7 @@ from gangsched.framework._state import State
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.world import World
 
@@ -198,6 +199,7 @@ def ask_everything(scheduler: Scheduler) -> None:
     list(waiting.groups())
 
 
+@one_in(4)
 @given(policies, histories())
 def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
     """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""

@@ -27,6 +27,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "gpu", "pods"]), st.integers(-5000, 9000))
@@ -59,6 +60,7 @@ def reasons(driver: Driver) -> list[str]:
 
 
 @pytest.mark.once("makes no scheduler")
+@one_in(2)
 @given(amounts, st.lists(amounts, max_size=5))
 def test_what_is_asked_about_is_the_same_after_the_question(
     wanted: dict[str, int], free: list[dict[str, int]]
@@ -188,6 +190,7 @@ facts = st.lists(
 )
 
 
+@one_in(2)
 @given(facts, st.integers(2, 4), st.integers(1, 2))
 def test_who_says_truly_what_it_needs_starts_exactly_when_it_would_have_anyway(
     story: list[tuple[str, int, int]], size: int, cpu: int

@@ -42,6 +42,7 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 from support.units import current
 from support.views import FakeGroup, cycle
@@ -70,6 +71,7 @@ def in_namespace(namespace: str, number: int) -> Pod:
     return evolve(pod, namespace=namespace, uid=PodUID(f"{namespace}-{number}"))
 
 
+@one_in(2)
 @given(gangs, st.integers(1, 4), st.integers(1, 4), st.permutations(range(8)))
 def test_two_groups_of_one_name_in_two_namespaces_have_nothing_in_common(
     policy: Policy, first: int, second: int, order: list[int]
@@ -125,6 +127,7 @@ counts = st.integers(0, 4)
 
 
 @pytest.mark.once("makes no scheduler")
+@one_in(2)
 @given(
     st.sampled_from(WhenBlocked),
     st.integers(0, 100),
@@ -198,6 +201,7 @@ timeouts = st.floats(0.25, 5000.0).map(lambda seconds: round(seconds, 2))
 
 
 @pytest.mark.pod_by_pod("the permit timeout")
+@one_in(2)
 @given(timeouts, st.booleans(), st.integers(2, 9))
 def test_a_message_about_a_time_is_made_of_the_time_that_was_used(
     seconds: float, own: bool, size: int

@@ -27,6 +27,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_time, report, walk
 from support.units import coscheduling, current
@@ -116,6 +117,7 @@ def test_two_failures_in_the_middle_of_each_others_recovery_end_in_a_whole_gang(
     assert walk(driver, moves, at_rest=whole) > 30
 
 
+@one_in(2)
 @given(st.permutations(["a-x", "a-y", "b-x", "b-y"]), st.lists(st.booleans(), min_size=4))
 def test_two_gangs_that_lost_half_do_not_take_half_of_the_room_each(
     order: list[str], between: list[bool]
@@ -162,6 +164,7 @@ def test_a_member_that_cannot_be_recovered_starves_nobody(match: MatchPolicy) ->
     assert driver.decisions <= 50 * 4
 
 
+@one_in(2)
 @given(
     st.sampled_from(WhenBlocked),
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=5),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gangsched import Bind, GroupScheduled, PodUID, Release
 from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
+from support.examples import one_in
 from support.histories import Policy, steady_policies
 from support.world import World
 
@@ -20,6 +21,7 @@ def running(world: World) -> int:
     return sum(pod.node_name is not None for pod in world.driver.cluster.pods())
 
 
+@one_in(2)
 @given(gangs, st.integers(1, 6), st.integers(0, 3), st.integers(0, 9))
 def test_a_gang_starts_exactly_where_its_minimum_fits(
     policy: Policy, minimum: int, spare: int, room: int
@@ -30,6 +32,7 @@ def test_a_gang_starts_exactly_where_its_minimum_fits(
     assert running(world) == (min(room, minimum + spare) if room >= minimum else 0)
 
 
+@one_in(2)
 @given(gangs, st.integers(2, 6))
 def test_whoever_waits_is_let_go_in_one_step(policy: Policy, minimum: int) -> None:
     """Release and binds are one tuple of effects, in the order in which the members came."""
@@ -80,6 +83,7 @@ def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
     assert running(world) == 3
 
 
+@one_in(2)
 @given(gangs, st.integers(1, 4), st.integers(1, 4), st.sampled_from(Fate))
 def test_a_failed_bind_after_the_start_takes_nobody_else_along(
     policy: Policy, minimum: int, spare: int, fate: Fate

@@ -37,6 +37,7 @@ from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
 from support.world import World
 
@@ -60,6 +61,7 @@ def begun(policy: Policy | None = None, *, cpu: int = 9, roles: Roles = WORKERS)
     return world.live(PutNode(0, cpu=cpu), PutGroup(0, 5, roles=roles))
 
 
+@one_in(2)
 @given(gangs)
 def test_five_workers_and_no_server_are_no_quorum(policy: Policy) -> None:
     world = begun(policy).live(PutPods(0, 5, role="worker")).finish()
@@ -86,6 +88,7 @@ def test_an_incomplete_group_tells_which_role_is_missing() -> None:
     assert str(world.driver.scheduler.why(G)) == text + "2 more worker: 2 of 4 exist"
 
 
+@one_in(2)
 @given(gangs, st.permutations([("ps", 2), ("worker", 6), (None, 1)]), st.integers(0, 9))
 def test_it_starts_exactly_where_its_quorum_fits_in_whichever_order_they_come(
     policy: Policy, arrivals: list[tuple[str | None, int]], room: int
@@ -129,6 +132,7 @@ def test_another_server_is_tried_when_the_first_fits_nowhere() -> None:
     assert running(world) == ["p1", "p2", "p3", "p4", "p7"]
 
 
+@one_in(2)
 @given(by_pod, st.sampled_from(["terminate", "delete", "fail", "recreate"]))
 def test_a_server_that_goes_takes_the_waiting_workers_along(policy: Policy, how: str) -> None:
     world = begun(policy, cpu=5)
@@ -336,6 +340,7 @@ def test_a_late_member_that_is_turned_down_alone_is_no_release_and_rests_ever_lo
     assert [release.members for release in releases] == [(PodUID("default/ps-0"),)]
 
 
+@one_in(4)
 @given(gangs, histories())
 def test_no_history_with_roles_lets_a_gang_go_without_them(
     policy: Policy, deeds: list[Deed]

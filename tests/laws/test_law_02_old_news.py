@@ -11,6 +11,7 @@ from hypothesis import given
 from gangsched import Event, Scheduler
 from support.deeds import Deed
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 
 
@@ -42,6 +43,7 @@ def up_to_date(policy: Policy, deeds: list[Deed]) -> tuple[Driver, list[Event]]:
     return world.driver, [*world.told, *world.driver.reports]
 
 
+@one_in(4)
 @given(policies, histories())
 def test_old_facts_and_reports_of_old_attempts_change_nothing(
     policy: Policy, deeds: list[Deed]
@@ -56,6 +58,7 @@ def test_old_facts_and_reports_of_old_attempts_change_nothing(
     assert memory(driver.scheduler) == before
 
 
+@one_in(4)
 @given(policies, histories())
 def test_a_listing_in_the_middle_of_a_history_changes_nothing(
     policy: Policy, deeds: list[Deed]

@@ -17,6 +17,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 
 
@@ -34,6 +35,7 @@ def decided_about(effects: tuple[Effect, ...]) -> list[str]:
 arrivals = st.permutations([f"{group}-{n}" for group in "abcd" for n in range(3)])
 
 
+@one_in(2)
 @given(policies.filter(lambda p: p.gangs), arrivals, st.integers(0, 14), st.integers(1, 3))
 def test_members_of_groups_of_one_priority_and_one_time_are_never_interleaved(
     policy: Policy, order: list[str], gpus: int, minimum: int
@@ -50,6 +52,7 @@ def test_members_of_groups_of_one_priority_and_one_time_are_never_interleaved(
     assert len(runs) == len(set(runs)), turns
 
 
+@one_in(2)
 @given(st.sampled_from(Order), st.permutations(range(6)))
 def test_groups_go_by_priority_and_among_equals_by_age(order: Order, arrival: list[int]) -> None:
     driver = Driver(Policy(order=order).make)

@@ -21,6 +21,7 @@ from gangsched.protocols import EntityView
 from gangsched.testing import check_less
 from support.documents import ROOT
 from support.entities import a_group, a_pod
+from support.examples import one_in
 from support.views import FakeGroup
 
 pytestmark = pytest.mark.once("makes no scheduler")
@@ -61,6 +62,7 @@ def drained(queue: SchedulingQueue) -> list[QueuedEntity]:
 
 
 @ORDERS
+@one_in(2)
 @given(entities())
 def test_pods_and_groups_stand_in_one_strict_and_total_order(
     order: Order, made: list[QueuedEntity]
@@ -71,6 +73,7 @@ def test_pods_and_groups_stand_in_one_strict_and_total_order(
 
 
 @ORDERS
+@one_in(2)
 @given(entities(), changes)
 def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
     order: Order, made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
@@ -94,6 +97,7 @@ def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
     assert drained(queue) == sorted(made, key=key)
 
 
+@one_in(2)
 @given(entities(), changes)
 def test_a_change_that_is_not_followed_by_a_new_key_moves_nobody(
     made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
@@ -130,6 +134,7 @@ def pods_of(groups: list[FakeGroup], kinds: list[int | None]) -> list[QueuedPod]
 
 
 @ORDERS
+@one_in(2)
 @given(
     st.lists(st.none() | st.integers(0, 2), min_size=1, max_size=9),
     st.lists(st.tuples(st.integers(0, 2), FAILURES), max_size=6),

@@ -22,6 +22,7 @@ from support.deeds import (
     PutNode,
     PutPods,
 )
+from support.examples import one_in
 from support.histories import Policy, policies
 from support.world import World
 
@@ -64,6 +65,7 @@ room = st.one_of(
 turns = st.one_of(st.just(Decide(1)), st.just(Decide(2)), st.just(Pass()), st.just(Pass(0.5)))
 
 
+@one_in(2)
 @given(
     gangs,
     st.lists(members, min_size=2, max_size=4),

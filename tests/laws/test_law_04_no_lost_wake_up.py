@@ -7,7 +7,7 @@ which only one of the pending entities exists, starts nobody.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from gangsched import Bind, GroupRejected, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
@@ -26,7 +26,6 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
             assert not could, f"law 4: {sorted(could)} could start, and sleep"
 
 
-@settings(max_examples=settings().max_examples * 2)
 @given(policies, histories())
 def test_after_any_history_nobody_sleeps_who_could_start(policy: Policy, deeds: list[Deed]) -> None:
     """F31, KAI#1217: no flag is left, and a restart would cure nothing."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangsched import Backoff, PodUID
 from support.deeds import Decide, Deed, PutNode, PutPods
 from support.driver import Fate
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.liveness import Aftermath, faults_stop
 from support.world import World
@@ -29,6 +30,7 @@ def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
     return [entity for entity in after.fitting if not started & set(entity)]
 
 
+@one_in(4)
 @given(policies, _backoffs, histories(), st.booleans(), _choices)
 def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
     policy: Policy, backoff: Backoff, deeds: list[Deed], delete: bool, choices: list[int]
@@ -40,6 +42,7 @@ def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
     assert not after.overdue()
 
 
+@one_in(4)
 @given(policies, histories(), st.booleans(), _choices, _hasty)
 def test_they_start_within_the_bound_though_facts_come_while_gangs_hold_and_rest(
     policy: Policy, deeds: list[Deed], delete: bool, choices: list[int], hasty: list[bool]

@@ -24,6 +24,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, policies
 from support.units import coscheduling
 
@@ -39,6 +40,7 @@ def gang(name: str, size: int, *, cpu: int = 1, priority: int = 0) -> list[Pod]:
     ]
 
 
+@one_in(2)
 @given(
     policies.filter(lambda p: p.gangs),
     st.integers(0, 1),

@@ -6,9 +6,11 @@ from hypothesis import given
 
 from gangsched import GroupRejected, PodUnschedulable
 from support.deeds import Catch, Deed
+from support.examples import one_in
 from support.histories import Policy, deeds, histories, policies
 
 
+@one_in(4)
 @given(policies, histories(chapters=4), deeds)
 def test_one_more_fact_costs_a_few_decisions_per_pod_and_group(
     policy: Policy, history: list[Deed], deed: Deed

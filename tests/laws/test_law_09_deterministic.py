@@ -11,6 +11,7 @@ from hypothesis import given
 
 from gangsched import Unit
 from support.deeds import Deed
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.units import current
 
@@ -40,6 +41,7 @@ print(repr(world.driver.log))
 """
 
 
+@one_in(4)
 @given(policies, histories())
 def test_a_history_told_twice_gives_the_same_effects(policy: Policy, deeds: list[Deed]) -> None:
     first, second = (policy.world().live(*deeds).finish().driver.log for _turn in range(2))

@@ -9,9 +9,11 @@ from gangsched import Bind, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
 from support.deeds import Deed, Restart
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.histories import Policy, histories, policies, steady_policies
 
 
+@one_in(4)
 @given(policies, histories())
 def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
     policy: Policy, deeds: list[Deed]
@@ -23,6 +25,7 @@ def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
     assert driver.scheduler.schedule_one(now=driver.now) is None
 
 
+@one_in(2)
 @given(steady_policies, st.integers(0, 30), st.integers(1, 3), st.integers(2, 5))
 def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nobody_twice(
     policy: Policy, at: int, every: int, size: int
@@ -42,6 +45,7 @@ def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nob
     assert all(pod.node_name == "n" for pod in driver.cluster.pods())
 
 
+@one_in(4)
 @given(policies, histories())
 def test_who_is_bound_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
     driver = policy.world().live(*deeds).finish().driver

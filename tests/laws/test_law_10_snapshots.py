@@ -26,6 +26,7 @@ from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.histories import Policy, all_policies, histories
 from support.restored import Passing, Twins, posted, state_of
 from support.units import current
@@ -41,6 +42,7 @@ def world_of(policy: Policy, made: type[Passing] | type[Twins]) -> World:
     return world
 
 
+@one_in(4)
 @given(all_policies, histories())
 def test_a_scheduler_that_goes_through_a_snapshot_at_every_call_decides_as_one_that_does_not(
     policy: Policy, deeds: list[Deed]
@@ -49,6 +51,7 @@ def test_a_scheduler_that_goes_through_a_snapshot_at_every_call_decides_as_one_t
     assert repr(world_of(policy, Passing).live(*deeds).finish().driver.log) == repr(plain)
 
 
+@one_in(4)
 @given(all_policies, histories(), st.lists(st.integers(0, 40), min_size=1, max_size=3))
 def test_a_twin_made_of_a_snapshot_answers_every_later_call_alike(
     policy: Policy, deeds: list[Deed], at: list[int]
@@ -81,6 +84,7 @@ class SignedForPods(Unsigned):
 
 
 @pytest.mark.parametrize("plugin", [Unsigned, SignedForPods])
+@one_in(8)
 @given(histories(), st.integers(0, 30))
 def test_where_plugins_do_not_say_what_they_read_it_goes_on_identically_too(
     plugin: type[Unsigned], deeds: list[Deed], at: int
@@ -101,6 +105,7 @@ def test_where_plugins_do_not_say_what_they_read_it_goes_on_identically_too(
     cast("Twins", world.driver.scheduler).compare()
 
 
+@one_in(4)
 @given(all_policies, histories())
 def test_taking_a_snapshot_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
     driver = policy.world().live(*deeds).driver
@@ -109,6 +114,7 @@ def test_taking_a_snapshot_changes_nothing(policy: Policy, deeds: list[Deed]) ->
     assert state_of(driver.scheduler) == before
 
 
+@one_in(4)
 @given(all_policies, histories())
 def test_a_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, deeds: list[Deed]) -> None:
     driver = policy.world().live(*deeds).driver

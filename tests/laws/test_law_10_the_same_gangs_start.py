@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gangsched import PodUID, WhenBindFails
 from support.deeds import Deed, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
+from support.examples import one_in
 from support.histories import Policy, decisions, policies, reports
 from support.world import World
 
@@ -30,6 +31,7 @@ def bound(world: World) -> set[PodUID]:
     return {pod.uid for pod in world.driver.cluster.pods() if pod.node_name}
 
 
+@one_in(2)
 @given(
     keeping, specifications, story, st.lists(st.tuples(st.integers(0, 20), restarts), max_size=4)
 )

@@ -8,10 +8,12 @@ from hypothesis import given
 from gangsched import WhenBindFails
 from support.deeds import Catch, ChangePod, Decide, Deed, PutGroup, PutNode, PutPods, Report
 from support.driver import Fate
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.levels import everybody_is_in_place
 
 
+@one_in(4)
 @given(policies, histories())
 def test_after_every_deed_everybody_is_where_he_belongs(policy: Policy, deeds: list[Deed]) -> None:
     """Order, place, deadline and counts, in any history whose facts are told in time."""

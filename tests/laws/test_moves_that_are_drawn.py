@@ -25,6 +25,7 @@ from support.deeds import (
     Restart,
 )
 from support.driver import Fate
+from support.examples import one_in
 from support.moves import Moves, recorded
 
 NODE = PutNode(0, cpu=2)
@@ -95,6 +96,7 @@ def test_every_move_that_is_drawn_happens() -> None:
     assert {move for moves in seen for move in moves.queue} ^ QUEUE.keys() == set()
 
 
+@one_in(4)
 @given(policy=h.policies, deeds=h.histories())
 def test_no_other_move_happens(policy: h.Policy, deeds: list[Deed]) -> None:
     moves = _moves(policy, *deeds)

@@ -35,6 +35,7 @@ from gangsched import (
     Scheduler,
 )
 from support.driver import Driver, Fate
+from support.examples import one_in
 from support.gangs import members, node, where
 from support.units import coscheduling
 
@@ -107,6 +108,7 @@ def free_without(driver: Driver, gone: set[PodUID]) -> dict[NodeName, int]:
     return free
 
 
+@one_in(2)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
     st.lists(_rivals, min_size=1, max_size=4),
@@ -252,6 +254,7 @@ def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
 # Who has the room -----------------------------------------------------------------------------
 
 
+@one_in(2)
 @given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
 @example([0, 0, 0, 1], [3, 1, 2, 0])  # room is kept beside it for who waits for somebody else
 def test_who_made_room_starts_in_it_whoever_comes_in_between(
@@ -446,6 +449,7 @@ def test_a_bundle_makes_room_as_a_whole() -> None:
     assert set(where(driver)) == {"a-0", "a-1", "b-0", "b-1"}
 
 
+@one_in(2)
 @given(st.permutations(range(6)), st.lists(st.integers(0, 3), min_size=6, max_size=6))
 def test_of_gangs_of_any_priorities_in_any_order_the_highest_run_in_the_end(
     order: list[int], priorities: list[int]

@@ -10,6 +10,7 @@ from gangsched import GroupKey, Node, NodeAdded, NodeName
 from gangsched.errors import UnknownPodError
 from support.asking import Really, asked, events_of, whys
 from support.deeds import Deed
+from support.examples import one_in
 from support.fingerprint import fingerprint, without
 from support.histories import Policy, all_policies, deeds, histories
 
@@ -18,6 +19,7 @@ IDENTITIES = (r"\._state\.profile\.parts", r"\.answers")
 SECONDS = st.sampled_from([0, 0, 1, 30])
 
 
+@one_in(4)
 @given(all_policies, histories(), asked, SECONDS, SECONDS)
 def test_what_would_happen_is_what_happens(
     policy: Policy, history: list[Deed], question: list[Deed], later: int, ahead: int
@@ -41,6 +43,7 @@ def test_what_would_happen_is_what_happens(
     assert told.effects == tuple(effect for _at, effect in really.timed)
 
 
+@one_in(8)
 @given(all_policies, histories(chapters=3), asked, st.lists(deeds, max_size=12))
 def test_who_was_asked_goes_on_as_one_who_was_not(
     policy: Policy, history: list[Deed], question: list[Deed], rest: list[Deed]
@@ -62,6 +65,7 @@ def test_who_was_asked_goes_on_as_one_who_was_not(
     assert one == another
 
 
+@one_in(4)
 @given(
     all_policies,
     histories(chapters=3),

@@ -28,6 +28,7 @@ from gangsched.plugins import (
     TaintToleration,
 )
 from support.driver import Driver
+from support.examples import one_in
 from support.few_nodes import Hall, Seat, Sort, halls
 from support.gangs import GPU, gang_driver, misfit, node, place, specify, where
 
@@ -48,6 +49,7 @@ def what_is_said_is_true(hall: Hall, proof: object) -> None:
     assert proof.resource in helps if helps else proof.resource is None
 
 
+@one_in(2)
 @given(halls(), layouts)
 def test_a_gang_starts_exactly_where_some_placement_exists(hall: Hall, layout: Layout) -> None:
     """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
@@ -62,6 +64,7 @@ def test_a_gang_starts_exactly_where_some_placement_exists(hall: Hall, layout: L
         what_is_said_is_true(hall, misfit(driver, "g").proof)
 
 
+@one_in(2)
 @given(halls(), st.lists(st.sampled_from(["ps", "worker"]), min_size=3, max_size=3))
 def test_so_it_is_where_some_of_them_must_have_a_role(hall: Hall, roles: list[str]) -> None:
     """As many servers as there can be beside the others, or one more."""
@@ -95,6 +98,7 @@ class ByNode(ByPod):
 
 
 @pytest.mark.parametrize("plugin", [ByPod(), ByNode()], ids=["pods", "nodes"])
+@one_in(2)
 @given(hall=halls())
 def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_it_reads(
     plugin: object, hall: Hall
@@ -110,6 +114,7 @@ def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_
     hall.replay(placed)
 
 
+@one_in(2)
 @given(halls(), st.sampled_from([0, 1, 3, 10, 40]))
 def test_whatever_the_budget_what_is_told_is_true(hall: Hall, budget: int) -> None:
     """A placement fits, a proof is one, and what was not decided is said to be so, and counted."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gangsched import Layout, Unit, presets
 from support.driver import Driver
+from support.examples import one_in
 from support.few_nodes import Hall, Seat, Sort
 from support.gangs import GPU, gang_driver, members, node, place, where
 
@@ -44,6 +45,7 @@ alike = st.builds(
 )
 
 
+@one_in(2)
 @given(alike)
 def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
     driver = gang_driver(*hall.nodes, layout=Layout.PACK)
@@ -54,6 +56,7 @@ def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
         assert len(set(placed.values())) == fewest(rooms, hall.needed)
 
 
+@one_in(2)
 @given(alike, st.integers(1, 3))
 def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_need_be(
     hall: Hall, spare: int
@@ -82,6 +85,7 @@ def test_packed_members_of_a_second_kind_fill_the_nodes_of_the_first() -> None:
 # Nodes with something scarce ------------------------------------------------------------------
 
 
+@one_in(2)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 0, 2])), min_size=1, max_size=5),
     st.integers(1, 8),
@@ -104,6 +108,7 @@ def test_members_that_ask_for_gpus_go_where_the_gpus_are() -> None:
 # Spread ---------------------------------------------------------------------------------------
 
 
+@one_in(2)
 @given(alike)
 def test_spread_members_are_on_as_many_nodes_as_there_are_members(hall: Hall) -> None:
     """As far as there are nodes that can take one, and no node has two more than need be."""
@@ -125,6 +130,7 @@ def test_among_equally_many_the_score_decides_where_a_spread_member_goes() -> No
 # By score, and by itself ----------------------------------------------------------------------
 
 
+@one_in(2)
 @given(alike, st.booleans())
 def test_by_score_like_members_go_where_they_go_one_after_the_other(
     hall: Hall, tight: bool

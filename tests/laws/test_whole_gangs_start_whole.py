@@ -17,6 +17,7 @@ from gangsched import (
     Unit,
 )
 from support.deeds import Decide, Deed, PutNode, PutPods
+from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
 from support.world import World
@@ -38,6 +39,7 @@ def nothing_is_held_that_is_not_let_go(world: World) -> None:
     assert state.nodes.assumed.keys() <= let_go
 
 
+@one_in(4)
 @given(wholes, histories())
 def test_in_no_history_does_a_member_ever_wait(policy: Policy, deeds: list[Deed]) -> None:
     """Law 1: nothing is reserved, assumed or waiting but what is being bound."""
@@ -50,6 +52,7 @@ def test_in_no_history_does_a_member_ever_wait(policy: Policy, deeds: list[Deed]
     nothing_is_held_that_is_not_let_go(world)
 
 
+@one_in(4)
 @given(wholes, histories())
 def test_in_any_history_a_gang_starts_with_all_it_needs_in_one_release(
     policy: Policy, deeds: list[Deed]
@@ -65,6 +68,7 @@ def test_in_any_history_a_gang_starts_with_all_it_needs_in_one_release(
             assert 1 <= len(release.members) <= start.scheduled
 
 
+@one_in(2)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 4))
 def test_a_gang_of_like_members_starts_exactly_where_its_minimum_fits(
     rooms: list[int], minimum: int, spare: int
@@ -77,6 +81,7 @@ def test_a_gang_of_like_members_starts_exactly_where_its_minimum_fits(
     assert driver.scheduler._state.nodes.assumed == {}
 
 
+@one_in(2)
 @given(st.permutations(["need"] * 3 + ["more"] * 2), st.integers(0, 9))
 def test_members_beyond_the_minimum_never_cost_the_minimum(order: list[str], cpu: int) -> None:
     """Unlike ones: whoever comes first, three small ones go wherever three fit."""
@@ -131,6 +136,7 @@ def test_an_attempt_that_fails_has_one_reason_and_one_rest() -> None:
 sizes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=5)
 
 
+@one_in(2)
 @given(sizes, st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_both_units_start_the_same_gangs_of_like_members(
     gangs: list[tuple[int, int]], rooms: list[int]

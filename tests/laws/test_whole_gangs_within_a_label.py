@@ -31,6 +31,7 @@ from gangsched import (
 from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
+from support.examples import one_in
 from support.gangs import GPU, decide, gang_driver, members, misfit, node, place, specify, where
 from support.odd import Odd
 
@@ -62,6 +63,7 @@ def room(seats: list[tuple[int, str | None]]) -> Counter[str]:
     return counts
 
 
+@one_in(2)
 @given(seats, st.integers(1, 6))
 def test_a_gang_is_never_across_values_and_starts_exactly_where_one_has_room(
     seats: list[tuple[int, str | None]], size: int
@@ -76,6 +78,7 @@ def test_a_gang_is_never_across_values_and_starts_exactly_where_one_has_room(
         assert fitting[rack or ""] == min(fitting.values())
 
 
+@one_in(2)
 @given(seats, st.integers(1, 6), st.integers(1, 3))
 def test_who_joins_a_gang_is_where_it_is_or_nowhere(
     seats: list[tuple[int, str | None]], size: int, more: int
@@ -116,6 +119,7 @@ def test_a_gang_of_which_one_runs_already_starts_where_that_one_is(
     assert others == ({"n1"} if free == 2 else elsewhere or set())
 
 
+@one_in(2)
 @given(seats, st.integers(1, 6))
 def test_a_label_that_is_liked_keeps_nobody_from_running(
     seats: list[tuple[int, str | None]], size: int
@@ -127,6 +131,7 @@ def test_a_label_that_is_liked_keeps_nobody_from_running(
         assert len(racks(driver)) == 1
 
 
+@one_in(2)
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["r1", "r2"])), min_size=1, max_size=4)
 )

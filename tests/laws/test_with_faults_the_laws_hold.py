@@ -14,6 +14,7 @@ from gangsched.simulation import Arrival, EventDropped, FaultPlan, Simulator, Wo
 from gangsched.strategies import faults
 from support.account import claim_of
 from support.brute import are_alike, could_start, entities
+from support.examples import one_in
 from support.units import coscheduling
 from support.watched import Watched, watched, workloads
 
@@ -48,6 +49,7 @@ def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
     assert set(state.nodes.infos) <= nodes, "law 7: nodes that are gone"
 
 
+@one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
 def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_who_could_start(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
@@ -59,6 +61,7 @@ def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_wh
     nobody_is_remembered_who_is_gone(simulator)
 
 
+@one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
 def test_with_any_faults_every_law_holds_where_lower_priorities_are_displaced(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
@@ -89,6 +92,7 @@ def _rank(pod: Pod) -> int:
     return 0 if claim is None else sum(map(ord, claim[0])) % 3
 
 
+@one_in(2)
 @given(workloads(), st.sets(st.integers(1, 25), min_size=1, max_size=10), _BIND_SECONDS)
 def test_whichever_events_are_dropped_a_listing_makes_up_for_them(
     workload: Workload, lost: set[int], bind_seconds: float
@@ -99,6 +103,7 @@ def test_whichever_events_are_dropped_a_listing_makes_up_for_them(
     nobody_is_remembered_who_is_gone(simulator)
 
 
+@one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
 def test_when_the_faults_are_over_the_scheduler_is_shown_what_is_true(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
@@ -124,6 +129,7 @@ def test_when_the_faults_are_over_the_scheduler_is_shown_what_is_true(
     assert {g.key: g for g in truth.pod_groups()} == {g.key: g for g in shown.pod_groups()}
 
 
+@one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
 def test_one_workload_one_seed_and_one_plan_give_one_log_byte_for_byte(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int

@@ -19,7 +19,7 @@ Rules:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, assert_never
 
 from attrs import evolve
@@ -301,11 +301,11 @@ class LawOracle:
             for uid, member in group.members.items()
             if self._holds(uid, member)
         ]
-        for roles in (held, held + self._went_with(group)):
-            for each in minima:
-                if all(sum(role in some for some in roles) >= n for role, n in each.items()):
-                    return
-        self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
+        if not any(_meets(held, each) for each in minima):
+            # looks at every pod: only where somebody is missed
+            held += self._went_with(group)
+            if not any(_meets(held, each) for each in minima):
+                self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
 
     def _roles_of(self, uid: PodUID, member: Record) -> set[str | None]:
         """Return the role that a member was told to have, and the one that it has by now."""
@@ -478,3 +478,7 @@ class LawOracle:
     @staticmethod
     def _broken(law: int, problem: str) -> NoReturn:
         raise AssertionError(f"law {law}: {problem}")
+
+
+def _meets(held: list[set[str | None]], minima: Mapping[str, int]) -> bool:
+    return all(sum(role in some for some in held) >= n for role, n in minima.items())

@@ -1,6 +1,6 @@
 """Packing against the oracle: small instances, every way to place every pod.
 
-How many instances there are goes with the profile: 2,000 in ``fast``, 10,000 in ``ci`` and
+How many instances there are goes with the profile: 2,000 in ``fast``, 4,000 in ``ci`` and
 200,000 in ``deep``; each is decided twice, once without the greedy passes and the bounds.
 """
 
@@ -22,7 +22,7 @@ from gangsched._core import _packing
 from support.packing import Answer, Oracle, random_case, solve
 
 TESTS = Path(__file__).parents[1]
-INSTANCES = {50: 2_000, 200: 10_000, 20_000: 200_000}.get(settings().max_examples, 2_000)
+INSTANCES = {50: 2_000, 200: 4_000, 20_000: 200_000}.get(settings().max_examples, 2_000)
 
 
 def search_alone(monkeypatch: pytest.MonkeyPatch, seed: int) -> Answer:

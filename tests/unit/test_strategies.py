@@ -52,6 +52,7 @@ from gangsched.strategies import (
     workloads,
 )
 from gangsched.strategies._types import register_types
+from support.examples import least
 
 NOUNS = (
     *(Resources, Pod, PodGroup, Node, Workload, InMemoryCluster, FaultPlan, FrozenMap),
@@ -143,28 +144,30 @@ def test_the_pods_of_a_workload_say_which_group_they_are_in(workload: Workload) 
 
 
 def test_any_resources_shrink_to_nothing() -> None:
-    assert find(resources(), lambda _: True) == Resources()
+    assert find(resources(), lambda _: True, settings=least()) == Resources()
 
 
 def test_any_pod_shrinks_to_a_plain_one() -> None:
-    assert find(pods(), lambda _: True) == Pod(name="x-0", uid=PodUID("x-0-0"))
+    assert find(pods(), lambda _: True, settings=least()) == Pod(name="x-0", uid=PodUID("x-0-0"))
 
 
 def test_any_group_shrinks_to_one_of_one() -> None:
-    assert find(pod_groups(), lambda _: True) == PodGroup(name="x-0", min_available=1)
+    assert find(pod_groups(), lambda _: True, settings=least()) == PodGroup(
+        name="x-0", min_available=1
+    )
 
 
 def test_any_node_shrinks_to_one_that_offers_nothing() -> None:
-    assert find(nodes(), lambda _: True) == Node(name=NodeName("x-0"))
+    assert find(nodes(), lambda _: True, settings=least()) == Node(name=NodeName("x-0"))
 
 
 def test_any_cluster_shrinks_to_an_empty_one() -> None:
-    cluster = find(clusters(), lambda _: True)
+    cluster = find(clusters(), lambda _: True, settings=least())
     assert (list(cluster.nodes()), list(cluster.pods()), list(cluster.pod_groups())) == ([], [], [])
 
 
 def test_any_workload_shrinks_to_one_node() -> None:
-    (arrival,) = find(workloads(), lambda _: True).arrivals
+    (arrival,) = find(workloads(), lambda _: True, settings=least()).arrivals
     assert arrival.event == NodeAdded(Node(name=NodeName("x-0"), allocatable={"cpu": 1}))
 
 
@@ -186,10 +189,10 @@ def _tied(workload: Workload) -> bool:
 def test_a_workload_that_shows_something_shrinks_to_the_least_that_does(
     shows: Callable[[Workload], bool], pods: int
 ) -> None:
-    least = find(workloads(), shows)
-    added = [a for a in least.arrivals if isinstance(a.event, PodAdded)]
-    assert (len(added), len(least.arrivals) - len(added)) == (pods, 1)
-    assert {arrival.at for arrival in least.arrivals} == {0.0}
+    smallest = find(workloads(), shows, settings=least())
+    added = [a for a in smallest.arrivals if isinstance(a.event, PodAdded)]
+    assert (len(added), len(smallest.arrivals) - len(added)) == (pods, 1)
+    assert {arrival.at for arrival in smallest.arrivals} == {0.0}
 
 
 @given(st.data())
