@@ -7,13 +7,14 @@ which only one of the pending entities exists, starts nobody.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from gangsched import Bind, GroupRejected, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
 from support.brute import are_alike, could_start, entities
 from support.deeds import Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver
+from support.examples import IS_DEEP
 from support.histories import Policy, histories, policies
 from support.world import World
 
@@ -26,6 +27,7 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
             assert not could, f"law 4: {sorted(could)} could start, and sleep"
 
 
+@settings(max_examples=settings().max_examples * (2 if IS_DEEP else 1))
 @given(policies, histories())
 def test_after_any_history_nobody_sleeps_who_could_start(policy: Policy, deeds: list[Deed]) -> None:
     """F31, KAI#1217: no flag is left, and a restart would cure nothing."""

@@ -317,7 +317,7 @@ def test_the_first_to_come_decides_not_the_first_by_name(names: list[str]) -> No
     assert (info.min_available, info.created_at) == (2, 8.0)
 
 
-def test_groups_by_the_ten_thousand_come_and_go_in_constant_memory() -> None:
+def test_a_hundred_thousand_groups_come_and_go_in_constant_memory() -> None:
     """F38, law 7."""
     registry = PodGroupRegistry()
     pods = [grouped(f"p{n}", f"g{n}", 1) for n in range(1000)]
@@ -332,13 +332,13 @@ def test_groups_by_the_ten_thousand_come_and_go_in_constant_memory() -> None:
 
     tracemalloc.start()
     try:
-        churn(5)
+        churn(10)
         before, _peak = tracemalloc.get_traced_memory()
-        churn(25)
+        churn(90)
         after, _peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(registry) == 0
     assert not registry._groups
     assert after < before + 100_000
-    assert registry.declare(spec()).uid == 30_001
+    assert registry.declare(spec()).uid == 100_001
