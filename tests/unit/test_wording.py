@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gangsched import (
+    Backfill,
     Backoff,
     Coscheduling,
     InMemoryCluster,
@@ -16,6 +17,7 @@ from gangsched import (
     Order,
     PodGroupCounters,
     PodGroupRegistry,
+    Preemption,
     Scheduler,
     Unit,
     WaitingMap,
@@ -54,9 +56,25 @@ def scheduler(**given: Any) -> Call:
 
 
 SECONDS = "seconds, finite and not negative"
+AT_LEAST_ONE = "a whole number of at least 1"
 COMPARABLE = "a key that can be compared with those that are in the heap, and with itself"
 SENTENCES: list[tuple[Call, str]] = [
     # policies
+    (lambda: Backfill(NO_PROFILE), "run_times: expected RunTimes or None, got 'x'"),
+    (lambda: Backfill(after_attempts=0), f"after_attempts: expected {AT_LEAST_ONE}, got 0"),
+    (lambda: Backfill(least_members=0), f"least_members: expected {AT_LEAST_ONE}, got 0"),
+    (lambda: Backfill(after_seconds=-0.5), f"after_seconds: expected {SECONDS}, got -0.5"),
+    (lambda: Backfill(overdue_after=INF), f"overdue_after: expected {SECONDS}, got inf"),
+    (lambda: Backfill(drain_for=0), "drain_for: expected seconds, finite and more than 0, got 0"),
+    (lambda: Preemption(grace=-2), f"grace: expected {SECONDS}, got -2"),
+    (
+        lambda: Preemption(search_budget=-2),
+        "search_budget: expected a whole number, not negative, got -2",
+    ),
+    (
+        lambda: Preemption(search_budget=BACKOFF),
+        f"search_budget: expected a whole number, not negative, got {BACKOFF!r}",
+    ),
     (lambda: Backoff(0), "initial: expected seconds, finite and more than 0, got 0"),
     (lambda: Backoff(2.5, 1), "maximum: expected seconds, finite and at least 2.5, got 1"),
     (lambda: BACKOFF.delay("x"), "failures: expected a whole number, got 'x'"),

@@ -82,7 +82,8 @@ class Reservation:
     nodes: tuple[NodeName, ...]
 
     def __str__(self) -> str:
-        count = f"{len(self.nodes)} node{'s' * (len(self.nodes) != 1)}"
+        is_one = len(self.nodes) == 1
+        count = "1 node" if is_one else f"{len(self.nodes)} nodes"
         if self.starts_at is None:
-            return f"{count} are drained for pod group {self.group}"
+            return f"{count} {'is' if is_one else 'are'} drained for pod group {self.group}"
         return f"room on {count} is kept for pod group {self.group}, by {self.starts_at:g}"

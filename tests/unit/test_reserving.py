@@ -1,0 +1,222 @@
+"""What is remembered of who asks for a reservation: each fact by itself, without a scheduler."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from attrs import evolve
+
+from gangsched import Backfill, GroupKey, NodeName, PodGroup, PodUID, Preemption, Reservation
+from gangsched._core._group_entity import QueuedGroup
+from gangsched.framework._nomination import Kept
+from gangsched.framework._reserving import Promise, Reserving
+from gangsched.testing import make_pod
+from support.entities import a_group, a_pod
+
+
+def key_of(entity: QueuedGroup) -> GroupKey:
+    assert entity.group is not None
+    return entity.group.key
+
+
+def asking(*entities: QueuedGroup) -> Reserving:
+    """Return a memory in which these gangs ask, and everybody was looked at."""
+    mine = Reserving(Backfill())
+    for entity in entities:
+        mine.fell(entity, "shape", 1, for_want_of_room=True)
+    mine.is_settled, mine.is_contested, mine.is_stale = True, False, False
+    return mine
+
+
+def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
+    """Return a memory in which a gang has a reservation, and others ask."""
+    mine = asking(entity, *others)
+    mine.promise = Promise(entity, key_of(entity), 0.0, math.inf, 9.0, {})
+    return mine
+
+
+# Who falls ------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_falls_for_want_of_room_asks() -> None:
+    mine, gang = Reserving(Backfill()), a_group(1)
+    assert mine.is_settled is True
+    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    assert mine.asking == {key_of(gang): None}
+    assert mine.is_settled is False
+    assert not mine.failed
+
+
+def test_without_a_policy_nobody_asks() -> None:
+    mine, gang = Reserving(), a_group(1)
+    mine.is_free = True
+    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.news_of(gang)
+    mine.news_of_room(None, None)
+    assert not len(mine)
+    assert not mine.gained
+
+
+def test_a_gang_that_falls_for_another_reason_asks_no_more() -> None:
+    gang, other = a_group(1), a_group(2)
+    mine = asking(gang, other)
+    mine.fell(gang, "shape", 3, for_want_of_room=False)
+    assert mine.asking == {key_of(other): None}
+
+
+def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
+    mine, gang = Reserving(Backfill()), a_group(1)
+    assert gang.group is not None
+    gang.group.was_scheduled = True
+    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    assert not mine.asking
+    assert mine.is_settled
+
+
+@pytest.mark.parametrize(
+    ("is_free", "step", "known"), [(True, 0, {"shape": 0}), (True, -1, {}), (False, 3, {})]
+)
+def test_a_shape_is_known_to_fail_that_was_tried_with_all_room_free(
+    is_free: bool, step: int, known: dict[str, int]
+) -> None:
+    mine = Reserving(Backfill())
+    mine.is_free = is_free
+    mine.fell(a_pod(1), "shape", step, for_want_of_room=True)
+    assert mine.failed == known
+    assert not mine.asking
+
+
+@pytest.mark.parametrize(("priority", "contests"), [(1, True), (0, False)])
+def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
+    priority: int, contests: bool
+) -> None:
+    mine = promised(a_group(1))
+    mine.fell(a_group(2, priority=priority), "shape", 3, for_want_of_room=True)
+    assert mine.is_contested is contests
+    mine.fell(a_group(3), "shape", 4, for_want_of_room=True)
+    assert mine.is_contested is contests
+
+
+# What is told ---------------------------------------------------------------------------------
+
+
+def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
+    gang, other = a_group(1), a_group(2)
+    mine = asking(gang, other)
+    mine.hopeless = {key_of(gang): 7, key_of(other): 7}
+    gang.prospect = (0, 5.0)
+    mine.news_of(gang)
+    assert gang.prospect is None
+    assert mine.hopeless == {key_of(other): 7}
+    assert mine.is_settled is False
+
+
+def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
+    gang, other = a_group(1), a_group(2)
+    mine = asking(gang, other)
+    mine.hopeless = {key_of(other): 7}
+    mine.news_of(gang)
+    assert mine.is_settled is True
+
+
+def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
+    gang, other = a_group(1), a_group(2)
+    mine = promised(gang, other)
+    mine.news_of(other)
+    assert mine.is_stale is False
+    mine.news_of(gang)
+    assert mine.is_stale is True
+    mine.news_of(other)
+    assert mine.is_stale is True
+
+
+def test_news_of_who_starts_with_it_may_move_it_too() -> None:
+    gang, other, stranger = a_group(1), a_group(2), a_group(3)
+    mine = promised(gang)
+    assert gang.group is not None
+    gang.group.spec = PodGroup(name="e1", min_available=1, bundle=(key_of(gang), key_of(other)))
+    mine.news_of(stranger)
+    assert mine.is_stale is False
+    mine.news_of(other)
+    assert mine.is_stale is True
+
+
+def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> None:
+    gang, above, below = a_group(1), a_group(2, priority=1), a_group(3)
+    mine = promised(gang, above, below)
+    mine.news_of(below)
+    mine.news_of(a_group(4, priority=9))  # it does not ask
+    assert mine.is_contested is False
+    mine.news_of(above)
+    assert mine.is_contested is True
+    mine.news_of(below)
+    assert mine.is_contested is True
+
+
+def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
+    mine = asking(a_group(1))
+    mine.failed, mine.is_weary = {"a": 1, "b": 5}, True
+    mine.news_of_room(None, None)
+    assert (mine.failed, mine.is_weary, mine.is_settled, mine.gained) == ({}, False, False, True)
+
+
+def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -> None:
+    mine = asking(a_group(1))
+    mine.failed, mine.is_weary = {"before": 4, "meanwhile": 5, "itself": 6}, True
+    mine.news_of_room(5, "itself")
+    assert mine.failed == {"before": 4, "itself": 6}
+    assert (mine.is_weary, mine.is_settled, mine.gained) == (True, True, True)
+
+
+def test_who_is_forgotten_is_forgotten_everywhere() -> None:
+    gang, other = a_group(1), a_group(2)
+    mine = promised(gang, other)
+    for key in (key_of(gang), key_of(other)):
+        mine.lapses[key] = mine.hopeless[key] = 1
+    mine.forget(key_of(other))
+    assert mine.asking == {key_of(gang): None}
+    assert (set(mine.lapses), set(mine.hopeless)) == ({key_of(gang)}, {key_of(gang)})
+    assert mine.is_stale is False
+    mine.forget(key_of(gang))
+    assert mine.is_stale is True
+
+
+def test_its_length_counts_each_thing_once() -> None:
+    gang = a_group(1)
+    mine = promised(gang, a_group(2), a_group(3))
+    assert len(mine) == 4
+    mine.lapses[key_of(gang)] = 1
+    assert len(mine) == 5
+    mine.hopeless[key_of(gang)] = 1
+    assert len(mine) == 6
+    mine.failed["shape"] = 1
+    assert len(mine) == 7
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def test_a_reservation_says_where_and_by_when() -> None:
+    group, nodes = GroupKey("default/g"), (NodeName("a"), NodeName("b"))
+    made = Reservation(group, 0.0, 12.5, nodes)
+    assert str(made) == "room on 2 nodes is kept for pod group default/g, by 12.5"
+    assert str(evolve(made, nodes=nodes[:1], starts_at=None)) == (
+        "1 node is drained for pod group default/g"
+    )
+
+
+def test_policies_take_the_least_that_makes_sense() -> None:
+    policy = Backfill(
+        after_attempts=1, after_seconds=0, least_members=1, overdue_after=0, drain_for=0.5
+    )
+    assert policy.drain_for == 0.5
+    assert Preemption(grace=0, search_budget=0).search_budget == 0
+
+
+def test_room_is_kept_with_the_role_and_the_group_of_who_it_is_for() -> None:
+    pod = make_pod("p")
+    kept = Kept.make(pod, 4, NodeName("n"), GroupKey("default/g"), "ps")
+    assert (kept.seq, kept.uid, kept.node) == (4, pod.uid, "n")
+    assert (kept.group, kept.role) == ("default/g", "ps")
+    assert kept.stand_in == evolve(pod, uid=PodUID(f"\0{pod.uid}"))
