@@ -12,6 +12,7 @@ import math
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -115,6 +116,15 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule(deed=h.restarts)
     def the_scheduler_starts_anew(self, deed: Deed) -> None:
         self._do(deed)
+
+    @rule(ahead=st.sampled_from([0, 1, 30]))
+    def somebody_asks_what_would_be(self, ahead: int) -> None:
+        """And nothing comes of it: the life that is told again is without the question."""
+        if self.world is not None:
+            self.is_well = False
+            now = self.world.driver.now
+            self.world.driver.scheduler.what_if(now=now, until=now + ahead)
+            self.is_well = True
 
     @invariant()
     def everybody_is_where_he_belongs(self) -> None:
