@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gangsched import Pod, PriorityHeap, SchedulingQueue, sort_key
 from gangsched.errors import GangschedError, InvalidValueError
+from gangsched.protocols import Rank
 from support.entities import a_group, a_pod
 from support.fingerprint import fingerprint
 from support.refusals import NAN, check_refusal, row
@@ -116,3 +117,31 @@ def test_what_is_not_queued_may_be_removed_and_nothing_happens() -> None:
     queue.remove(stranger, now=0.0)
     assert fingerprint(queue) == before
     assert Pod(name="e2") == stranger.pod
+
+
+class Lost:
+    """A rank that cannot be compared while it is lost."""
+
+    is_lost = False
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __lt__(self, other: Lost) -> bool:
+        if Lost.is_lost:
+            raise IndexError("lost")
+        return self.number < other.number
+
+
+def test_ranks_that_cannot_be_compared_are_not_taken_for_an_empty_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though they raise what an empty heap raises."""
+    queue = SchedulingQueue(lambda entity: cast("Rank", (Lost(entity.seq),)))
+    for seq in range(3):
+        queue.activate(a_pod(seq), now=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Lost, "is_lost", True)
+        with pytest.raises(IndexError, match="lost"):
+            queue.pop(now=0.0)
+    assert [entity.seq for entity in iter(lambda: queue.pop(now=0.0), None)] == [0, 1, 2]

@@ -9,6 +9,7 @@ import pytest
 from gangsched import GroupKey, NodeName, Pod, PodUID
 from gangsched._core._counters import MemberState
 from gangsched.errors import InternalError
+from gangsched.framework._nomination import Kept, Nomination
 from gangsched.framework._state import Member, State
 from gangsched.framework.pod_class import PodClass
 from support.busy import busy_scheduler
@@ -145,6 +146,23 @@ def forget_a_class(state: State) -> None:
     del state.classes[the(state, "large").pod_class.signature]
 
 
+def keep_room_without_a_stand_in(state: State) -> None:
+    member = the(state, "large")
+    kept = Kept.make(member.pod, member.seq, NodeName("n1"), None, None)
+    state.nominations[member.entity.seq] = Nomination(
+        member.entity, 0, {member.pod.uid: kept}, ((None, "", 1),), (), [], 99.0
+    )
+
+
+def miscount_a_priority(state: State) -> None:
+    state.count_priority(9, 1)
+
+
+def keep_of_a_node_what_nobody_needs(state: State) -> None:
+    info = state.nodes.infos[NodeName("n1")]
+    info.keep({"cpu": 5}, 0, state.nodes._total)
+
+
 SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (tell_only_its_group, "default/i-0 is UNSCHEDULED, its group has it otherwise"),
     (
@@ -176,6 +194,12 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (keep_a_class_that_nobody_is_of, "class nobody miscounts its users"),
     (keep_a_class_whose_one_pod_is_gone, "class gone miscounts its users"),
     (forget_a_class, f"classes [{LARGE}] are not known"),
+    (keep_room_without_a_stand_in, "room is nominated and not kept"),
+    (
+        miscount_a_priority,
+        "of each priority there are {9: 1, 8: 1, 0: 13, 1: 1, 7: 1}, not {9: 2}",
+    ),
+    (keep_of_a_node_what_nobody_needs, "n1: {'cpu': 5} is kept, not {}"),
 ]
 
 

@@ -125,8 +125,9 @@ def bury(heap: PriorityHeap[int]) -> None:
 
 def mix(heap: PriorityHeap[int]) -> None:
     other: PriorityHeap[int] = PythonHeap()
-    heap._new[-1] = other.push(99, 99)
-    heap._new[-1][1] = 99
+    number = heap._new[-1][1]
+    heap._new[-1] = other.push((1,), 1)
+    heap._new[-1][1] = number
 
 
 def overtake(heap: PriorityHeap[int]) -> None:
@@ -134,7 +135,7 @@ def overtake(heap: PriorityHeap[int]) -> None:
 
 
 def litter(heap: PriorityHeap[int]) -> None:
-    heap._new.extend([[(101,), 100 + n, None, None] for n in range(170)])
+    heap._new.extend([[(101,), 1_000 + n, None, None] for n in range(170)])
     heap._dead += 170
 
 
@@ -146,14 +147,21 @@ def mistake_the_kind(heap: PriorityHeap[int]) -> None:
     heap._new[-1][0] = ("a",)
 
 
-SABOTAGE_OF_HEAPS = [
-    *(reverse, reverse_the_heap, lose, bury, mix, overtake, litter),
-    *(leave_the_way_open, mistake_the_kind),
+SABOTAGE_OF_HEAPS: list[tuple[Break, str]] = [
+    (reverse, "entry 3 is behind 2 in the run"),
+    (reverse_the_heap, "entry 1 is before its parent"),
+    (lose, "0 tombstones, counted 1"),
+    (bury, "1 tombstones, counted 0"),
+    (mix, "an entry is of another heap"),
+    (overtake, "are not in order of arrival"),
+    (litter, "170 tombstones beside 105 items"),
+    (leave_the_way_open, "the short way out is open, and is not the only one"),
+    (mistake_the_kind, "a key is not of numbers"),
 ]
 
 
-@pytest.mark.parametrize("sabotage", SABOTAGE_OF_HEAPS)
-def test_a_heap_sees_what_is_wrong(sabotage: Break) -> None:
+@pytest.mark.parametrize(("sabotage", "says"), SABOTAGE_OF_HEAPS)
+def test_a_heap_sees_what_is_wrong(sabotage: Break, says: str) -> None:
     heap: PriorityHeap[int] = PythonHeap()
     for item in range(100):
         heap.push((item,), item)
@@ -166,8 +174,9 @@ def test_a_heap_sees_what_is_wrong(sabotage: Break) -> None:
     assert all(map(len, (heap._run, heap._heap, heap._new)))
     heap._check()
     sabotage(heap)
-    with pytest.raises(InternalError):
+    with pytest.raises(InternalError) as caught:
         heap._check()
+    assert says in caught.value.invariant
 
 
 def test_a_registry_sees_what_is_wrong() -> None:

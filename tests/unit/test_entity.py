@@ -338,3 +338,27 @@ def test_a_group_whose_members_are_gone_keeps_none_of_them() -> None:
         entity.discard(uid)
     assert (entity._turns, entity._turns_by_role, entity.pending) == (None, None, [])
     assert entity.next_member is None
+
+
+def test_who_comes_between_two_of_its_role_has_its_turn_between_them() -> None:
+    entity = a_group(1, members=0)
+    for seq in (0, 2):
+        entity.add(pod(seq), seq, "ps")
+    assert entity.next_of(["ps"]) == pod(0)
+    entity.add(pod(1), 1, "ps")
+    entity._check()
+    turns = []
+    while (following := entity.next_of(["ps"])) is not None:
+        turns.append(following.uid)
+        entity.put_aside(following.uid)
+        entity._check()
+    assert turns == UIDS[:3]
+
+
+def test_a_group_that_is_read_back_has_tried_whom_it_had_tried() -> None:
+    entity = a_group(1, members=0)
+    entity.load([(pod(0), 0, "ps", False), (pod(1), 1, None, True), (pod(2), 2, "ps", True)])
+    entity._check()
+    assert ready_uids(entity) == (UIDS[1], UIDS[2])
+    assert entity.records() == ((UIDS[0], False), (UIDS[1], True), (UIDS[2], True))
+    assert (entity.ready_of("ps"), entity.next_of(["ps"])) == (1, pod(2))

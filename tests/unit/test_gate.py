@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from gangsched import (
     PodWaiting,
     Release,
 )
+from gangsched.errors import InternalError
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
 
@@ -368,3 +370,46 @@ def test_the_states_of_members_are_those_of_a_scheduler() -> None:
     assert info.members.state(PodUID("a")) is MemberState.WAITING
     gate.arrive(member("b", least=2), now=0)
     assert info.members.state(PodUID("a")) is MemberState.ASSIGNED
+
+
+# What disagrees -------------------------------------------------------------------------------
+
+
+def forget_one_at_the_gate(gate: Gate) -> None:
+    del gate._at_gate[PodUID("a")]
+
+
+def let_one_wait_no_more(gate: Gate) -> None:
+    gate._waiting.remove(PodUID("a"))
+
+
+def let_a_member_take_it_for_gone(gate: Gate) -> None:
+    info = gate.groups.get(GroupKey("default/g"))
+    assert info is not None
+    info.members.set(PodUID("a"), MemberState.ASSIGNED)
+
+
+def need_less_and_say_so_to_nobody(gate: Gate) -> None:
+    gate._groups.declare(PodGroup(name="g", min_available=2))
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (forget_one_at_the_gate, "who is at the gate and who is a member differ"),
+        (let_one_wait_no_more, "a waits, or does not: the waiting map disagrees"),
+        (let_a_member_take_it_for_gone, "a waits, or does not: the waiting map disagrees"),
+        (need_less_and_say_so_to_nobody, "default/g waits, and may go"),
+    ],
+)
+def test_a_gate_sees_what_is_wrong_and_says_what(
+    sabotage: Callable[[Gate], None], says: str
+) -> None:
+    gate = Gate()
+    gate.arrive(member("a", "default/g"), now=0)
+    gate.arrive(member("b", "default/g"), now=0)
+    gate._check()
+    sabotage(gate)
+    with pytest.raises(InternalError) as caught:
+        gate._check()
+    assert caught.value.invariant == says

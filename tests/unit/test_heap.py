@@ -362,3 +362,12 @@ def test_what_was_raised_by_a_comparison_is_chained(build: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         heap.push((1, 2), 2)
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+@each_build
+def test_numbers_that_no_float_can_hold_are_numbers(build: str) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    for number in (10**400, 1, -(10**400)):
+        heap.push((number,), number)
+        heap._check()
+    assert [heap.pop() for _left in range(3)] == [-(10**400), 1, 10**400]

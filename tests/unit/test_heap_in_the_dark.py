@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,3 +90,48 @@ def test_an_empty_heap_is_empty_in_the_dark_too(build: str, call: str) -> None:
     light.is_on = True
     with pytest.raises(IndexError, match="empty heap"):
         getattr(heap, call)()
+
+
+@each_build
+def test_a_newcomer_that_left_in_the_dark_takes_nobody_with_it(build: str) -> None:
+    """Beside a long run the newcomers have a heap of their own, which is in no order then."""
+    heap, _handles, light = shy_heap(build, 100)
+    assert heap.pop() == 0
+    late = [heap.push(Shy(number, light), number) for number in (-1, -2, -3, -4)]
+    assert heap.peek() == -4
+    heap.remove(late[-1])
+    light.is_on = False
+    with pytest.raises(ZeroDivisionError):
+        heap.pop()
+    light.is_on = True
+    heap._check()
+    assert [heap.pop() for _left in range(len(heap))] == [-3, -2, -1, *range(1, 100)]
+
+
+class Meddler:
+    """A number that does something the first time that it is compared after it was told to."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.deed: Callable[[], object] | None = None
+
+    def __lt__(self, other: Meddler) -> bool:
+        deed, self.deed = self.deed, None
+        if deed is not None:
+            deed()
+        return self.number < other.number
+
+
+def test_a_key_that_empties_the_heap_while_the_first_is_looked_for_is_seen() -> None:
+    heap: PriorityHeap[int] = BUILDS["python"]()
+    for number in range(100):
+        heap.push(Meddler(number), number)
+    assert heap.pop() == 0
+    late = Meddler(-1)
+    heap.push(late, -1)
+    assert heap.peek() == -1
+    late.deed = heap.clear
+    with pytest.raises(RuntimeError, match="the heap was used while keys were compared"):
+        heap.pop()
+    heap._check()
+    assert len(heap) == 0
