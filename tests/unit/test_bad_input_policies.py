@@ -16,6 +16,7 @@ from gangsched import (
     Pod,
     PodAdded,
     PodGroupRegistry,
+    Preemption,
     Profile,
     Scheduler,
     presets,
@@ -77,6 +78,11 @@ POLICIES = [
     *[
         bad(f"scheduler's grace of {x!r:.8}", scheduler(group_grace=x), "group_grace", x)
         for x in (-1, *NO_SECONDS)
+    ],
+    bad("preemption that is a flag", scheduler(preemption=True), "preemption", True),
+    *[
+        bad(f"a search of {x!r} steps", partial(Preemption, search_budget=x), "search_budget", x)
+        for x in (-1, *NO_COUNTS)
     ],
     bad("no profile", scheduler(profile=None), "profile", None),
     bad("a backoff in seconds", scheduler(backoff=5), "backoff", 5),

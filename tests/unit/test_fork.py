@@ -8,7 +8,7 @@ import types
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -152,6 +152,52 @@ def test_what_keeps_its_order_in_a_way_of_its_own_stays_what_it_is() -> None:
     assert list(members.items()) == [(0, (0, [0])), (1, (1, [1])), (2, (2, [2]))]
 
 
+def test_a_method_of_what_is_copied_is_a_method_of_the_copy() -> None:
+    cluster, scheduler = busy_scheduler()
+    apart = ((cluster, cluster), (scheduler._state.profile, scheduler._state.profile))
+    twin, check = _fork.fork((scheduler, scheduler._check), instead=apart)
+    assert twin is not scheduler
+    assert check.__self__ is twin
+    twin._state.step = -1
+    assert scheduler._state.step >= 0
+
+
+class Sealed:
+    """Stands for a class of the extension: what an object holds is seen only by pickling it."""
+
+    __slots__ = ()
+    made: ClassVar[int] = 0
+    inside: ClassVar[dict[int, Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Sealed.make, (7,), self.inside[id(self)])
+
+    def __setstate__(self, inside: Any) -> None:
+        self.inside[id(self)] = inside
+
+    @classmethod
+    def make(cls, number: int) -> Sealed:
+        cls.made += number
+        return cls()
+
+
+def test_what_shows_no_attributes_is_copied_as_a_pickle_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sealed, "__module__", "gangsched._core._heap._c")
+    monkeypatch.setattr(Sealed, "made", 0)
+    monkeypatch.setattr(Sealed, "inside", {})
+    one, items = Sealed(), [1]
+    one.__setstate__([items, one])  # it holds itself
+    first, second, others = _fork.fork((one, one, items))
+    assert first is second
+    assert first is not one
+    assert Sealed.made == 7
+    copied, itself = Sealed.inside[id(first)]
+    assert copied is others
+    assert (copied, copied is items, itself is first) == ([1], False, True)
+
+
 # What is not looked at -----------------------------------------------------------------------
 
 
@@ -257,6 +303,18 @@ def test_what_the_fork_of_a_plugin_raises_names_the_plugin() -> None:
     with pytest.raises(PluginError, match=r"'Quota' at fork .* raised Zero") as caught:
         host(Broken(1))[1].what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_what_the_fork_of_a_plugin_says_in_our_words_is_said_as_it_is() -> None:
+    error = ProfileError("what_if", "a connection cannot be forked")
+
+    class Connected(Quota):
+        def fork(self) -> object:
+            raise error
+
+    with pytest.raises(ProfileError) as caught:
+        host(Connected(1))[1].what_if()
+    assert caught.value is error
 
 
 def test_a_fork_that_is_no_such_plugin_is_refused() -> None:

@@ -28,6 +28,7 @@ from gangsched import (
     PluginError,
     Pod,
     PodAdded,
+    PodDeleted,
     Profile,
     ProfileError,
     Scheduler,
@@ -234,6 +235,20 @@ def busy_data() -> tuple[InMemoryCluster, dict[str, Any]]:
     return cluster, posted(scheduler.snapshot())
 
 
+def change_row(data: dict[str, Any], field: str, uid: str, **changes: Any) -> dict[str, Any]:
+    """Return a snapshot with another row of a pod."""
+    rows = [row | changes if row["pod"]["uid"] == uid else row for row in data[field]]
+    return data | {field: rows}
+
+
+def nested(line: dict[str, Any], depth: int) -> dict[str, Any]:
+    """Return a line of a shape that has a part, which has a part, and so on."""
+    shape = line["shape"]
+    for _part in range(depth):
+        shape = line["shape"] | {"parts": [shape]}
+    return line | {"shape": shape}
+
+
 BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("no-object", lambda _data: None, "snapshot: expected an object, got None"),
     (
@@ -281,6 +296,37 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
         "a-node-is-miscounted",
         lambda data: data | {"nodes": [data["nodes"][0] | {"holders": []}, *data["nodes"][1:]]},
         "one that agrees with itself",
+    ),
+    (
+        "a-node-without-a-cycle",
+        lambda data: change_row(data, "members", "default/binding", cycle=None),
+        "cycle: expected what there is with a node, got None",
+    ),
+    (
+        "a-pending-member-of-somebody-else",
+        lambda data: change_row(data, "members", "default/large", entity=7),
+        "pending: expected members of it, got ('default/large',)",
+    ),
+    (
+        "a-member-that-had-its-turn-and-is-not-pending",
+        lambda data: data
+        | {"entities": [data["entities"][0] | {"tried": ["default/w-0"]}, *data["entities"][1:]]},
+        "entities[0].tried: expected pending members, got ('default/w-0',)",
+    ),
+    (
+        "a-shape-in-a-shape-without-end",
+        lambda data: data | {"lines": [nested(data["lines"][0], 20_000)]},
+        "snapshot: expected one that agrees with itself: RecursionError",
+    ),
+    (
+        "what-a-plugin-kept-that-is-not-here",
+        lambda data: data | {"plugin_states": [["Notes", {}]]},
+        "plugin_states: expected (), as here, got ('Notes',)",
+    ),
+    (
+        "a-reservation-where-nobody-reserves",
+        lambda data: data | {"reserving": {}},
+        "reserving: expected nothing, as there is no backfill here",
     ),
 ]
 
@@ -426,6 +472,64 @@ def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_
     assert other.snapshot() == before
 
 
+class Fitting:
+    """Says what it reads of a node, unless it is broken; or does not say, where it is told so."""
+
+    name = "Fitting"
+
+    def __init__(self, *, signs: bool) -> None:
+        self.is_broken = False
+        if signs:
+            self.node_signature = self.read
+
+    def pod_signature(self, pod: Pod) -> object:
+        return ()
+
+    def filter(self, state: CycleView, pod: Pod, node: object) -> Outcome:
+        return Success()
+
+    def read(self, node: object) -> object:
+        if self.is_broken:
+            raise OSError("no such node")
+        return ()
+
+
+def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_restored() -> None:
+    cluster, scheduler = busy_scheduler(Fitting(signs=True))
+    data = posted(scheduler.snapshot())
+    fitting = Fitting(signs=True)
+    other = another(cluster, fitting)
+    before = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    fitting.is_broken = True
+    with pytest.raises(PluginError, match="'Fitting' at node_signature for n1: raised OSError"):
+        other.restore(data)
+    after = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    assert after == before
+    fitting.is_broken = False
+    other.restore(data)
+    other._check()
+
+
+def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say() -> None:
+    cluster, scheduler = busy_scheduler(Fitting(signs=False))
+    data = posted(scheduler.snapshot())
+    other = another(cluster, Fitting(signs=False))
+    other.restore(data)
+    assert posted(other.snapshot()) == data
+    wrong = 0
+    for n, row in enumerate(data["node_classes"]):
+        for name in ("after", "before", "endless"):
+            for edge in row.get(name, ()):
+                edge[1], number = row["number"], edge[1]
+                with pytest.raises(InvalidValueError) as caught:
+                    another(cluster, Fitting(signs=False)).restore(data)
+                assert caught.value.field == f"node_classes[{n}].{name}"
+                assert caught.value.expected == "a class of nodes with what is left"
+                edge[1] = number
+                wrong += 1
+    assert wrong
+
+
 def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
     class Broken(Notes):
         def snapshot(self) -> object:
@@ -500,6 +604,40 @@ def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces(
     assert state_of(other) == state_of(scheduler)
     with pytest.raises(InvalidValueError, match="nominations: expected none, as there is no pre"):
         presets.coscheduling(cluster).restore(data)
+
+
+def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> None:
+    """What a shape asks for is known by a pod of each class, though no pod is of it any more."""
+    scheduler = reserving_scheduler()
+    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    huge = evolve(make_pod("huge", cpu=9), annotations={"seconds": "1"})
+    tell(cluster, scheduler, PodAdded(huge), now=1)
+    while scheduler.schedule_one(now=1) is not None:
+        pass
+    tell(cluster, scheduler, PodDeleted(huge.uid), now=1)
+    (shape,) = scheduler._state.reserving.failed
+    assert isinstance(shape, Shape)
+    assert shape.runs[0][0].sample == huge
+    assert shape.runs[0][0] not in scheduler._state.classes.values()
+    data = posted(scheduler.snapshot())
+    other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
+    other.restore(data)
+    assert state_of(other) == state_of(scheduler)
+    assert posted(other.snapshot()) == data
+    (found,) = other._state.reserving.failed
+    assert isinstance(found, Shape)
+    assert found.runs[0][0].sample == huge
+    assert found.runs[0][0] not in other._state.classes.values()
+    assert other.reservation == scheduler.reservation
+
+
+def test_what_was_decided_and_cannot_be_told_as_that_of_a_plugin_makes_no_snapshot() -> None:
+    _cluster, scheduler = busy_scheduler()
+    error = InvalidValueError("now", None, "seconds")
+    scheduler._state.deferred.append(error)
+    with pytest.raises(InvalidValueError) as caught:
+        scheduler.snapshot()
+    assert (caught.value.field, caught.value.value) == ("deferred", error)
 
 
 @pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])

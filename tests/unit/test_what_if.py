@@ -22,6 +22,7 @@ from gangsched import (
     NodeName,
     PodAdded,
     PodDeleted,
+    PodRejected,
     PodGroup,
     PodScheduled,
     PodUID,
@@ -152,6 +153,21 @@ def test_a_bind_that_the_cluster_does_not_allow_fails() -> None:
     bind, failed, *_others = scheduler.what_if().effects
     assert bind == Bind(PodUID("default/p"), ONE.name, 1)
     assert "binding rejected: the pod or the node is gone" in str(failed)
+
+
+def test_a_bind_of_a_pod_that_is_bound_by_somebody_else_fails() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    pod = make_pod("p", cpu=1)
+    for event in (NodeAdded(ONE), PodAdded(pod)):
+        tell(cluster, scheduler, event, now=0.0)
+    other = Node(name=NodeName("other"), allocatable={"cpu": 1})
+    cluster.apply(NodeAdded(other))
+    cluster.apply(Bound(pod.uid, other.name, 1))
+    assert scheduler.what_if().effects == (
+        Bind(pod.uid, ONE.name, 1),
+        PodRejected(pod.uid, ONE.name, "pod p is assigned"),
+    )
 
 
 def test_what_is_read_to_answer_is_not_written_into_a_log() -> None:
