@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from gangsched import (
     Backfill,
     Bind,
     Bound,
+    Coscheduling,
     Effect,
     Event,
     InMemoryCluster,
@@ -26,18 +28,27 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodUID,
+    Preemption,
+    PreemptionPolicy,
+    Profile,
     Reservation,
     Scheduler,
+    Success,
     Topology,
     Unit,
+    Wait,
     group_key,
     presets,
 )
 from gangsched.errors import PluginError
+from gangsched.framework import _run_times
+from gangsched.framework._reserving import Reserving
 from gangsched.framework.keeping import without
+from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.replay import Recipe
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
+from support.odd import OOPS, Odd
 
 SECONDS = "example.com/seconds"
 EXACT = AnnotatedRunTimes(SECONDS)
@@ -442,6 +453,113 @@ def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object)
         host.scheduler.schedule_one(now=0.0)
     assert host.reservation.starts_at is None
     host.scheduler._check()
+
+
+def test_of_run_times_that_misbehave_one_is_named_in_a_call() -> None:
+    host = Host(Backfill(Broken(None)), a=2)
+    state = host.scheduler._state
+    ends = [_run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
+    assert ends == [math.inf, math.inf]
+    (problem,) = state.deferred
+    assert isinstance(problem, PluginError)
+    assert problem.subject == "default/p"
+
+
+def test_room_of_a_gang_that_fell_is_news_to_who_failed_since_it_took_the_first() -> None:
+    """But not to those who ask for the same."""
+    mine = Reserving(Backfill(EXACT))
+    mine.failed.update({"before": 3, "as it": 6, "since": 5, "later": 7})
+    mine.is_weary = True
+    mine.news_of_room(5, "as it")
+    assert mine.failed == {"before": 3, "as it": 6}
+    assert (mine.gained, mine.is_weary) == (True, True)
+
+
+class OddHost(Host):
+    """A host with a plugin that misbehaves, and where gangs may displace others."""
+
+    def __init__(self, odd: Odd, **nodes: int) -> None:
+        self.odd = odd
+        super().__init__(**nodes)
+
+    def make(self) -> Scheduler:
+        profile = Profile(Coscheduling(), NodeResources(), self.odd, DefaultBinder())
+        return Scheduler(
+            self.cluster,
+            profile,
+            unit=Unit.GROUP,
+            backfill=self.policy,
+            preemption=Preemption(),
+        )
+
+
+def test_who_raises_as_the_future_is_looked_at_is_told_when_it_comes() -> None:
+    host = OddHost(Odd("filter"), a=2)
+    host.pod("old", 100)
+    host.decide()
+
+    def see(_state: object, _pod: object, node: Any) -> object:
+        if not node.pod_count:
+            raise OOPS
+        return Success()
+
+    host.odd.answers["filter"] = see
+    host.gang("big", 2)
+    assert host.decide() == []
+    assert host.scheduler.reservation is None
+    with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
+        host.end("old")
+        host.at(5.0)
+
+
+def test_a_gang_is_promised_when_what_it_asks_for_in_all_is_free() -> None:
+    """Though its members find room before."""
+    host = Host(a=4)
+    host.pod("old", 100)
+    host.decide()
+    spec = PodGroup(name="big", min_available=2, min_resources={"cpu": 4})
+    host.tell(PodGroupAdded(spec))
+    host.gang("big", 2)
+    assert host.decide() == []
+    assert host.reservation.starts_at == 100.0
+
+
+def test_who_is_let_in_and_waits_for_a_permit_is_counted_among_those_who_will_have_left() -> None:
+    host = OddHost(Odd("permit"), a=2, b=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    needs = host.scheduler._state.nodes.needs
+    assert {uid for need in needs.values() for uid in need.returning} == {"default/old"}
+    host.odd.answers["permit"] = Wait(30.0)
+    host.pod("short", 10)
+    assert host.decide() == []
+    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
+    needs = host.scheduler._state.nodes.needs
+    returning = {uid for need in needs.values() for uid in need.returning}
+    assert returning == {"default/old", "default/short"}
+    assert host.reservation.starts_at == 100.0
+
+
+def test_no_more_of_a_node_is_kept_than_is_free_beside_who_is_to_have_it() -> None:
+    """While who is displaced there is still to go, it holds less than nothing free."""
+    host = OddHost(Odd("permit"), a=4)
+    host.pod("low", None, cpu=2)
+    host.pod("old", 100)
+    host.decide()
+    never = PreemptionPolicy.NEVER
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=2, preemption_policy=never)))
+    host.gang("big", 2, priority=5)
+    host.decide()
+    node = host.scheduler._state.nodes.infos[NodeName("a")]
+    assert (host.reservation.starts_at, node.kept) == (100.0, {"cpu": 1000})
+    host.pod("mid", None, cpu=2, priority=3)
+    assert host.decide() == []
+    assert list(host.scheduler._state.evicted) == ["default/low"]
+    assert (node.free["cpu"], node.kept) == (-1000, {})
+    host.end("low")
+    assert host.decide() == ["big-0", "big-1"]  # who ranks higher may have the room of both
 
 
 # Bundles, labels, restarts --------------------------------------------------------------------

@@ -309,8 +309,15 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         "a-member-that-had-its-turn-and-is-not-pending",
-        lambda data: data
-        | {"entities": [data["entities"][0] | {"tried": ["default/w-0"]}, *data["entities"][1:]]},
+        lambda data: (
+            data
+            | {
+                "entities": [
+                    data["entities"][0] | {"tried": ["default/w-0"]},
+                    *data["entities"][1:],
+                ]
+            }
+        ),
         "entities[0].tried: expected pending members, got ('default/w-0',)",
     ),
     (

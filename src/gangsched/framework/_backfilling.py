@@ -217,11 +217,11 @@ def _fits(state: State, entity: QueuedEntity, now: float) -> bool:
 
 def _hasten(state: State, entity: QueuedEntity, now: float) -> None:
     """Let the gang have its turn, however long it was to rest."""
+    group = entity.group
+    assert group is not None
     # what it rests until is what it is kept by
     state.queue.remove(entity, now=now)
-    entity.backoff_until = -math.inf
-    if entity.group is not None:
-        entity.group.backoff_until = -math.inf
+    entity.backoff_until = group.backoff_until = -math.inf
     state.queue.activate(entity, now=now)
 
 

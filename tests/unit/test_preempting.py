@@ -1,0 +1,338 @@
+"""Making room, step by step: what breaks off in between, and what changes while room is kept."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Bind,
+    Bound,
+    Coscheduling,
+    Effect,
+    Event,
+    Evict,
+    GroupKey,
+    InMemoryCluster,
+    NodeAdded,
+    NodeName,
+    NodeUpdated,
+    Nominated,
+    NominationLapsed,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
+    PodUID,
+    Preemption,
+    Profile,
+    Scheduler,
+    Success,
+    Topology,
+    Unit,
+    Unschedulable,
+    Wait,
+)
+from gangsched.errors import PluginError
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import make_node, make_pod
+from support.odd import OOPS, Odd
+
+T = TypeVar("T")
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+
+
+class Host:
+    """A scheduler and its cluster, in which binds are performed at once, and evictions later."""
+
+    def __init__(self, *nodes: int, unit: Unit = Unit.POD, odd: Odd | None = None) -> None:
+        self.cluster = InMemoryCluster()
+        plugins = () if odd is None else (odd,)
+        profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
+        self.scheduler = Scheduler(self.cluster, profile, unit=unit, preemption=Preemption())
+        self.effects: list[Effect] = []
+        self.now = 0.0
+        for number, cpu in enumerate(nodes):
+            self.tell(NodeAdded(make_node(f"n{number}", cpu=cpu, labels={"rack": f"r{number}"})))
+
+    def tell(self, event: Event) -> None:
+        self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
+
+    def pods(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.tell(PodAdded(pod))
+        self.decide()
+
+    def gang(self, name: str, count: int, priority: int, **more: Any) -> None:
+        each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": count, **more}
+        self.pods(*[make_pod(f"{name}-{n}", priority=priority, **each) for n in range(count)])
+
+    def decide(self) -> None:
+        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
+            self._take(effects)
+
+    def at(self, now: float) -> None:
+        """Let time pass."""
+        self.now = now
+        self._take(self.scheduler.advance(now=now))
+        self.decide()
+
+    def end(self, *names: str) -> None:
+        for name in names:
+            self.tell(PodDeleted(PodUID(f"default/{name}")))
+        self.decide()
+
+    def _take(self, effects: tuple[Effect, ...]) -> None:
+        self.scheduler._check()
+        self.effects += effects
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self.tell(Bound(effect.uid, effect.node, effect.attempt))
+
+    def told(self, kind: type[T]) -> list[T]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def evicted(self) -> list[str]:
+        return [effect.uid.partition("/")[2] for effect in self.told(Evict)]
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {pod.name: pod.node_name for pod in self.cluster.pods() if pod.node_name}
+
+    @property
+    def kept(self) -> list[str]:
+        """Who holds room for others, by name."""
+        assumed = self.scheduler._state.nodes.assumed
+        return sorted(uid.partition("/")[2] for uid in assumed if uid.startswith("\0"))
+
+
+def blocked(*, unit: Unit = Unit.POD, odd: Odd | None = None) -> Host:
+    """Return a host where room is kept for a gang of 2 on a node that two others hold."""
+    host = Host(2, unit=unit, odd=odd)
+    host.gang("low", 2, 0)
+    host.gang("high", 2, 5)
+    assert host.evicted == ["low-0", "low-1"]
+    assert host.kept == ["high-0", "high-1"]
+    return host
+
+
+# While room is kept ---------------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(unit: Unit) -> None:
+    host = blocked(unit=unit)
+    host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
+    assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
+    host.at(5.0)  # it rested as it failed before
+    assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
+    assert "room is kept on 1 nodes until 2 pods are gone" in str(
+        host.scheduler.why(GroupKey("default/high"))
+    )
+    host.end("low-0", "low-1")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+    assert host.kept == []
+
+
+@EACH_UNIT
+def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: Unit) -> None:
+    odd = Odd("pre_filter")
+    host = blocked(unit=unit, odd=odd)
+    odd.answers["pre_filter"] = OOPS
+    with pytest.raises(PluginError, match="oops"):
+        host.end("low-0", "low-1")
+    assert host.kept == ["high-0", "high-1"]
+    odd.answers.clear()
+    host.decide()
+    assert (host.where, host.kept) == ({"high-0": "n0", "high-1": "n0"}, [])
+
+
+def reason_of(host: Host) -> str:
+    """Return why room is kept no more, which was said once."""
+    (lapsed,) = host.told(NominationLapsed)
+    assert lapsed.group == "default/high"
+    return lapsed.reason
+
+
+@EACH_UNIT
+def test_room_lapses_when_the_gang_comes_to_another_priority(unit: Unit) -> None:
+    """It is that of a member that runs, once the specification does not say any more."""
+    host = Host(2, 1, unit=unit)
+    old = make_pod("old", group="high", cpu=1, priority=3)
+    host.tell(PodAdded(evolve(old, node_name=NodeName("n1"))))
+    host.gang("low", 2, 0)
+    spec = PodGroup(name="high", min_available=3, priority=5)
+    host.tell(PodGroupAdded(spec))
+    host.gang("high", 2, 5, min_available=None)
+    assert host.kept == ["high-0", "high-1"]
+    host.tell(PodGroupUpdated(evolve(spec, priority=None)))
+    assert reason_of(host) == "another priority"
+
+
+@EACH_UNIT
+def test_room_lapses_when_who_is_to_have_it_may_not_queue_any_more(unit: Unit) -> None:
+    odd = Odd("pre_enqueue")
+    host = blocked(unit=unit, odd=odd)
+    odd.answers["pre_enqueue"] = Unschedulable("on hold")
+    host.end("low-0", "low-1")
+    assert reason_of(host) == "on hold"
+    assert (host.where, host.kept) == ({}, [])
+
+
+@EACH_UNIT
+def test_room_lapses_when_it_is_within_the_domain_no_more(unit: Unit) -> None:
+    host = Host(2, 2, unit=unit)
+    host.gang("low", 4, 0, min_available=1)
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, topology=topology)))
+    host.gang("high", 2, 5)
+    (nominated,) = host.told(Nominated)
+    (name,) = {node for _uid, node in nominated.places}
+    host.tell(NodeUpdated(make_node(name, cpu=2)))  # without its rack
+    host.end(*host.evicted)
+    assert reason_of(host) == "nobody is in the way, and it cannot start"
+    assert {node for pod, node in host.where.items() if "high" in pod} <= {"n0", "n1"} - {name}
+
+
+# What breaks off ------------------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(unit: Unit) -> None:
+    """On the node as it is, the plugin has nothing to say against the filter that refuses it."""
+    odd = Odd("filter")
+    host = Host(2, unit=unit, odd=odd)
+    host.gang("low", 2, 0)
+
+    def see(_state: object, _pod: object, node: Any) -> object:
+        if not node.pod_count:
+            raise OOPS
+        return Unschedulable("not beside others")
+
+    odd.answers["filter"] = see
+    with pytest.raises(PluginError, match="'Odd' at filter .*oops"):
+        host.gang("high", 2, 5)
+    host.decide()
+    assert (host.evicted, host.kept) == ([], [])
+    assert host.where == {"low-0": "n0", "low-1": "n0"}
+
+
+def test_nobody_goes_for_whom_a_check_turns_down_as_the_room_is_planned() -> None:
+    odd = Odd("pre_filter")
+    host = Host(1, odd=odd)
+    host.pods(make_pod("low", cpu=1))
+    answers = iter([Success()])
+    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Unschedulable("quota is used"))
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert (host.evicted, host.kept, host.where) == ([], [], {"low": "n0"})
+
+
+def test_who_held_a_node_and_may_not_queue_any_more_makes_no_room() -> None:
+    odd = Odd("pre_enqueue")
+    host = Host(2, odd=odd)
+    host.pods(make_pod("low", cpu=1))
+    for n in range(2):
+        pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
+        host.tell(PodAdded(pod))
+    host.scheduler.schedule_one(now=0)
+    assert len(host.scheduler._state.holding) == 1
+    odd.answers["pre_enqueue"] = Unschedulable("on hold")
+    host.decide()
+    assert (host.evicted, host.kept) == ([], [])
+    assert not host.scheduler._state.holding
+
+
+# For whom, and who goes -----------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_priority(
+    unit: Unit,
+) -> None:
+    host = blocked(unit=unit)
+    never = evolve(make_pod("never", cpu=1, priority=9), preemption_policy="Never")
+    host.pods(never)
+    assert reason_of(host) == "makes room for pod default/never"
+    assert host.evicted == ["low-0", "low-1"]
+    assert [notice.victims for notice in host.told(Nominated)][1:] == [()]
+    host.end("low-0", "low-1")
+    assert host.where == {"never": "n0"}
+
+
+@EACH_UNIT
+def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(unit: Unit) -> None:
+    host = Host(3, unit=unit)
+    host.pods(make_pod("low", cpu=1))
+    spec = PodGroup(name="high", min_available=2, min_resources={"cpu": 3})
+    host.tell(PodGroupAdded(spec))
+    host.gang("high", 2, 5)
+    assert host.evicted == ["low"]
+    host.end("low")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+@EACH_UNIT
+def test_room_is_made_though_a_plugin_does_not_say_which_pods_are_alike(unit: Unit) -> None:
+    host = Host(1, 2, unit=unit, odd=Odd("filter"))
+    host.pods(make_pod("old", cpu=1), make_pod("low", cpu=2, priority=1))
+    host.gang("high", 2, 5)
+    assert not host.scheduler._state.profile.signed
+    assert host.evicted == ["low"]
+    host.end("low")
+    assert {pod for pod in host.where if "high" in pod} == {"high-0", "high-1"}
+
+
+def of_role(name: str, role: str | None) -> Pod:
+    return make_pod(name, group="low", cpu=1, role=role)
+
+
+@EACH_UNIT
+def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: Unit) -> None:
+    """Though it came last."""
+    host = Host(3, unit=unit)
+    host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
+    host.pods(of_role("w-0", None), of_role("w-1", "worker"), of_role("ps", "ps"))
+    assert len(host.where) == 3
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert host.evicted == ["w-1"]
+
+
+@EACH_UNIT
+def test_of_a_role_as_many_are_given_up_as_it_has_beyond_its_minimum(unit: Unit) -> None:
+    host = Host(3, unit=unit)
+    host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
+    host.pods(of_role("w", "worker"), of_role("ps-0", "ps"), of_role("ps-1", "ps"))
+    host.gang("high", 2, 5)
+    assert host.evicted == ["ps-1", "w"]
+
+
+def test_a_gang_of_which_one_of_a_role_still_waits_gives_up_nobody() -> None:
+    odd = Odd("permit")
+    host = Host(4, odd=odd)
+    host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
+    host.pods(*[of_role(f"w-{n}", None) for n in range(3)], of_role("ps", "ps"))
+    host.end("ps")
+    odd.answers["permit"] = Wait(50.0)
+    host.pods(of_role("ps-again", "ps"))
+    info = host.scheduler._state.registry.get(GroupKey("default/low"))
+    assert info is not None
+    assert (info.waiting, info.scheduled) == (1, 4)
+    odd.answers.clear()
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert sorted(host.evicted) == ["w-0", "w-1", "w-2"]
+
+
+@EACH_UNIT
+def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: Unit) -> None:
+    host = Host(2, unit=unit)
+    for n in range(2):
+        pod = make_pod(f"low-{n}", group="low", cpu=1)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName("n0"))))
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert host.evicted == ["low-0", "low-1"]
