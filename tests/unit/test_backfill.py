@@ -480,7 +480,7 @@ class OddHost(Host):
 
     def __init__(self, odd: Odd, **nodes: int) -> None:
         self.odd = odd
-        super().__init__(**nodes)
+        super().__init__(None, **nodes)
 
     def make(self) -> Scheduler:
         profile = Profile(Coscheduling(), NodeResources(), self.odd, DefaultBinder())
@@ -507,8 +507,8 @@ def test_who_raises_as_the_future_is_looked_at_is_told_when_it_comes() -> None:
     host.gang("big", 2)
     assert host.decide() == []
     assert host.scheduler.reservation is None
+    host.end("old")
     with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
-        host.end("old")
         host.at(5.0)
 
 

@@ -155,7 +155,8 @@ def test_what_keeps_its_order_in_a_way_of_its_own_stays_what_it_is() -> None:
 def test_a_method_of_what_is_copied_is_a_method_of_the_copy() -> None:
     cluster, scheduler = busy_scheduler()
     apart = ((cluster, cluster), (scheduler._state.profile, scheduler._state.profile))
-    twin, check = _fork.fork((scheduler, scheduler._check), instead=apart)
+    both: tuple[Any, Any] = (scheduler, scheduler._check)
+    twin, check = _fork.fork(both, instead=apart)
     assert twin is not scheduler
     assert check.__self__ is twin
     twin._state.step = -1

@@ -216,7 +216,7 @@ def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(unit: Uni
         return Unschedulable("not beside others")
 
     odd.answers["filter"] = see
-    with pytest.raises(PluginError, match="'Odd' at filter .*oops"):
+    with pytest.raises(PluginError, match=r"'Odd' at filter .*oops"):
         host.gang("high", 2, 5)
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
