@@ -241,6 +241,13 @@ def change_row(data: dict[str, Any], field: str, uid: str, **changes: Any) -> di
     return data | {field: rows}
 
 
+def together(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a snapshot in which two pods are pending in the place of one."""
+    one, both = ["default/large"], ["default/large", "default/as-large"]
+    rows = [row | {"pending": both} if row["pending"] == one else row for row in data["entities"]]
+    return data | {"entities": rows}
+
+
 def nested(line: dict[str, Any], depth: int) -> dict[str, Any]:
     """Return a line of a shape that has a part, which has a part, and so on."""
     shape = line["shape"]
@@ -319,6 +326,19 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
             }
         ),
         "entities[0].tried: expected pending members, got ('default/w-0',)",
+    ),
+    (
+        "a-member-of-another-group",
+        lambda data: (
+            data
+            | {"groups": [data["groups"][0] | {"members": ["default/w-0"]}, *data["groups"][1:]]}
+        ),
+        "groups[0].members: expected a member of it, once, got 'default/w-0'",
+    ),
+    (
+        "two-pods-in-the-place-of-one",
+        lambda data: change_row(together(data), "members", "default/as-large", entity=16),
+        "pending: expected one pod, as it has no group, got ('default/large', 'default/as-large')",
     ),
     (
         "a-shape-in-a-shape-without-end",
