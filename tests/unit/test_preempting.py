@@ -278,14 +278,19 @@ def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(unit:
 
 
 @EACH_UNIT
-def test_room_is_made_though_a_plugin_does_not_say_which_pods_are_alike(unit: Unit) -> None:
-    host = Host(1, 2, unit=unit, odd=Odd("filter"))
-    host.pods(make_pod("old", cpu=1), make_pod("low", cpu=2, priority=1))
-    host.gang("high", 2, 5)
+def test_room_is_made_where_a_plugin_does_not_say_which_pods_are_alike(unit: Unit) -> None:
+    """Of one that no node takes nothing follows for another that asks for the same."""
+    odd = Odd("filter")
+    host = Host(1, unit=unit, odd=odd)
+    host.pods(make_pod("low", cpu=1))
+    odd.answers["filter"] = lambda _state, pod, _node: (
+        Unschedulable("never") if pod.name == "high-0" else Success()
+    )
+    host.gang("high", 2, 5, min_available=1)
     assert not host.scheduler._state.profile.signed
     assert host.evicted == ["low"]
     host.end("low")
-    assert {pod for pod in host.where if "high" in pod} == {"high-0", "high-1"}
+    assert host.where == {"high-1": "n0"}
 
 
 def of_role(name: str, role: str | None) -> Pod:

@@ -244,7 +244,9 @@ def change_row(data: dict[str, Any], field: str, uid: str, **changes: Any) -> di
 def together(data: dict[str, Any]) -> dict[str, Any]:
     """Return a snapshot in which two pods are pending in the place of one."""
     one, both = ["default/large"], ["default/large", "default/as-large"]
-    rows = [row | {"pending": both} if row["pending"] == one else row for row in data["entities"]]
+    rows = [
+        row | {"pending": both} if row.get("pending") == one else row for row in data["entities"]
+    ]
     return data | {"entities": rows}
 
 
