@@ -513,13 +513,14 @@ def test_who_raises_as_the_future_is_looked_at_is_told_when_it_comes() -> None:
 
 
 def test_a_gang_is_promised_when_what_it_asks_for_in_all_is_free() -> None:
-    """Though its members find room before."""
-    host = Host(a=4)
-    host.pod("old", 100)
+    """Though its members find room before, and there is somebody whom it might displace."""
+    host = OddHost(Odd("permit"), a=4)
+    host.pod("old", 100, priority=5)
     host.decide()
+    host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
     spec = PodGroup(name="big", min_available=2, min_resources={"cpu": 4})
     host.tell(PodGroupAdded(spec))
-    host.gang("big", 2)
+    host.gang("big", 2, priority=5)
     assert host.decide() == []
     assert host.reservation.starts_at == 100.0
 

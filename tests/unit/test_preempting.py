@@ -255,14 +255,18 @@ def test_who_held_a_node_and_may_not_queue_any_more_makes_no_room() -> None:
 def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_priority(
     unit: Unit,
 ) -> None:
-    host = blocked(unit=unit)
+    host = Host(2, 1, unit=unit)
+    beside = make_pod("beside", cpu=1, priority=4)
+    host.tell(PodAdded(evolve(beside, node_name=NodeName("n1"))))
+    host.gang("low", 2, 0)
+    host.gang("high", 2, 5)
     never = evolve(make_pod("never", cpu=1, priority=9), preemption_policy="Never")
     host.pods(never)
     assert reason_of(host) == "makes room for pod default/never"
     assert host.evicted == ["low-0", "low-1"]
     assert [notice.victims for notice in host.told(Nominated)][1:] == [()]
     host.end("low-0", "low-1")
-    assert host.where == {"never": "n0"}
+    assert host.where == {"beside": "n1", "never": "n0"}
 
 
 @EACH_UNIT
