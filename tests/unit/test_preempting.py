@@ -132,7 +132,7 @@ def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(un
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
     host.at(5.0)  # it rested as it failed before
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
-    assert "room is kept on 1 nodes until 2 pods are gone" in str(
+    assert "room is kept on 1 node until 2 pods are gone" in str(
         host.scheduler.why(GroupKey("default/high"))
     )
     host.end("low-0", "low-1")
@@ -182,6 +182,36 @@ def test_room_lapses_when_who_is_to_have_it_may_not_queue_any_more(unit: Unit) -
     odd.answers["pre_enqueue"] = Unschedulable("on hold")
     host.end("low-0", "low-1")
     assert reason_of(host) == "on hold"
+    assert (host.where, host.kept) == ({}, [])
+
+
+@EACH_UNIT
+@pytest.mark.parametrize(
+    ("count", "nodes", "says"),
+    [
+        (1, [1], "room is kept on 1 node until 1 pod is gone from there"),
+        (2, [1, 1], "room is kept on 2 nodes until 2 pods are gone from there"),
+    ],
+)
+def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
+    unit: Unit, count: int, nodes: list[int], says: str
+) -> None:
+    host = Host(*nodes, unit=unit)
+    host.gang("low", count, 0)
+    host.gang("high", count, 5)
+    assert host.scheduler._state.entities[GroupKey("default/high")].reason == says
+    host.at(60.0)
+    who = "1 pod is" if count == 1 else f"{count} pods are"
+    assert reason_of(host) == f"{who} not gone in time"
+
+
+@EACH_UNIT
+def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(unit: Unit) -> None:
+    odd = Odd("pre_filter")
+    host = blocked(unit=unit, odd=odd)
+    odd.answers["pre_filter"] = Unschedulable("quota is used")
+    host.end("low-0", "low-1")
+    assert reason_of(host) == "nobody is in the way, and it cannot start"
     assert (host.where, host.kept) == ({}, [])
 
 

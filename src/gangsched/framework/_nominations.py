@@ -97,7 +97,9 @@ def hold_back(state: State, nomination: Nomination, *, now: float) -> None:
     state.queue.gate(entity, now=now)
     _wakeups.forget(state, entity)
     count, nodes = len(nomination.awaited), len(nomination.nodes)
-    entity.reason = f"room is kept on {nodes} nodes until {count} pods are gone from there"
+    where = "1 node" if nodes == 1 else f"{nodes} nodes"
+    who = "1 pod is" if count == 1 else f"{count} pods are"
+    entity.reason = f"room is kept on {where} until {who} gone from there"
 
 
 def drop(state: State, nomination: Nomination, reason: str) -> list[NodeName]:
@@ -143,7 +145,8 @@ def review(state: State, *, now: float) -> None:
         reason = _vain(state, nomination, now=now)
         if not reason and not _is_there(state, nomination) and nomination.deadline <= now:
             state.overdue.update(uid for uid in nomination.awaited if holds_room(state, uid))
-            reason = f"{len(nomination.awaited)} pods are not gone in time"
+            count = len(nomination.awaited)
+            reason = f"{'1 pod is' if count == 1 else f'{count} pods are'} not gone in time"
         if reason:
             lapse(state, nomination, reason, now=now)
         elif not nomination.awaited and nomination.entity.place is not Place.ACTIVE:
