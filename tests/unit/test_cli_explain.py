@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_two_more_nodes_of_2_gpus_would_start_the_gang_of_the_demonstration_now(
 
 
 def test_it_is_the_job_that_the_demonstration_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = ROOT / "src" / "gangsched" / "simulation" / "examples"
+    folder = resources.files("gangsched.simulation") / "examples"
     files = [str(folder / name) for name in ("cluster.yaml", "tf-smoke-gpu.yaml")]
     assert says("default/tf-smoke-gpu", *files) == says("tf-smoke-gpu")
     grown = says("tf-smoke-gpu", *files, "--at", "60", str(folder / "scale-up.yaml"))
