@@ -234,3 +234,27 @@ def test_a_page_about_a_host_names_the_version_that_is_tested() -> None:
     assert sorted(needed) == [pin.partition("==")[0] for pin in groups["hosts"]]
     for pin in groups["hosts"]:
         assert f"pip install {pin}\n" in needed[pin.partition("==")[0]]
+
+
+_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def test_what_a_page_shows_of_an_example_is_compared() -> None:
+    """A block of text after one of Python is run by nobody; what follows ``>>>`` is."""
+    shown = re.compile(r"^```python\n(?:(?!```).*\n)*```\n\n```text$", re.MULTILINE)
+
+    assert shown.search("```python\nprint(1)\n```\n\n```text\n1\n```\n")
+    assert [page.name for page in _PAGES if shown.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_a_reader_sees_the_name_of_a_file_that_a_page_writes() -> None:
+    hidden = [
+        f"{page.name}: {found['name']}"
+        for page in _PAGES
+        for found in re.finditer(
+            r"(?P<before>.*)\n\n<!-- file: (?P<name>\S+) -->", page.read_text(encoding="utf-8")
+        )
+        if f"`{found['name']}`" not in found["before"]
+    ]
+
+    assert hidden == []
