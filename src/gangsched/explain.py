@@ -173,7 +173,8 @@ class NotEnoughMembers:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.min_available is None:
             return f"waiting for pod group {self.group}: nobody gives its minimum"
-        parts = [("members", self.min_available, self.present), *self.roles]
+        members = "member" if self.min_available - self.present == 1 else "members"
+        parts = [(members, self.min_available, self.present), *self.roles]
         short = [
             f"{least - some} more {who}: {some} of {least} exist"
             for who, least, some in parts

@@ -88,7 +88,8 @@ def test_a_group_is_tried_when_enough_of_its_own_members_may_be(
     driver = a_cluster(*FOREIGN, *members, groups=(fir, gang("yew", 3)))
     present = size - gated
     held = Unschedulable(
-        f"waiting for {minimum - present} more members: {present} of {minimum} exist",
+        f"waiting for {minimum - present} more member{'s' * (minimum - present != 1)}:"
+        f" {present} of {minimum} exist",
         resolvable=False,
     )
 

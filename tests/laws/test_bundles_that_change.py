@@ -96,7 +96,7 @@ def test_a_complete_group_is_not_told_to_be_incomplete_when_another_is() -> None
     (held,) = (e for e in told[-2:] if isinstance(e, PodHeld))
     assert held.uid == "one/a-0"
     assert held.reason == (
-        "waiting for pod group two/b of its bundle: waiting for 1 more members: 1 of 2 exist"
+        "waiting for pod group two/b of its bundle: waiting for 1 more member: 1 of 2 exist"
     )
 
 

@@ -137,7 +137,7 @@ def test_who_waits_for_another_says_for_which_and_why_and_more_room_is_no_help()
     says = f"{waits}it has no pending members"
     assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
     driver.add(*pods("two/b", 1))
-    says = f"{waits}waiting for 1 more members: 1 of 2 exist"
+    says = f"{waits}waiting for 1 more member: 1 of 2 exist"
     assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
     driver.tell(PodGroupAdded(spec("two/b", 1)))
     says = "pod group two/b names another bundle"

@@ -359,7 +359,7 @@ def test_an_incomplete_group_names_the_roles_that_are_missing() -> None:
     expected = "waiting for 1 more ps: 0 of 1 exist; 2 more x: 1 of 3 exist"
     assert said == Unschedulable(expected, resolvable=False)
     said = complete(min_available=6, present=5, roles=roles[:1])
-    expected = "waiting for 1 more members: 5 of 6 exist; 1 more ps: 0 of 1 exist"
+    expected = "waiting for 1 more member: 5 of 6 exist; 1 more ps: 0 of 1 exist"
     assert said == Unschedulable(expected, resolvable=False)
 
 

@@ -175,6 +175,7 @@ def absence(min_available: int, present: int, roles: Iterable[tuple[str, int, in
         present: Members that exist and count.
         roles: Role, minimum and members that exist, of each role of which too few do.
     """
-    parts = [("members", min_available, present)] if present < min_available else []
+    members = "member" if min_available - present == 1 else "members"
+    parts = [(members, min_available, present)] if present < min_available else []
     parts += roles
     return "; ".join(f"{n - some} more {who}: {some} of {n} exist" for who, n, some in parts)
