@@ -15,7 +15,7 @@ import gangsched
 from gangsched import Layout, Unit, WhenBindFails, presets
 from gangsched.testing import Terms, adapt, check_scheduler
 from kit.ours import WAYS
-from support.examples import one_in
+from support.examples import one_in, surely
 
 PLAIN = ("pod", "group")
 OTHER = [way for way in WAYS if way not in PLAIN]
@@ -59,4 +59,4 @@ def test_it_does_where_a_failed_bind_evicts_the_gang(unit: Unit) -> None:
 
 def test_a_scheduler_without_gangs_does_not() -> None:
     with pytest.raises(AssertionError, match="law 1: gang g1 "):
-        check_scheduler(adapt(presets.pod_by_pod))
+        check_scheduler(adapt(presets.pod_by_pod), settings=surely())

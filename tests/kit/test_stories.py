@@ -38,6 +38,7 @@ from gangsched.testing import (
 from gangsched.testing._fits import surely_fit
 from kit.toy import Toy
 from kit.wrong import DoubleCount
+from support.examples import surely
 
 Shown = tuple[Mapping[str, str], Mapping[str, tuple[str, int]]]
 
@@ -334,7 +335,7 @@ def test_what_a_scheduler_raises_is_told_with_its_story() -> None:
             raise KeyError(uid)
 
     with pytest.raises(LawViolation) as found:
-        check_scheduler(Raises)
+        check_scheduler(Raises, settings=surely())
     assert found.value.law is None
     assert str(found.value).startswith("the scheduler raised KeyError: 'u1'\nthe story:\n")
     assert isinstance(found.value.__cause__, KeyError)
@@ -349,7 +350,7 @@ def test_a_scheduler_with_two_outcomes_is_told_apart_from_one_that_breaks_a_law(
         return DoubleCount() if made[0] % 2 else Toy()
 
     with pytest.raises(AssertionError, match=r"law 9"):
-        check_scheduler(make)
+        check_scheduler(make, settings=surely())
 
 
 def test_a_storm_is_found_only_where_work_is_counted() -> None:
