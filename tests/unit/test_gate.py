@@ -162,7 +162,8 @@ def test_a_shorter_wait_of_one_member_ends_that_of_all() -> None:
 def test_a_longer_wait_of_one_member_is_cut_by_that_of_its_attempt() -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
-    gate.arrive(member("b"), now=9, timeout=100)
+    (waits,) = gate.arrive(member("b"), now=9, timeout=100)
+    assert waits == PodWaiting(PodUID("b"), HERE, 10, 1)
     assert gate.next_deadline() == 10
 
 

@@ -29,6 +29,7 @@ from gangsched import (
     Pod,
     PodAdded,
     PodDeleted,
+    PodUID,
     Profile,
     ProfileError,
     Scheduler,
@@ -208,6 +209,22 @@ def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler(
     other.restore(posted(data))
     assert json.dumps(other.snapshot()) == json.dumps(data)
     assert state_of(other) == state_of(scheduler)
+
+
+def test_a_group_whose_members_are_gone_is_remembered_elsewhere_for_as_long() -> None:
+    cluster, scheduler = busy_scheduler()
+    for uid in ("default/i-0", "default/s-0"):
+        tell(cluster, scheduler, PodDeleted(PodUID(uid)), now=NOW)
+    data = posted(scheduler.snapshot())
+    assert [key for key, _until in data["groups_left"]] == ["default/incomplete", "default/spec"]
+    other = another(cluster)
+    other.restore(data)
+    other._check()
+    assert state_of(other) == state_of(scheduler)
+    for each in (scheduler, other):
+        each.advance(now=NOW + 60)
+    assert state_of(other) == state_of(scheduler)
+    assert "default/incomplete" not in other.registry
 
 
 def test_restoring_puts_aside_what_was_remembered_before() -> None:
