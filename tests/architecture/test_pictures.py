@@ -49,7 +49,9 @@ def test_neighbouring_gpus_of_a_pod_are_one_bar() -> None:
 
 
 def test_what_stands_above_the_runs_is_what_happens() -> None:
-    deadlock = RUNS["pod_by_pod"].report.summary.deadlock  # type: ignore[union-attr]
+    report = RUNS["pod_by_pod"].report
+    assert report is not None
+    deadlock = report.summary.deadlock
 
     assert deadlock is not None
     assert deadlock.since == 100.0

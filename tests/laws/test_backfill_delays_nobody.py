@@ -13,24 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import AnnotatedRunTimes, Backfill, GroupKey, PodUID, presets
-from gangsched.simulation import RUN_SECONDS, Simulator, Workload
+from gangsched.simulation import RUN_SECONDS, FaultPlan, Simulator, Workload
 from gangsched.strategies import faults
 from support.backfilling import EXACT, Jury, judged, workloads
 from support.examples import one_in
-from support.watched import watched
+from support.watched import at_its_end, watched, watched_by
 from support.watched import workloads as any_workloads
 
 pytestmark = pytest.mark.once("room is reserved with the unit group only")
 
 _SLOPPY = AnnotatedRunTimes(RUN_SECONDS, wrong_by=8.0)
-
-
-def at_its_end(simulator: Simulator) -> Simulator:
-    """Run until nothing happens any more, which takes a bounded number of instants."""
-    for _ in range(2000):
-        if simulator.step() is None:
-            return simulator
-    raise AssertionError(f"law 5: still going on at {simulator.now:g}")
 
 
 @one_in(2)
@@ -68,7 +60,7 @@ def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
 
     class Watch:
         def settled(self, now: float) -> None:
-            reservation = simulator.scheduler.inner.reservation  # type: ignore[attr-defined]
+            reservation = watched_by(simulator).reservation
             if reservation is None or reservation.group in bounds:
                 return
             assert reservation.starts_at is None
@@ -106,7 +98,7 @@ def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
 )
 def test_with_any_faults_every_law_holds_with_backfill_too(
     workload: Workload,
-    plan: object,
+    plan: FaultPlan,
     bind_seconds: float,
     seed: int,
     run_times: AnnotatedRunTimes | None,
@@ -114,8 +106,8 @@ def test_with_any_faults_every_law_holds_with_backfill_too(
     policy = Backfill(run_times, overdue_after=1.0, drain_for=30.0)
     make = watched(lambda cluster: presets.gang(cluster, backfill=policy))
     simulator = at_its_end(
-        Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)  # type: ignore[arg-type]
+        Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
-    state = simulator.scheduler.inner._state  # type: ignore[attr-defined]
+    state = watched_by(simulator)._state
     assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
     assert state.reserving.promise is None, "law 5: room is kept for ever"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
 
 from attrs import evolve
-from hypothesis import given, note
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import ClusterState, Pod, PodAdded, Preemption, Scheduler
@@ -16,22 +15,10 @@ from support.account import claim_of
 from support.brute import are_alike, could_start, entities
 from support.examples import one_in
 from support.units import coscheduling
-from support.watched import Watched, watched, workloads
+from support.watched import at_its_end, watched, watched_by, workloads
 
 _SEEDS = st.integers(0, 3)
 _BIND_SECONDS = st.sampled_from([0.0, 2.0])
-
-
-def at_its_end(simulator: Simulator) -> Simulator:
-    """Run until nothing happens any more, which takes a bounded number of instants."""
-    for _ in range(1000):
-        if simulator.step() is None:
-            break
-    else:
-        raise AssertionError(f"law 5: still going on at {simulator.now:g}")
-    note(f"struck: {simulator.struck}")
-    simulator.jobs._check()
-    return simulator
 
 
 def nobody_sleeps_who_could_start(simulator: Simulator) -> None:
@@ -42,7 +29,7 @@ def nobody_sleeps_who_could_start(simulator: Simulator) -> None:
 
 
 def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
-    state = cast("Watched", simulator.scheduler).inner._state
+    state = watched_by(simulator)._state
     pods = {pod.uid for pod in simulator.cluster.pods()}
     assert set(state.members) <= pods, "law 7: pods that are gone"
     nodes = {node.name for node in simulator.cluster.nodes()}
@@ -72,7 +59,7 @@ def test_with_any_faults_every_law_holds_where_lower_priorities_are_displaced(
         Simulator(ranked, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     nobody_is_remembered_who_is_gone(simulator)
-    assert not cast("Watched", simulator.scheduler).inner._state.nominations
+    assert not watched_by(simulator)._state.nominations
 
 
 def _ranked(workload: Workload) -> Workload:

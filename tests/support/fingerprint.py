@@ -71,14 +71,14 @@ def is_ours(thing: object) -> bool:
     return module == "gangsched" or module.startswith("gangsched.")
 
 
-def attributes(thing: object) -> dict[str, Any]:
+def attributes(thing: Any) -> dict[str, Any]:
     """Return what an object has in its slots and in its ``__dict__``, by name."""
     if isinstance(thing, PriorityHeap):
         # what it remembers, not how far it is with sorting, which reading may change
         live = [entry for entry in thing._entries if not _is_tombstone(entry)]
         return {"entries": sorted(live, key=lambda entry: str(entry[1])), "pushed": thing._pushed}
     if type(thing).__name__ == "HeapEntry":
-        return {"state": [thing[place] for place in range(4)]}  # type: ignore[index]
+        return {"state": [thing[place] for place in range(4)]}
     found = {name: getattr(thing, name) for name in _slots(type(thing)) if hasattr(thing, name)}
     return {**found, **dict(sorted(getattr(thing, "__dict__", {}).items()))}
 

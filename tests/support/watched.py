@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from attrs import evolve
+from hypothesis import note
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -25,13 +26,13 @@ from gangsched import (
     PodUID,
     Scheduler,
 )
-from gangsched.simulation import RUN_SECONDS, Arrival, Workload
+from gangsched.simulation import RUN_SECONDS, Arrival, Simulator, Workload
 from gangsched.testing import make_pod
 from support.driver import list_to
 from support.oracle import LawOracle
 from support.units import coscheduling
 
-__all__ = ["Watched", "watched", "workloads"]
+__all__ = ["Watched", "at_its_end", "watched", "watched_by", "workloads"]
 
 
 class Watched:
@@ -83,6 +84,23 @@ def watched(
         return cast("Scheduler", Watched(make(cluster), cluster))
 
     return made
+
+
+def watched_by(simulator: Simulator) -> Scheduler:
+    """Return the scheduler that is watched, of a simulator that was given what ``watched`` made."""
+    return cast("Watched", simulator.scheduler).inner
+
+
+def at_its_end(simulator: Simulator, *, instants: int = 1000) -> Simulator:
+    """Run until nothing happens any more, which takes a bounded number of instants."""
+    for _ in range(instants):
+        if simulator.step() is None:
+            break
+    else:
+        raise AssertionError(f"law 5: still going on at {simulator.now:g}")
+    note(f"struck: {simulator.struck}")
+    simulator.jobs._check()
+    return simulator
 
 
 _instants = st.sampled_from([0.0, 0.0, 0.0, 1.0, 2.5, 12.0])

