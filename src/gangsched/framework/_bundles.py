@@ -34,7 +34,7 @@ def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
 def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
     """Return whom a turn of an entity is about: itself, or the groups that start with it."""
     info = entity.group
-    if info is None or info.was_scheduled:
+    if info is None or info.spec is None or not info.spec.bundle or info.was_scheduled:
         return [entity]
     found = [
         other

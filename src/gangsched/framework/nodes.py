@@ -11,8 +11,6 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
-from operator import itemgetter
 from typing import final
 
 from gangsched._core._capacity import total_free
@@ -21,6 +19,7 @@ from gangsched.framework.needs import Need
 from gangsched.framework.node_class import NodeClass, NodeClasses, Sign
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
+from gangsched.resources import NOTHING
 
 __all__ = ["NodeInfo", "Nodes"]
 
@@ -243,13 +242,18 @@ class Nodes:
             pods: Each pod, with what it asks for and the index of its node.
             become: What the nodes become by it.
         """
-        for (index, requests), run in groupby(pods, key=itemgetter(2, 1)):
-            info, taken = self.by_index[index], list(run)
-            name = info.node.name
-            for pod, _same, _index in taken:
-                self.assumed[pod.uid] = (name, pod)
-                info.holders[pod.uid] = requests
-            info.shift(requests, -len(taken), self._total)
+        info: NodeInfo | None = None
+        asked, alike = NOTHING, 0
+        for pod, requests, index in pods:
+            if info is None or info.index != index or requests is not asked:
+                if info is not None:
+                    info.shift(asked, -alike, self._total)
+                info, asked, alike = self.by_index[index], requests, 0
+            self.assumed[pod.uid] = (info.node.name, pod)
+            info.holders[pod.uid] = requests
+            alike += 1
+        if info is not None:
+            info.shift(asked, -alike, self._total)
         for index, given in become:
             self.classes.move(index, given)
             self._keep_less(self.by_index[index])

@@ -26,8 +26,6 @@ from gangsched.model import NodeName, Pod
 
 __all__ = ["Judge", "Judgement", "PodClass"]
 
-_ENDLESS = 1 << 62
-
 
 class Judge(Protocol):
     """How a node is judged for pods of one class."""
@@ -43,6 +41,18 @@ class Judge(Protocol):
     def score(self, given: NodeClass) -> int:
         """Return how good a feasible node is."""
         ...
+
+
+class _Rank(NamedTuple):
+    """Where a class of nodes that can take such a pod stands.
+
+    Attributes:
+        score: By score, the best first.
+        room: By whether it strands something, then by room.
+    """
+
+    score: tuple[int, int, NodeClass]
+    room: tuple[bool, int, int, NodeClass]
 
 
 class Judgement(NamedTuple):
@@ -102,9 +112,10 @@ class PodClass:
         self._epoch = 0
         self._nodes = 0
         self._judged: dict[NodeClass, Judgement] = {}
-        self._order: Any = SortedList()
-        self._ordered: dict[NodeClass, tuple[int, int, NodeClass]] = {}
-        self._by_room: Any = None  # made when somebody is laid out by it
+        self._ordered: dict[NodeClass, _Rank] = {}
+        # either order is made when it is first asked for
+        self._order: Any = None
+        self._by_room: Any = None
         self._reasons: Counter[str] = Counter()
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
@@ -126,9 +137,9 @@ class PodClass:
         # whatever a plugin raises, it has raised by now
         if moves is None:
             self.headroom = self._nodes = 0
-            self._by_room = None
+            self._order = self._by_room = None
             self._reasons.clear()
-            self._order_anew(found)
+            self._ordered = {c: self._rank(c) for c in found if not self._judged[c].reasons}
         for node_class, count in found.items():
             self._count(node_class, count)
         self._seen = classes.version
@@ -151,7 +162,7 @@ class PodClass:
 
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the classes that can take such a pod: (score, class), best first."""
-        return ((-score, found) for score, _number, found in self._order)
+        return ((-score, found) for score, _number, found in self._in_order())
 
     def rooms(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the classes that can take such a pod, with how many a node could take."""
@@ -169,24 +180,32 @@ class PodClass:
             wanted: How many such pods are to be placed.
         """
         if self._by_room is None:
-            self._by_room = SortedList(
-                self._room_entry(found, self._judged[found]) for found in self._ordered
-            )
+            self._by_room = SortedList(rank.room for rank in self._ordered.values())
         order = self._by_room
-        start, stop = order.bisect((strands,)), order.bisect((strands, _ENDLESS))
         enough = order.bisect((strands, wanted))
-        for entry in order.islice(enough, stop):
+        for entry in order.islice(enough):
+            if entry[0] is not strands:
+                break
             yield entry[3]
-        for entry in order.islice(start, enough, reverse=True):
+        for entry in order.islice(0, enough, reverse=True):
+            if entry[0] is not strands:
+                break
             yield entry[3]
 
-    def _room_entry(self, found: NodeClass, known: Judgement) -> tuple[bool, int, int, NodeClass]:
-        asked = self.sample.requests
+    def _in_order(self) -> Any:
+        if self._order is None:
+            self._order = SortedList(rank.score for rank in self._ordered.values())
+        return self._order
+
+    def _rank(self, found: NodeClass) -> _Rank:
+        known, asked = self._judged[found], self.sample.requests
         strands = any(
             "/" in name and amount > 0 and name not in asked
             for name, amount in found.sample.free.items()
         )
-        return (strands, known.room, found.number, found)
+        return _Rank(
+            (-known.score, found.number, found), (strands, known.room, found.number, found)
+        )
 
     def best(self, nodes: Nodes) -> NodeName | None:
         """Return the best node, of equals the first to come; None when none can take such a pod.
@@ -194,7 +213,7 @@ class PodClass:
         Runtime complexity: O(classes of the best score).
         """
         index, top = -1, 0
-        for score, _number, found in self._order:
+        for score, _number, found in self._in_order():
             if index >= 0 and score != top:
                 break
             if not found.nodes:
@@ -230,14 +249,6 @@ class PodClass:
                 judged.append((node_class, Judgement(score, room, ())))
         self._judged.update(judged)
 
-    def _order_anew(self, found: Iterable[NodeClass]) -> None:
-        self._ordered = {
-            node_class: (-known.score, node_class.number, node_class)
-            for node_class in found
-            if not (known := self._judged[node_class]).reasons
-        }
-        self._order = SortedList(self._ordered.values())
-
     def _count(self, node_class: NodeClass, count: int) -> None:
         """Take note that so many more nodes are in a class, or fewer."""
         known = self._judged[node_class]
@@ -251,15 +262,17 @@ class PodClass:
         self.headroom += known.room * count
         if not node_class.nodes:
             # it had nodes when it was last counted, so it stands in order
-            self._order.remove(self._ordered.pop(node_class))
+            rank = self._ordered.pop(node_class)
+            if self._order is not None:
+                self._order.remove(rank.score)
             if self._by_room is not None:
-                self._by_room.remove(self._room_entry(node_class, known))
+                self._by_room.remove(rank.room)
         elif node_class not in self._ordered:
-            entry = (-known.score, node_class.number, node_class)
-            self._ordered[node_class] = entry
-            self._order.add(entry)
+            rank = self._ordered[node_class] = self._rank(node_class)
+            if self._order is not None:
+                self._order.add(rank.score)
             if self._by_room is not None:
-                self._by_room.add(self._room_entry(node_class, known))
+                self._by_room.add(rank.room)
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
         self.refresh(nodes, judge)
@@ -277,7 +290,7 @@ class PodClass:
             if not fresh.reasons:
                 order.append((-score, found.number))
                 headroom += room * len(found.nodes)
-        if sorted(order) != [entry[:2] for entry in self._order]:
+        if sorted(order) != [entry[:2] for entry in self._in_order()]:
             raise InternalError(f"class {self.signature}: the order of nodes is wrong")
         if self.headroom != headroom:
             raise InternalError(f"class {self.signature}: headroom {self.headroom} is wrong")
