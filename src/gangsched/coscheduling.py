@@ -214,10 +214,8 @@ class Coscheduling:
         needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
-        scheduled = minimum - needed  # without roles that is what is needed
         roles: list[tuple[str, int, int, int]] = []
         if group.roles:
-            scheduled = _quorum.counted(group, self.match_policy)
             shares = _quorum.shares(group, self.match_policy)
             roles = [(each.role, each.least, each.scheduled, each.unscheduled) for each in shares]
         own = group.schedule_timeout
@@ -226,7 +224,7 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=scheduled,
+            scheduled=_quorum.counted(group, self.match_policy),
             remaining=group.unscheduled,
             roles=roles,
             timeout=timeout,

@@ -96,10 +96,9 @@ def hold_back(state: State, nomination: Nomination, *, now: float) -> None:
     entity.refill()
     state.queue.gate(entity, now=now)
     _wakeups.forget(state, entity)
-    count, nodes = len(nomination.awaited), len(nomination.nodes)
+    nodes = len(nomination.nodes)
     where = "1 node" if nodes == 1 else f"{nodes} nodes"
-    who = "1 pod is" if count == 1 else f"{count} pods are"
-    entity.reason = f"room is kept on {where} until {who} gone from there"
+    entity.reason = f"room is kept on {where} until {_pods_are(nomination)} gone from there"
 
 
 def drop(state: State, nomination: Nomination, reason: str) -> list[NodeName]:
@@ -145,8 +144,7 @@ def review(state: State, *, now: float) -> None:
         reason = _vain(state, nomination, now=now)
         if not reason and not _is_there(state, nomination) and nomination.deadline <= now:
             state.overdue.update(uid for uid in nomination.awaited if holds_room(state, uid))
-            count = len(nomination.awaited)
-            reason = f"{'1 pod is' if count == 1 else f'{count} pods are'} not gone in time"
+            reason = f"{_pods_are(nomination)} not gone in time"
         if reason:
             lapse(state, nomination, reason, now=now)
         elif not nomination.awaited and nomination.entity.place is not Place.ACTIVE:
@@ -295,3 +293,8 @@ def _is_in_its_domain(state: State, member: Member, nomination: Nomination) -> b
     values = {state.nodes.infos[name].node.labels.get(topology.key) for name in nodes}
     joined = _topology.joined(state, info)
     return len(values) == 1 and None not in values and (joined is None or values <= joined.values)
+
+
+def _pods_are(nomination: Nomination) -> str:
+    count = len(nomination.awaited)
+    return "1 pod is" if count == 1 else f"{count} pods are"
