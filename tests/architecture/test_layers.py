@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import gangsched
-from support.layers import HOUSE, IMPURE, Violation, sources, violations
+from support.documents import ROOT
+from support.layers import FACADE, HOUSE, IMPURE, Violation, sources, violations
 
 PACKAGE = Path(gangsched.__file__).parent
 MODULES = sources(PACKAGE)
+SHELLS = ("simulation", "drivers", "kubernetes", "cli", "strategies", "testing")
 FORBIDDEN = ("hypothesis", "asyncio", "yaml", "rich", "kubernetes", "logging")
 
 
@@ -39,6 +42,14 @@ def test_every_room_is_lived_in() -> None:
         names = [name.removesuffix(".*") for floor in room.floors for name in floor]
         tenants = [m for m in MODULES if room.floor(m[len("gangsched.") :]) is not None]
         assert tenants or still_to_come.intersection(names), names
+
+
+def test_the_page_on_the_architecture_names_every_layer() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    layers, _, _ = page.partition("## Layers")[2].partition("A plugin is any object")
+    named = set(re.findall(r"`(\w+)`", layers))
+    rooms = {name.partition(".")[0] for rooms in HOUSE for r in rooms for f in r.floors for name in f}
+    assert rooms - {FACADE} - named == set()
 
 
 PLANTED: list[tuple[str, str, str, str]] = [
@@ -240,6 +251,7 @@ def test_importing_the_library_loads_no_shell_and_nothing_of_theirs() -> None:
     loaded = loaded_by("from gangsched import *")
     assert "gangsched.framework.scheduler" in loaded
     assert not loaded.intersection(FORBIDDEN)
+    assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 
 
 def test_the_facade_loads_what_it_is_asked_for() -> None:
@@ -249,8 +261,7 @@ def test_the_facade_loads_what_it_is_asked_for() -> None:
     loaded = loaded_by("import gangsched; gangsched.PriorityHeap")
     assert "gangsched._core._heap._py" in loaded
     assert "gangsched.model" not in loaded
-    shells = ("simulation", "drivers", "kubernetes", "cli", "strategies", "testing")
-    assert not loaded.intersection(f"gangsched.{shell}" for shell in shells)
+    assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 
 
 def test_the_fresh_interpreter_would_tell() -> None:
