@@ -4,7 +4,8 @@ Rules:
   R1  there is one reservation at a time;
   R2  it is for who has waited longest of the gangs of the highest priority that can have one, and
       once made it stays with its gang until the gang starts, changes, leaves or is outranked;
-  R3  nothing of it is persistent: after a restart it is made anew from what there is.
+  R3  nothing of it is persistent but in a snapshot: after a restart without one it is made anew
+      from what there is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Backfill:
 
     Attributes:
         run_times: Says when pods end; None where nobody knows.
-        after_attempts: How many attempts in a row must have failed for want of room, at least 1.
+        after_attempts: How many attempts in a row must have failed, the last for want of room; at
+            least 1.
         after_seconds: For how many seconds the gang must have been complete.
         least_members: How many members its quorum must have.
         overdue_after: How many seconds later than said a pod may end before nobody is taken to
