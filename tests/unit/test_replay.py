@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
     Bind,
     Bound,
     ClusterState,
@@ -411,3 +413,10 @@ def test_a_log_is_written_as_the_run_goes_on() -> None:
     scheduler.handle(cluster.apply(NodeAdded(NODE)), now=0.0)
     assert file.getvalue().count("\n") == 2
     assert read_log(io.StringIO(file.getvalue())).header.about == {"host": "x"}
+
+
+def test_a_recipe_writes_backfill_down_and_reads_it_back() -> None:
+    policy = Backfill(AnnotatedRunTimes("example.com/seconds"), least_members=8)
+    recipe = Recipe("gang", backfill=policy)
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert Recipe.from_json(Recipe("gang").to_json()).arguments["backfill"] is None

@@ -163,7 +163,8 @@ def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
 
 def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -> None:
     mine = asking(a_group(1))
-    mine.failed, mine.is_weary = {"before": 4, "meanwhile": 5, "itself": 6}, True
+    mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
+    mine.is_weary = True
     mine.news_of_room(5, "itself")
     assert mine.failed == {"before": 4, "itself": 6}
     assert (mine.is_weary, mine.is_settled, mine.gained) == (True, True, True)
