@@ -33,10 +33,13 @@ from gangsched import (
     Preemption,
     PreemptionPolicy,
     Scheduler,
+    Unit,
 )
+from support.deeds import Decide, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.gangs import members, node, where
+from support.histories import Policy
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -463,3 +466,28 @@ def test_of_gangs_of_any_priorities_in_any_order_the_highest_run_in_the_end(
     ranks = sorted((priorities[int(name[1:])] for name in running), reverse=True)
     assert ranks == sorted(priorities, reverse=True)[:2]
     assert len(told(driver, Nominated)) <= len(order)
+
+
+# Histories that broke a law -------------------------------------------------------------------
+
+
+@pytest.mark.once("the unit is the policy's")
+@pytest.mark.parametrize("priorities", [(1, 1), (1, 2), (2, 1)])
+def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
+    priorities: tuple[int, int],
+) -> None:
+    first, second = (PutPods(count=1, priority=priority) for priority in priorities)
+    world = Policy(gangs=False, preemption=Preemption()).world()
+    world.live(PutNode(0, cpu=2), PutPods(count=2), Decide(), first, second)
+    world.live(Decide(2, Fate.PENDING), PutNode(0, cpu=1)).finish()
+    on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
+    assert on_it == [max(priorities)]
+
+
+@pytest.mark.once("the unit is the policy's")
+@pytest.mark.parametrize("unit", Unit)
+def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -> None:
+    world = Policy(unit=unit, preemption=Preemption()).world()
+    world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
+    world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
+    assert sum(pod.node_name is not None for pod in world.driver.cluster.pods()) == 2

@@ -12,7 +12,6 @@ from attrs import evolve
 
 from gangsched import Backfill, Preemption, Unit
 from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
-from support.driver import Fate
 from support.guesses import Guesses
 from support.histories import Policy
 
@@ -51,25 +50,3 @@ def test_they_break_none_any_more(history: list[Deed]) -> None:
 def test_who_outranks_a_reservation_and_is_beyond_help_is_not_tried_again_and_again() -> None:
     low: list[Deed] = [PutNode(0, cpu=2), PutPods(0, 2, 2), PutPods(count=1)]
     GUESSING.world().live(*low, PutGroup(1, 2), PutPods(1, 2, cpu=2, priority=1)).finish()
-
-
-@pytest.mark.once("the unit is the policy's")
-@pytest.mark.parametrize("priorities", [(1, 1), (1, 2), (2, 1)])
-def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
-    priorities: tuple[int, int],
-) -> None:
-    first, second = (PutPods(count=1, priority=priority) for priority in priorities)
-    world = Policy(gangs=False, preemption=Preemption()).world()
-    world.live(PutNode(0, cpu=2), PutPods(count=2), Decide(), first, second)
-    world.live(Decide(2, Fate.PENDING), PutNode(0, cpu=1)).finish()
-    on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
-    assert on_it == [max(priorities)]
-
-
-@pytest.mark.once("the unit is the policy's")
-@pytest.mark.parametrize("unit", Unit)
-def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -> None:
-    world = Policy(unit=unit, preemption=Preemption()).world()
-    world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
-    world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
-    assert sum(pod.node_name is not None for pod in world.driver.cluster.pods()) == 2

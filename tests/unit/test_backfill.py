@@ -418,6 +418,23 @@ def test_nodes_that_are_drained_in_vain_are_given_back_and_not_drained_again_for
     assert host.reservation.group == BIG
 
 
+def test_for_whom_nodes_were_drained_in_vain_an_equal_goes_first_then() -> None:
+    host = Host(Backfill(drain_for=50.0), a=3)
+    for name in ("p", "q", "r"):
+        host.pod(name)
+    host.decide()
+    host.gang("elder", 3, None)
+    host.now = 1.0
+    host.gang("young", 3, None)
+    host.decide()
+    assert host.reservation.group == group_key("default", "elder")
+    host.at(host.reservation.since + 50.0)
+    assert host.scheduler.reservation is None
+    host.end("p")
+    host.decide()
+    assert host.reservation.group == group_key("default", "young")
+
+
 def test_who_ends_later_than_said_is_taken_to_end_nobody_knows_when() -> None:
     host = crowded(Backfill(EXACT, overdue_after=5.0, drain_for=50.0))
     assert host.scheduler.next_deadline() is not None

@@ -38,6 +38,7 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import PluginError
+from gangsched.framework._nomination import Kept
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_node, make_pod
 from support.odd import OOPS, Odd
@@ -226,7 +227,8 @@ def test_room_lapses_when_it_is_within_the_domain_no_more(unit: Unit) -> None:
     host.tell(NodeUpdated(make_node(name, cpu=2)))  # without its rack
     host.end(*host.evicted)
     assert reason_of(host) == "nobody is in the way, and it cannot start"
-    assert {node for pod, node in host.where.items() if "high" in pod} <= {"n0", "n1"} - {name}
+    host.end(*host.evicted[2:])
+    assert host.where == dict.fromkeys(("high-0", "high-1"), *({"n0", "n1"} - {name}))
 
 
 # What breaks off ------------------------------------------------------------------------------
@@ -374,3 +376,18 @@ def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: Unit) -
         host.tell(PodAdded(evolve(pod, node_name=NodeName("n0"))))
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.evicted == ["low-0", "low-1"]
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def test_a_policy_takes_the_least_that_makes_sense() -> None:
+    assert Preemption(grace=0, search_budget=0).search_budget == 0
+
+
+def test_room_is_kept_with_the_role_and_the_group_of_who_it_is_for() -> None:
+    pod = make_pod("p")
+    kept = Kept.make(pod, 4, NodeName("n"), GroupKey("default/g"), "ps")
+    assert (kept.seq, kept.uid, kept.node) == (4, pod.uid, "n")
+    assert (kept.group, kept.role) == ("default/g", "ps")
+    assert kept.stand_in == evolve(pod, uid=PodUID(f"\0{pod.uid}"))

@@ -7,11 +7,9 @@ import math
 import pytest
 from attrs import evolve
 
-from gangsched import Backfill, GroupKey, NodeName, PodGroup, PodUID, Preemption, Reservation
+from gangsched import Backfill, GroupKey, NodeName, PodGroup, Reservation
 from gangsched._core._group_entity import QueuedGroup
-from gangsched.framework._nomination import Kept
 from gangsched.framework._reserving import Promise, Reserving
-from gangsched.testing import make_pod
 from support.entities import a_group, a_pod
 
 
@@ -207,17 +205,8 @@ def test_a_reservation_says_where_and_by_when() -> None:
     )
 
 
-def test_policies_take_the_least_that_makes_sense() -> None:
+def test_a_policy_takes_the_least_that_makes_sense() -> None:
     policy = Backfill(
         after_attempts=1, after_seconds=0, least_members=1, overdue_after=0, drain_for=0.5
     )
     assert policy.drain_for == 0.5
-    assert Preemption(grace=0, search_budget=0).search_budget == 0
-
-
-def test_room_is_kept_with_the_role_and_the_group_of_who_it_is_for() -> None:
-    pod = make_pod("p")
-    kept = Kept.make(pod, 4, NodeName("n"), GroupKey("default/g"), "ps")
-    assert (kept.seq, kept.uid, kept.node) == (4, pod.uid, "n")
-    assert (kept.group, kept.role) == ("default/g", "ps")
-    assert kept.stand_in == evolve(pod, uid=PodUID(f"\0{pod.uid}"))
