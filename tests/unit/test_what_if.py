@@ -11,6 +11,7 @@ from attrs import evolve
 from gangsched import (
     Bind,
     Bound,
+    Coscheduling,
     Evict,
     GroupKey,
     GroupScheduled,
@@ -20,6 +21,8 @@ from gangsched import (
     NodeAdded,
     NodeDeleted,
     NodeName,
+    Outcome,
+    Pod,
     PodAdded,
     PodDeleted,
     PodGroup,
@@ -27,17 +30,25 @@ from gangsched import (
     PodScheduled,
     PodUID,
     Preemption,
+    Profile,
     Scheduler,
     SmallestChange,
+    StateKey,
+    Success,
     Sufficient,
     Taint,
+    Unit,
+    Unschedulable,
     WhatIf,
     WhenBindFails,
     presets,
 )
 from gangsched.errors import ClusterStateError, GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import BindFailed
-from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running
+from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running, Why
+from gangsched.framework import _why
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView, NodeView
 from gangsched.replay import DecisionLog, Recipe
 from gangsched.testing import make_pod
 from support.busy import tell
@@ -227,6 +238,20 @@ def test_a_group_that_starts_anyhow_needs_none() -> None:
     assert str(found) == "pod group default/small has started"
 
 
+@pytest.mark.parametrize("until", [None, 5.0])
+def test_one_that_runs_has_started_though_no_call_was_made_yet(until: float | None) -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(NodeAdded(ONE))
+    pod = make_pod("small-0", group="small", min_available=1, cpu=1)
+    cluster.apply(PodAdded(evolve(pod, node_name=ONE.name)))
+    scheduler = presets.gang(cluster)
+    found = smallest(scheduler, SMALL, now=0.0, until=until)
+    assert found == Sufficient(SMALL, ONE, 0, 0.0, None)
+    assert str(found) == "pod group default/small has started"
+    scheduler.advance(now=0.0)
+    assert smallest(scheduler, SMALL, until=until) == found
+
+
 def test_one_that_rests_starts_when_its_rest_ends() -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
     tell(
@@ -274,6 +299,63 @@ def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
         assert found.refusal == reason
         assert f"such a node takes none of its members ({reason}); " in str(found)
         assert isinstance(found.why, NoRoom)
+
+
+NOTE: StateKey[str] = StateKey("note")
+
+
+class Notes:
+    """Filters by what it wrote before, and turns pods down that are named so."""
+
+    name = "Notes"
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        state.write(NOTE, pod.name)
+        return Unschedulable("not today") if pod.name.endswith("-0") else Success()
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        return Success() if state.read(NOTE) == pod.name else Unschedulable("nothing is noted")
+
+
+def noted(unit: Unit, *names: str) -> Insufficient:
+    """Return what is said of a gang of more than fits, where filters read what was written."""
+    cluster = InMemoryCluster()
+    profile = Profile(Coscheduling(), Notes(), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile, unit=unit)
+    for name in names:
+        pod = make_pod(name, group="small", min_available=len(names), cpu=1)
+        tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    found = smallest(scheduler, SMALL, most=1)
+    assert isinstance(found, Insufficient)
+    return found
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_a_filter_that_reads_what_its_pre_filter_wrote_takes_no_shape_for_refused(
+    unit: Unit,
+) -> None:
+    assert noted(unit, "small-1", "small-2").refusal == ""
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_who_is_turned_down_before_any_node_is_looked_at_is_refused_by_no_shape(unit: Unit) -> None:
+    assert noted(unit, "small-0", "small-1").refusal == ""
+
+
+def test_why_is_asked_before_the_first_try_and_after_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    inner = _why.why
+
+    def counted(state: Any, subject: Any) -> Why:
+        asked.append(subject)
+        return inner(state, subject)
+
+    monkeypatch.setattr(_why, "why", counted)
+    _cluster, scheduler = gangs(("small", 9, 0), room=1)
+    assert isinstance(smallest(scheduler, SMALL, most=7), Insufficient)
+    assert asked == [SMALL, SMALL]
 
 
 def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:

@@ -16,13 +16,14 @@ from attrs import evolve
 
 from gangsched.errors import UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded
-from gangsched.explain import NotEnoughMembers, Why
-from gangsched.framework import _judging, _why
+from gangsched.explain import NotEnoughMembers
+from gangsched.framework import _judging, _points, _why
 from gangsched.framework._looking_ahead import Ahead
 from gangsched.framework._state import State
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass, Snapshot
 from gangsched.model import GroupKey, Node, NodeName
+from gangsched.outcomes import Unschedulable
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 
 __all__ = ["search"]
@@ -40,10 +41,10 @@ def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float)
     Raises:
         UnknownPodError: Nobody has heard of the group.
     """
-    answer: SmallestChange | None = None
+    last: tuple[int, Ahead] | None = None
     lacks_members = False
     for number, ahead in enumerate(trials):
-        now = ahead.now
+        last, now = (number, ahead), ahead.now
         if not number and ahead.state.registry.get(key) is not None:
             lacks_members = isinstance(_why.why(ahead.state, key), NotEnoughMembers)
         for node in _fresh(ahead, shape, number):
@@ -54,12 +55,12 @@ def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float)
             raise UnknownPodError(str(key))
         if info.was_scheduled:
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
-        why = _why.why(ahead.state, key)
-        answer = _insufficient(ahead, key, shape, number, until, why)
-        if lacks_members and isinstance(why, NotEnoughMembers):
+        if lacks_members and isinstance(_why.why(ahead.state, key), NotEnoughMembers):
             break
-    assert answer is not None
-    return answer
+    assert last is not None
+    number, ahead = last
+    why = _why.why(ahead.state, key)
+    return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
@@ -72,29 +73,30 @@ def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
         suffix += 1
 
 
-def _started_at(ahead: Ahead, key: GroupKey) -> float:
+def _started_at(ahead: Ahead, key: GroupKey) -> float | None:
+    """Return when a group started; None if it had before."""
     told = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
-    return next(told, ahead.now)
+    return next(told, None)
 
 
 def _is_start(effect: object, key: GroupKey) -> bool:
     return isinstance(effect, GroupScheduled) and effect.group == key
 
 
-def _insufficient(
-    ahead: Ahead, key: GroupKey, shape: Node, number: int, until: float, why: Why
-) -> Insufficient:
-    return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
-
-
 def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
-    """Say why a node of a shape takes none of a group's pending members; empty where it does."""
+    """Say why a node of a shape takes none of a group's pending members.
+
+    Empty where it takes one, and where one is turned down before any node is looked at.
+    """
     entity = state.entities.get(key)
     empty = NodeClass(None, 0, Snapshot(shape, dict(shape.allocatable), 0))
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = state.members[pod.uid]
         cycle = CycleState(member.group, state.nodes.infos)
+        # of each, also what is asked once for a group: filters read what was written there
+        if isinstance(_points.pre_filter(state, cycle, pod, now), Unschedulable):
+            return ""
         _room, reason = _judging.judge_nodes(state, cycle, member, now)[1].screen(empty)
         if not reason:
             return ""

@@ -394,7 +394,8 @@ class Scheduler:
         ``what_if`` with so many nodes added at once. Each number from 0 on is tried: more nodes
         may help somebody else instead.
 
-        Runtime complexity: that of ``what_if`` for each number, without the answers of ``why``.
+        Runtime complexity: that of ``what_if`` for each number, but with one answer of ``why`` in
+        all, or, for a group that lacks members, one for each number.
 
         Args:
             group: The group, or its key.
