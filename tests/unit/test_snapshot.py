@@ -275,6 +275,12 @@ def nested(line: dict[str, Any], depth: int) -> dict[str, Any]:
     return line | {"shape": shape}
 
 
+def promise_of(entity: dict[str, Any]) -> dict[str, Any]:
+    """Return a promise that is made to a gang."""
+    key, at = entity["group"], 3.0
+    return {"entity": entity["seq"], "key": key, "since": at, "starts_at": at, "deadline": at}
+
+
 BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("no-object", lambda _data: None, "snapshot: expected an object, got None"),
     (
@@ -372,7 +378,17 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     (
         "a-reservation-where-nobody-reserves",
         lambda data: data | {"reserving": {}},
-        "reserving: expected nothing, as there is no backfill here",
+        "reserving: expected none, as there is no backfill here, got ()",
+    ),
+    (
+        "a-reservation-of-somebody-where-nobody-reserves",
+        lambda data: data | {"reserving": {"promise": promise_of(data["entities"][0])}},
+        "reserving: expected none, as there is no backfill here, got 'default/incomplete'",
+    ),
+    (
+        "room-that-is-needed-where-nobody-reserves",
+        lambda data: data | {"needs": [{"node": data["nodes"][0]["node"]["name"]}]},
+        "needs: expected none, as there is no backfill here, got 1",
     ),
 ]
 
@@ -675,6 +691,46 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
     assert found.runs[0][0].sample == huge
     assert found.runs[0][0] not in other._state.classes.values()
     assert other.reservation == scheduler.reservation
+
+
+ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, object]]] = [
+    ("nobodys", lambda data: data["reserving"].pop("promise"), ("needs", 1)),
+    ("unheard-of", lambda data: data.pop("reserving"), ("needs", 1)),
+    (
+        "of-another-name",
+        lambda data: data["reserving"]["promise"].update(key="default/z"),
+        ("reserving.promise.key", "default/z"),
+    ),
+    (
+        "of-a-pod",
+        lambda data: data["reserving"]["promise"].update(entity=lone(data)),
+        ("reserving.promise.entity", 1),
+    ),
+]
+
+
+def lone(data: dict[str, Any]) -> int:
+    """Return the number of the only entity that has no group."""
+    (seq,) = (row["seq"] for row in data["entities"] if "group" not in row)
+    return int(seq)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [row[1:] for row in ODD_PROMISES], ids=[r[0] for r in ODD_PROMISES]
+)
+def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
+    change: Callable[[dict[str, Any]], object], told: tuple[str, object]
+) -> None:
+    scheduler = reserving_scheduler()
+    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    data = posted(scheduler.snapshot())
+    change(data)
+    other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
+    before = fingerprint(cluster, other)
+    with pytest.raises(InvalidValueError) as caught:
+        other.restore(data)
+    assert (caught.value.field, caught.value.value) == told
+    assert fingerprint(cluster, other) == before
 
 
 def test_what_was_decided_and_cannot_be_told_as_that_of_a_plugin_makes_no_snapshot() -> None:

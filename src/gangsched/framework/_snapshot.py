@@ -177,9 +177,14 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     if rows.nominations and state.preemption is None:
         expected = "none, as there is no preemption here"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
-    if (rows.reserving is not None or rows.needs) and state.reserving.policy is None:
-        expected = "nothing, as there is no backfill here"
-        raise InvalidValueError("reserving", "what is remembered of reservations", expected)
+    if state.reserving.policy is None:
+        expected = "none, as there is no backfill here"
+        if rows.reserving is not None:
+            promise = rows.reserving.promise
+            found = rows.reserving.asking if promise is None else promise.key
+            raise InvalidValueError("reserving", found, expected)
+        if rows.needs:
+            raise InvalidValueError("needs", len(rows.needs), expected)
     keepers = tuple(_points.name_of(plugin) for plugin in state.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:

@@ -26,6 +26,7 @@ from gangsched.framework._snapshot_rows import (
     LineRow,
     MemberRow,
     NodeClassRow,
+    PromiseRow,
     ShapeRow,
     SnapshotRow,
 )
@@ -295,6 +296,10 @@ class _Reader:
 
     def _read_reserving(self) -> None:
         row, reserving = self._rows.reserving, self._state.reserving
+        promise = None if row is None else row.promise
+        if self._rows.needs and promise is None:
+            expected = "none, as nobody has a reservation"
+            raise InvalidValueError("needs", len(self._rows.needs), expected)
         if row is None:
             return
         reserving.asking.update(dict.fromkeys(row.asking))
@@ -306,15 +311,17 @@ class _Reader:
         reserving.is_stale, reserving.is_weary = row.is_stale, row.is_weary
         reserving.is_settled, reserving.settled_until = row.is_settled, row.settled_until
         reserving.altered = row.altered
-        if row.promise is not None:
-            reserving.promise = Promise(
-                self._entity(row.promise.entity, "reserving.promise.entity"),
-                row.promise.key,
-                row.promise.since,
-                row.promise.starts_at,
-                row.promise.deadline,
-                dict(row.promise.ends),
-            )
+        if promise is not None:
+            reserving.promise = self._promise(promise)
+
+    def _promise(self, row: PromiseRow) -> Promise:
+        entity = self._entity(row.entity, "reserving.promise.entity")
+        if entity.group is None:
+            raise InvalidValueError("reserving.promise.entity", row.entity, "one of a group")
+        if row.key != entity.group.key:
+            expected = f"{entity.group.key}, as its entity is of that"
+            raise InvalidValueError("reserving.promise.key", row.key, expected)
+        return Promise(entity, row.key, row.since, row.starts_at, row.deadline, dict(row.ends))
 
     # The queue --------------------------------------------------------------------------------
 
