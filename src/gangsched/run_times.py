@@ -31,6 +31,10 @@ class RunTimes(Protocol):
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
         """Return the instant at which a pod is expected to end; None where nobody knows.
 
+        The answer for a pending pod less *now* must stay the same until there is a fact about the
+        pod: it is for how long the pod runs, and is not asked for again at every instant. The
+        answer for a pod that has started may be another at any time.
+
         Args:
             pod: The pod.
             started_at: When its bind was reported, or it was first seen on its node; None for a

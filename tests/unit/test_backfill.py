@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve
@@ -28,6 +28,7 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodUID,
+    PodUpdated,
     Preemption,
     PreemptionPolicy,
     Profile,
@@ -42,7 +43,7 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError
-from gangsched.framework import _run_times
+from gangsched.framework import _backfilling, _outlook, _run_times, _wakeups
 from gangsched.framework.keeping import without
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
@@ -293,6 +294,24 @@ def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
     assert host.reservation.group == group_key("default", "vip")
 
 
+def test_who_takes_the_reservation_over_is_planned_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = crowded()
+    planned: list[str] = []
+    inner = _outlook.look_ahead
+
+    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
+        planned.append(entity.group.key)
+        return inner(state, entity, *args, **options)
+
+    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    host.gang("vip", 4, priority=1)
+    host.decide()
+    assert host.reservation.group == "default/vip"
+    assert planned == ["default/vip"]
+
+
 def test_an_end_that_comes_early_moves_the_promise_forward() -> None:
     host = Host(a=2, b=2)
     host.pod("first", 100)
@@ -382,6 +401,73 @@ def test_a_reservation_is_made_for_who_waited_and_failed_enough(
     assert (host.scheduler.reservation is not None) is is_made
 
 
+@pytest.mark.parametrize("remembered", [None, (0, 1e6)])
+def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_run_time(
+    remembered: tuple[int, float] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = crowded()
+    host.at(5.0)
+    state = host.scheduler._state
+    promise = state.reserving.promise
+    assert promise is not None
+    assert [line.standing.peek() for line in state.queue.blocked_lines()] == [promise.entity]
+    state.reserving.failed.clear()
+    monkeypatch.setattr(_wakeups, "may_fit", lambda *_args, **_options: True)
+    promise.entity.prospect = remembered
+    assert _backfilling._first_who_may(state, promise, 5.0) is promise.entity
+
+
+def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> None:
+    class Table:
+        seconds: ClassVar[dict[str, float]] = {"old": 100.0, "long": 200.0}
+
+        def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
+            given = self.seconds.get(pod.name)
+            return None if given is None else (now if started_at is None else started_at) + given
+
+    host = crowded(Backfill(Table()))
+    host.pod("long")
+    assert host.decide() == []
+    Table.seconds["long"] = 20.0
+    assert host.at(50.0) == []
+    (pod,) = (pod for pod in host.cluster.pods() if pod.name == "long")
+    host.tell(PodUpdated(evolve(pod, labels={"news": "of it"})))
+    assert host.at(51.0) == ["long"]
+
+
+def test_nothing_is_remembered_of_who_came_and_went_while_the_promise_stays() -> None:
+    host = crowded()
+    promise = host.scheduler._state.reserving.promise
+    assert promise is not None
+    for n in range(3):
+        host.now = n
+        host.pod(f"s{n}", 5)
+        host.pod(f"t{n}", 5)
+        assert host.decide() == [f"s{n}", f"t{n}"]
+        assert promise.ends == {"default/old": 100.0} | dict.fromkeys(
+            (PodUID(f"default/s{n}"), PodUID(f"default/t{n}")), n + 5.0
+        )
+        host.end(f"s{n}", f"t{n}")
+        host.decide()
+        assert host.scheduler._state.reserving.promise is promise
+        assert promise.ends == {"default/old": 100.0}
+
+
+def test_where_nobody_knows_nothing_is_remembered_of_whom() -> None:
+    host = Host(Backfill(), a=2, b=2, c=1)
+    host.pod("old")
+    host.pod("older")
+    host.decide()
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    promise = host.scheduler._state.reserving.promise
+    assert promise is not None
+    host.pod("new")
+    assert host.decide() == ["new"]
+    assert host.scheduler._state.reserving.promise is promise
+    assert promise.ends == {}
+
+
 # Where nobody knows ---------------------------------------------------------------------------
 
 
@@ -433,6 +519,35 @@ def test_for_whom_nodes_were_drained_in_vain_an_equal_goes_first_then() -> None:
     host.end("p")
     host.decide()
     assert host.reservation.group == group_key("default", "young")
+
+
+def test_who_leaves_a_cluster_that_is_drained_plans_no_draining_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host(Backfill(), a=2, b=2, c=1)
+    for name in ("old", "older"):
+        host.pod(name)
+    host.decide()
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    before = host.reservation
+    planned: list[float] = []
+    inner = _outlook._by_draining
+
+    def counted(state: Any, entity: Any, now: float) -> Any:
+        planned.append(now)
+        return inner(state, entity, now)
+
+    monkeypatch.setattr(_outlook, "_by_draining", counted)
+    for n in range(3):
+        host.pod(f"new-{n}")
+        assert host.decide() == [f"new-{n}"]
+        host.end(f"new-{n}")
+        host.decide()
+    assert (host.reservation, planned) == (before, [])
+    host.tell(NodeAdded(Node(name=NodeName("d"), allocatable={"cpu": 1})))
+    host.decide()
+    assert planned == [0.0]
 
 
 def test_who_ends_later_than_said_is_taken_to_end_nobody_knows_when() -> None:

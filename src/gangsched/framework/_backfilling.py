@@ -15,10 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from itertools import takewhile
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.framework import _applicants, _outlook, _run_times, _shapes, _wakeups
+from gangsched.framework._applicants import Help
 from gangsched.framework._outlook import Outlook
 from gangsched.framework._reserving import Promise
 from gangsched.framework._state import State
@@ -93,13 +96,18 @@ def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, N
 def _settle(state: State, now: float) -> None:
     mine = state.reserving
     promise = mine.promise
-    if promise is not None and _stays(state, promise, now):
-        return
+    above: Help | None = None
     if promise is not None:
+        if _applicants.may_ask(state, promise.key):
+            above = _outranking(state, promise, now)
+            if above is None and _stays(state, promise, now):
+                return
         mine.promise = None
-        mine.is_settled = False
+        mine.is_settled = above is not None
         mine.failed.clear()
-    if not mine.is_settled or now >= mine.settled_until:
+    if above is not None:
+        _keep(state, *above, now)
+    elif not mine.is_settled or now >= mine.settled_until:
         _choose(state, now)
     if promise is not None and mine.promise is None:
         _let_in(state, {}, now)
@@ -108,20 +116,20 @@ def _settle(state: State, now: float) -> None:
 def _stays(state: State, promise: Promise, now: float) -> bool:
     """Say whether a reservation stays with its gang; where it has to move, move it."""
     mine, nodes = state.reserving, state.nodes
-    if not _applicants.may_ask(state, promise.key) or _is_outranked(state, promise, now):
-        return False
     is_overdue = now >= promise.deadline
     if is_overdue and promise.starts_at == math.inf:
         mine.lapses[promise.key] = mine.lapses.get(promise.key, 0) + 1
         mine.is_weary = True
         return False
-    is_sooner = any(promise.ends.get(uid, math.inf) > now for uid in nodes.departed)
+    due = [promise.ends.pop(uid, math.inf) for uid in nodes.departed]
     nodes.departed.clear()
     must_move = is_overdue or mine.is_stale or mine.altered != nodes.altered
-    if not (must_move or is_sooner):
+    if not must_move and all(end <= now for end in due):
         return True
     ends = _run_times.ends(state, now)
-    found = _outlook.look_ahead(state, promise.entity, ends, now=now, drains=not mine.is_weary)
+    # nodes are drained until nobody knows when, which is no sooner
+    drains = must_move and not mine.is_weary
+    found = _outlook.look_ahead(state, promise.entity, ends, now=now, drains=drains)
     if not must_move and (found is None or found.starts_at >= promise.starts_at):
         return True
     if found is None:
@@ -136,7 +144,7 @@ def _choose(state: State, now: float) -> None:
     mine.is_settled, mine.settled_until = True, math.inf
     found = _applicants.first(state, now)
     if found is not None:
-        _keep(state, found.entity, found.outlook, found.ends, now)
+        _keep(state, *found, now)
 
 
 def _keep(
@@ -174,16 +182,16 @@ def _let_in(state: State, needs: Mapping[NodeName, Need], now: float) -> None:
     _wakeups.reopen(state, keep_for(state.nodes, needs), now=now)
 
 
-def _is_outranked(state: State, promise: Promise, now: float) -> bool:
-    """Say whether a gang of a higher priority would get a reservation. O(who asks), if any may.
+def _outranking(state: State, promise: Promise, now: float) -> Help | None:
+    """Return how a gang of a higher priority is helped, if any. O(who asks), if any may.
 
     One that asks in vain outranks nobody: or it would be tried again for each that is made anew.
     """
     mine = state.reserving
     if not mine.is_contested and now < mine.settled_until:
-        return False
+        return None
     mine.is_contested, mine.settled_until = False, math.inf
-    return _applicants.first(state, now, above=promise.entity.priority) is not None
+    return _applicants.first(state, now, above=promise.entity.priority)
 
 
 # Who runs meanwhile ---------------------------------------------------------------------------
@@ -228,26 +236,20 @@ def _hasten(state: State, entity: QueuedEntity, now: float) -> None:
 def _first_who_may(state: State, promise: Promise, now: float) -> QueuedEntity | None:
     """Return the first in order of those in blocked lines who need not heed and may fit."""
     best: QueuedEntity | None = None
-    own, left = promise.entity.priority, promise.starts_at - now + _run_times.ROUNDING
-    left = left if left < math.inf else -math.inf
     for line in state.queue.blocked_lines():
         if not len(line.standing) or line.shape in state.reserving.failed:
             continue
         if not _wakeups.may_fit(state, line.shape, now=now):
             continue
-        for entity in line.standing:
-            if best is not None and not _precedes(entity, best):
-                break
-            known = entity.prospect
-            if known is not None and known[0] <= own and known[1] > left:
-                continue  # as ``is_free`` would say, for the many
-            if _run_times.is_free(state, promise, entity, now):
-                best = entity
-                break
+        before = takewhile(partial(_precedes, best), line.standing)
+        best = next(_run_times.free(state, promise, before, now), best)
     return best
 
 
-def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:
+def _precedes(other: QueuedEntity | None, one: QueuedEntity) -> bool:
+    """Say whether one entity goes before another; before nobody everybody does."""
+    if other is None:
+        return True
     assert one.rank is not None
     assert other.rank is not None
     return one.rank < other.rank
@@ -267,7 +269,9 @@ def _note_started(
     for effect in state.out[before:]:
         if isinstance(effect, Bind):
             pod = state.members[effect.uid].pod
-            end = promise.ends[effect.uid] = _run_times.end_of(state, pod, now, now)
+            end = _run_times.end_of(state, pod, now, now)
+            if end < math.inf:
+                promise.ends[effect.uid] = end
             needed = state.nodes.needs.get(effect.node)
             if is_free and needed is not None and entity is not promise.entity:
                 needed.returning.add(effect.uid)

@@ -52,7 +52,7 @@ def look_ahead(
     Args:
         state: The scheduler's memory.
         entity: The gang.
-        ends: When who holds a node will have left it; infinite where nobody knows.
+        ends: When who holds a node will have left it, of whom it is known.
         now: The current instant.
         drains: Whether nodes may be drained for it where run times are not enough.
     """

@@ -31,7 +31,7 @@ class Promise:
         since: When it was made.
         starts_at: When the gang can start; infinite where nobody knows.
         deadline: When it is looked at again at the latest.
-        ends: When who held a node was expected to have left it; infinite where nobody knows.
+        ends: When who holds a node is expected to leave it; of whom nobody knows, nothing.
     """
 
     entity: QueuedEntity

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gangsched._core._entity import QueuedEntity
@@ -19,14 +20,14 @@ from gangsched.framework._state import State
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
-__all__ = ["ROUNDING", "end_of", "ends", "is_free"]
+__all__ = ["end_of", "ends", "free", "is_free"]
 
-ROUNDING: Final = 1e-3
+_ROUNDING: Final = 1e-3
 """Seconds: a run time that was taken from an instant is near enough to say no, not to say yes."""
 
 
 def ends(state: State, now: float) -> dict[PodUID, float]:
-    """Return when who holds a node will have left it, as far as is known. O(pods on nodes)."""
+    """Return when who holds a node will have left it, of whom it is known. O(pods on nodes)."""
     policy = state.reserving.policy
     assert policy is not None
     found: dict[PodUID, float] = {}
@@ -38,7 +39,8 @@ def ends(state: State, now: float) -> dict[PodUID, float]:
             if member is not None:
                 started_at = now if member.started_at is None else member.started_at
                 end = end_of(state, member.pod, started_at, now)
-                found[uid] = end if end + policy.overdue_after > now else math.inf
+                if now < end + policy.overdue_after < math.inf:
+                    found[uid] = end
     return found
 
 
@@ -64,16 +66,29 @@ def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> floa
 
 
 def is_free(state: State, promise: Promise, entity: QueuedEntity, now: float) -> bool:
-    """Say whether an entity need not heed a reservation. O(members)."""
-    if entity is promise.entity:
-        return True
-    priority, seconds = entity.prospect or _prospect(state, entity, now)
-    if priority > promise.entity.priority:
-        return True
-    if promise.starts_at == math.inf or now + seconds > promise.starts_at + ROUNDING:
-        return False
+    """Say whether an entity need not heed a reservation. O(members), and O(1) asked again."""
+    return any(True for _entity in free(state, promise, (entity,), now))
+
+
+def free(
+    state: State, promise: Promise, entities: Iterable[QueuedEntity], now: float
+) -> Iterator[QueuedEntity]:
+    """Yield those of some entities who need not heed a reservation; see ``is_free``."""
+    own, starts_at = promise.entity.priority, promise.starts_at
+    latest = -math.inf if starts_at == math.inf else starts_at + _ROUNDING
+    for entity in entities:
+        if entity is promise.entity:
+            yield entity
+            continue
+        priority, seconds = entity.prospect or _prospect(state, entity, now)
+        if priority > own or (now + seconds <= latest and _all_end(state, entity, starts_at, now)):
+            yield entity
+
+
+def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
+    """Say whether all who are to start with an entity end by an instant, to the last digit."""
     return all(
-        end_of(state, pod, None, now) <= promise.starts_at
+        end_of(state, pod, None, now) <= by
         for each in _bundles.pending(state, entity)
         for pod in each.pending
     )
