@@ -531,8 +531,8 @@ class Forkable(Protocol):
     ``Scheduler.what_if`` makes its calls with ``fork()`` in the place of the plugin. Without this
     method a plugin is asked itself, if it can be seen to keep nothing: it has no attributes, or it
     is a frozen ``attrs`` class or dataclass that holds nothing but values that never change. Any
-    other is refused. The same holds for what a plugin writes into the scratch of a cycle; lists,
-    dicts and sets of values are copied.
+    other is refused. The same holds for the ``RunTimes`` of backfill, and for what a plugin writes
+    into the scratch of a cycle; there, lists, dicts and sets of values are copied.
 
     A ``ClusterState`` may have it too: what it returns is read in its place, and shows the same.
     """

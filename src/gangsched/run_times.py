@@ -26,7 +26,7 @@ _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
 class RunTimes(Protocol):
-    """What says when pods end."""
+    """What says when pods end; see also ``Forkable``, for one that keeps something."""
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
         """Return the instant at which a pod is expected to end; None where nobody knows.

@@ -15,10 +15,13 @@ import pytest
 from sortedcontainers import SortedDict
 
 from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
     Bind,
     Coscheduling,
     GroupKey,
     InMemoryCluster,
+    InvalidValueError,
     Node,
     NodeAdded,
     NodeName,
@@ -400,6 +403,105 @@ def test_every_plugin_of_the_library_can_be_asked() -> None:
         assert _fork.forked_profile(profile) is profile
 
 
+# Run times and clusters ----------------------------------------------------------------------
+
+
+class Learned:
+    """Run times that remember whom they were asked about, and when."""
+
+    def __init__(self, answer: float | None = None) -> None:
+        self.answer = answer
+        self.asked: list[float] = []
+
+    def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
+        self.asked.append(now)
+        return self.answer
+
+
+class ForkableTimes(Learned):
+    def fork(self) -> Any:
+        return Learned(self.answer)
+
+
+class ForkedToNothing(Learned):
+    def fork(self) -> Any:
+        return object()
+
+
+class ForkedInVain(Learned):
+    def fork(self) -> Any:
+        raise ZeroDivisionError("oops")
+
+
+def reserving(run_times: Any) -> Scheduler:
+    """Return a scheduler with a gang of two for which there is no room."""
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, backfill=Backfill(run_times))
+    node = Node(name=NodeName("n"), allocatable={"cpu": 2})
+    tell(cluster, scheduler, NodeAdded(node), now=NOW)
+    pod = make_pod("old", cpu=1)
+    tell(cluster, scheduler, PodAdded(attrs.evolve(pod, node_name=node.name)), now=NOW)
+    for number in range(2):
+        member = make_pod(f"p{number}", group="g", min_available=2, cpu=1)
+        tell(cluster, scheduler, PodAdded(member), now=NOW)
+    return scheduler
+
+
+def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
+    run_times = ForkableTimes(NOW + 50.0)
+    scheduler = reserving(run_times)
+    ahead = _looking_ahead.look(scheduler, scheduler._state, NOW)
+    ahead.run(NOW)
+    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.promise
+    assert policy is not None
+    assert promise is not None
+    assert promise.starts_at == NOW + 50.0
+    assert isinstance(policy.run_times, Learned)
+    assert policy.run_times.asked != []
+    assert run_times.asked == []
+    assert scheduler._state.reserving.policy == Backfill(run_times)
+
+
+def test_run_times_that_keep_something_and_have_no_fork_are_refused() -> None:
+    run_times = Learned()
+    scheduler = reserving(run_times)
+    before = fingerprint(scheduler)
+    for ask in (
+        scheduler.what_if,
+        lambda: scheduler.smallest_change(GroupKey("default/g"), Node(name=NodeName("x"))),
+    ):
+        with pytest.raises(ProfileError) as caught:
+            ask()
+        assert caught.value.problem == "plugin 'run_times' keeps something, and has no fork"
+    assert fingerprint(scheduler) == before
+    assert run_times.asked == []
+
+
+def test_what_the_fork_of_run_times_raises_or_returns_amiss_is_named() -> None:
+    with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
+        reserving(ForkedInVain()).what_if()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(InvalidValueError, match="run_times: expected RunTimes or None"):
+        reserving(ForkedToNothing()).what_if()
+
+
+@pytest.mark.parametrize("run_times", [None, AnnotatedRunTimes("seconds", wrong_by=2.0)])
+def test_run_times_that_can_be_seen_to_keep_nothing_are_asked_themselves(run_times: Any) -> None:
+    policy = Backfill(run_times)
+    assert _fork.forked_policy(policy) is policy
+    assert _fork.forked_policy(None) is None
+
+
+def test_what_the_fork_of_a_cluster_raises_is_named() -> None:
+    class Broken(InMemoryCluster):
+        def fork(self) -> Any:
+            raise ZeroDivisionError("oops")
+
+    with pytest.raises(PluginError, match=r"'cluster' at fork .* raised Zero") as caught:
+        presets.gang(Broken()).what_if(now=NOW)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 # What plugins write --------------------------------------------------------------------------
 
 KEY: StateKey[Any] = StateKey("claim")
@@ -450,3 +552,13 @@ CHANGING = [Quota(1), [[1]], {"a": []}, object()]
 def test_what_was_written_and_may_change_is_refused(value: object) -> None:
     with pytest.raises(ProfileError, match=r"written under StateKey\(.*claim.*no fork"):
         written(value)
+
+
+def test_what_the_fork_of_what_was_written_raises_names_the_key() -> None:
+    class Broken(Quota):
+        def fork(self) -> Any:
+            raise ZeroDivisionError("oops")
+
+    with pytest.raises(PluginError, match=r"'claim' at fork .* raised Zero") as caught:
+        written(Broken(1))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

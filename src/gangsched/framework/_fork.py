@@ -8,8 +8,8 @@ Rules:
       but its place in the dict;
   R4  nothing of the origin changes: not even who was looked at is noted there.
 
-What is not of the library is not looked into. Of a plugin, and of what it wrote into the scratch of
-a cycle, see ``gangsched.protocols.Forkable``.
+What is not of the library is not looked into. Of a plugin, of what it wrote into the scratch of a
+cycle, and of run times, see ``gangsched.protocols.Forkable``.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from operator import is_
 from typing import Any, Final, TypeVar, cast, final
 
 import attrs
+from attrs import evolve
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched.errors import GangschedError, PluginError, ProfileError
+from gangsched.framework import _points
 from gangsched.framework._lazy import LazyDict
+from gangsched.framework.backfill import Backfill
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import Snapshot
 from gangsched.framework.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
-__all__ = ["fork", "forked_cluster", "forked_profile"]
+__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile"]
 
 T = TypeVar("T")
 
@@ -57,6 +60,7 @@ def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
 
     Raises:
         ProfileError: A plugin wrote what cannot be copied into the scratch of a cycle.
+        PluginError: The ``fork`` of what a plugin wrote raised.
     """
     return cast("T", _Fork(instead).copied(thing))
 
@@ -68,30 +72,55 @@ def forked_profile(profile: Profile) -> Profile:
         ProfileError: A plugin keeps something, and cannot be forked.
         PluginError: The ``fork`` of a plugin raised.
     """
-    plugins = tuple(_plugin(plugin) for plugin in profile.plugins)
+    plugins = tuple(_plugin(plugin, _points.name_of(plugin)) for plugin in profile.plugins)
     if all(map(is_, plugins, profile.plugins)):
         return profile
     return Profile(*plugins)
 
 
 def forked_cluster(cluster: ClusterState) -> ClusterState:
-    """Return what is read in the place of a cluster state: itself, if it has no ``fork``."""
-    made = getattr(cluster, "fork", None)
-    return cast("ClusterState", made()) if callable(made) else cluster
+    """Return what is read in the place of a cluster state: itself, if it has no ``fork``.
+
+    Raises:
+        PluginError: Its ``fork`` raised.
+    """
+    return cast("ClusterState", _forked(cluster, "cluster")) if _has_fork(cluster) else cluster
 
 
-def _plugin(plugin: Any) -> Any:
-    if callable(getattr(plugin, "fork", None)):
-        try:
-            return plugin.fork()
-        except GangschedError:
-            raise
-        except Exception as error:
-            problem = f"raised {error!r}"
-            raise PluginError(plugin.name, "fork", "what_if", problem) from error
+def forked_policy(policy: Backfill | None) -> Backfill | None:
+    """Return a policy whose run times may be asked what would be; they are held to as plugins are.
+
+    Raises:
+        ProfileError: They keep something, and cannot be forked.
+        PluginError: Their ``fork`` raised.
+        InvalidValueError: Their ``fork`` returned no run times.
+    """
+    if policy is None or policy.run_times is None:
+        return policy
+    run_times = _plugin(policy.run_times, "run_times")
+    return policy if run_times is policy.run_times else evolve(policy, run_times=run_times)
+
+
+def _plugin(plugin: Any, name: str) -> Any:
+    if _has_fork(plugin):
+        return _forked(plugin, name)
     if _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin)):
         return plugin
-    raise ProfileError("what_if", f"plugin {plugin.name!r} keeps something, and has no fork")
+    raise ProfileError("what_if", f"plugin {name!r} keeps something, and has no fork")
+
+
+def _has_fork(thing: object) -> bool:
+    return callable(getattr(thing, "fork", None))
+
+
+def _forked(thing: Any, name: str) -> Any:
+    """Return the fork that a thing makes of itself."""
+    try:
+        return thing.fork()
+    except GangschedError:
+        raise
+    except Exception as error:
+        raise PluginError(name, "fork", "what_if", f"raised {error!r}") from error
 
 
 @final
@@ -254,8 +283,8 @@ class _Fork:
 
     def _written(self, key: Any, value: Any) -> Any:
         """Copy what a plugin wrote."""
-        if callable(getattr(value, "fork", None)):
-            return value.fork()
+        if _has_fork(value):
+            return _forked(value, key.name)
         if _is_value(value):
             return value
         kind = _kind(value)

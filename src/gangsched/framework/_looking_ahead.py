@@ -106,12 +106,18 @@ def look(calls: FourCalls, state: State, now: float) -> Ahead:
     """Fork a scheduler and what it remembers, to see what it would do from an instant on.
 
     Raises:
-        ProfileError: A plugin keeps something, and cannot be forked.
-        PluginError: The ``fork`` of a plugin raised.
+        ProfileError: A plugin, or what it wrote, or run times keep something, and cannot be forked.
+        PluginError: A ``fork`` raised.
+        InvalidValueError: The ``fork`` of run times returned none.
     """
     cluster = OverlayCluster(_fork.forked_cluster(state.cluster))
     profile = _fork.forked_profile(state.profile)
-    instead = ((state.cluster, cluster), (state.profile, profile))
+    policy = state.reserving.policy
+    instead: tuple[tuple[object, object], ...] = (
+        (state.cluster, cluster),
+        (state.profile, profile),
+        (policy, _fork.forked_policy(policy)),
+    )
     twin, memory = _fork.fork((calls, state), instead=instead)
     return Ahead(twin, memory, cluster, now)
 

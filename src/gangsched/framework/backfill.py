@@ -12,14 +12,25 @@ from __future__ import annotations
 
 from typing import final
 
-from attrs import frozen
+from attrs import field, frozen
 
+from gangsched._fields import check_positive, check_seconds
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, NodeName
 from gangsched.quantity import is_seconds
 from gangsched.run_times import RunTimes
 
 __all__ = ["Backfill", "Reservation"]
+
+
+def _check_run_times(_owner: object, _attribute: object, value: RunTimes | None) -> None:
+    if value is not None and not callable(getattr(value, "expected_end", None)):
+        raise InvalidValueError("run_times", value, "RunTimes or None")
+
+
+def _check_drain_for(_owner: object, _attribute: object, value: object) -> None:
+    if not is_seconds(value) or value <= 0:
+        raise InvalidValueError("drain_for", value, "seconds, finite and more than 0")
 
 
 @final
@@ -42,27 +53,12 @@ class Backfill:
         InvalidValueError: A value is malformed.
     """
 
-    run_times: RunTimes | None = None
-    after_attempts: int = 1
-    after_seconds: float = 0.0
-    least_members: int = 2
-    overdue_after: float = 60.0
-    drain_for: float = 86_400.0
-
-    def __attrs_post_init__(self) -> None:
-        asked = getattr(self.run_times, "expected_end", None)
-        if self.run_times is not None and not callable(asked):
-            raise InvalidValueError("run_times", self.run_times, "RunTimes or None")
-        for name in ("after_attempts", "least_members"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 1:
-                raise InvalidValueError(name, count, "a whole number of at least 1")
-        for name in ("after_seconds", "overdue_after"):
-            seconds = getattr(self, name)
-            if not is_seconds(seconds) or seconds < 0:
-                raise InvalidValueError(name, seconds, "seconds, finite and not negative")
-        if not is_seconds(self.drain_for) or self.drain_for <= 0:
-            raise InvalidValueError("drain_for", self.drain_for, "seconds, finite and more than 0")
+    run_times: RunTimes | None = field(default=None, validator=_check_run_times)
+    after_attempts: int = field(default=1, validator=check_positive)
+    after_seconds: float = field(default=0.0, validator=check_seconds)
+    least_members: int = field(default=2, validator=check_positive)
+    overdue_after: float = field(default=60.0, validator=check_seconds)
+    drain_for: float = field(default=86_400.0, validator=_check_drain_for)
 
 
 @final

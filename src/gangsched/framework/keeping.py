@@ -2,7 +2,7 @@
 
 Rules:
   R1  while what is kept is lifted, or pods are taken as gone, nothing is decided about others;
-  R2  ``restore`` leaves the nodes as they were before ``without``.
+  R2  ``lifted`` and ``without`` leave the nodes as they were, however they end.
 """
 
 from __future__ import annotations

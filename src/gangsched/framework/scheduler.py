@@ -365,9 +365,10 @@ class Scheduler:
 
         Raises:
             InvalidValueError: An argument is malformed, *now* went back, or no call has been made
-                and *now* is None; or *until* is before *now*.
+                and *now* is None; or *until* is before *now*; or the ``fork`` of run times is none.
             ClusterStateError: A fact cannot be.
-            ProfileError: A plugin keeps something, and cannot be forked; see ``Forkable``.
+            ProfileError: A plugin, or run times, keep something, and cannot be forked; see
+                ``Forkable``.
             PluginError: A plugin raised.
         """
         now, until = _looking_ahead.span(self._now, now, until)
