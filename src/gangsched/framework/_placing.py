@@ -121,10 +121,9 @@ def place(
             alike.append(member)
             continue
         assert member.group is not None
-        group = member.group.key
-        known = _Kind(member.pod_class, member.requests, group, member.role)
-        if state.profile.signed and known in kinds:
-            before, alike = member, kinds[known]
+        kind = _Kind(member.pod_class, member.requests, member.group.key, member.role)
+        if state.profile.signed and kinds and kind in kinds:
+            before, alike = member, kinds[kind]
             alike.append(member)
             continue
         pod_class, judge, outcome = _judging.judge_nodes(state, cycles[member.seq], member, now)
@@ -132,7 +131,7 @@ def place(
             refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
             continue
         before, alike = member, [member]
-        kinds[_Kind(pod_class, member.requests, group, member.role)] = alike
+        kinds[kind if pod_class is kind.pod_class else kind._replace(pod_class=pod_class)] = alike
         judges[pod_class] = judge
     task = _Task(state, kinds, judges, tuple(asks), len(groups) > 1)
     if task.shared and any(_topology.asked(info) for info in groups):
@@ -164,8 +163,10 @@ def _place(
 
     Where it is to be *sparing*, only members that are needed are placed.
     """
-    counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
-    domains = _topology.domains(task.state, info, counts, task.needed)
+    domains: Sequence[Domain | None] = (None,)
+    if _topology.asked(info):
+        counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
+        domains = _topology.domains(task.state, info, counts, task.needed)
     begun = begun or Plan(task.state)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     for domain in domains:

@@ -47,9 +47,9 @@ def best(state: State, pod_class: PodClass, domain: Domain) -> NodeName | None:
 def domains(
     state: State, info: PodGroupInfo, counts: Iterable[tuple[PodClass, int]], needed: int
 ) -> list[Domain | None]:
-    """Return where a gang may go, in the order in which to try; None stands for anywhere.
+    """Return where a gang with a topology may go, in the order in which to try.
 
-    Runtime complexity: O(classes of nodes x kinds of pods) for a gang with a topology, else O(1).
+    None stands for anywhere. Runtime complexity: O(classes of nodes x kinds of pods).
 
     Args:
         state: The scheduler's memory.
@@ -58,8 +58,7 @@ def domains(
         needed: How many of them have to fit.
     """
     topology = None if info.spec is None else info.spec.topology
-    if topology is None:
-        return [None]
+    assert topology is not None
     here = _of_members(state, info)
     if here is not None:
         return [here] if topology.required else [here, None]
