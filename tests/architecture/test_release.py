@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,11 @@ def test_the_version_is_written_in_one_file() -> None:
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {
         "attr": "gangsched._version.__version__"
     }
+    others = ("pyproject.toml", "setup.py", "docs/conf.py", ".github/workflows/release.yml")
+    files = [*Path(gangsched.__file__).parent.rglob("*.py"), *(ROOT / name for name in others)]
+    quoted = re.compile(rf"[\"']v?{re.escape(gangsched.__version__)}[\"']")
+    written = [path.name for path in files if quoted.search(path.read_text(encoding="utf-8"))]
+    assert written == ["_version.py"]
     assert gangsched.__version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 

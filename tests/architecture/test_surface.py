@@ -81,9 +81,23 @@ def test_the_facade_loads_what_type_checkers_take_for_imported() -> None:
 
 
 def test_what_is_public_is_there_by_its_name_and_nothing_else() -> None:
-    for name in PUBLIC:
-        code = f"import gangsched; assert gangsched.{name}.__name__ == 'gangsched.{name}'"
-        subprocess.run([sys.executable, "-c", code], check=True, env=WHERE)
+    there = {name.split(".")[1] for name in MODULES if "." in name}
+    others = there - {*PUBLIC, *gangsched.__all__, "_facade", "_version"}
+    assert {"_core", "simulation", "cli"} < others
+    code = f"""
+import sys
+for name in {[*PUBLIC, *sorted(others)]}:
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == "gangsched"]:
+        del sys.modules[loaded]
+    import gangsched
+    if name in {PUBLIC}:
+        assert getattr(gangsched, name).__name__ == "gangsched." + name, name
+    else:
+        assert not hasattr(gangsched, name), name
+"""
+    # an extension may refuse to be loaded twice
+    where = {**WHERE, "GANGSCHED_NO_EXTENSIONS": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=where)
     name = "nobody"
     with pytest.raises(AttributeError, match="'gangsched' has no attribute 'nobody'"):
         getattr(gangsched, name)

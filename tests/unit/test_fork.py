@@ -33,6 +33,7 @@ from gangsched import (
     Success,
     Unschedulable,
     Wait,
+    plugins,
     presets,
 )
 from gangsched.errors import PluginError, ProfileError
@@ -401,6 +402,9 @@ def test_every_plugin_of_the_library_can_be_asked() -> None:
     for scheduler in (presets.coscheduling, presets.gang, presets.pod_by_pod):
         profile = scheduler(InMemoryCluster())._state.profile
         assert _fork.forked_profile(profile) is profile
+    for name in set(plugins.__all__) - {"Strategy"}:
+        plugin = getattr(plugins, name)()
+        assert _fork._plugin(plugin, name) is plugin
 
 
 # Run times and clusters ----------------------------------------------------------------------

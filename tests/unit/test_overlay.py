@@ -28,7 +28,7 @@ N1, N2, N3 = NodeName("n1"), NodeName("n2"), NodeName("n3")
 UIDS = [PodUID(uid) for uid in "abc"]
 
 
-def test_it_is_a_cluster_state_as_any_other() -> None:
+def test_over_an_empty_one_it_is_a_cluster_state_as_any_other() -> None:
     check_cluster_state(lambda: OverlayCluster(InMemoryCluster()))
 
 
