@@ -35,10 +35,11 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest, mock
 
+import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-__all__ = ["ROOT", "pytest_collect_file", "run_command", "run_program"]
+__all__ = ["ROOT", "fails", "pytest_collect_file", "run_command", "run_program"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +70,18 @@ def run_command(*words: str) -> tuple[int, str]:
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else 1
     return code, printed.getvalue()
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run ``gangsched`` on bad input; return the one line that it prints, on standard error."""
+    from gangsched.cli import main
+
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("gangsched: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
 
 
 def run_program(*words: str, folder: Path) -> tuple[int, str]:

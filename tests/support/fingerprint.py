@@ -16,7 +16,7 @@ import random
 import re
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import attrs
@@ -32,6 +32,7 @@ __all__ = [
     "fingerprint",
     "is_frozen",
     "is_ours",
+    "reachable",
     "remembered",
     "without",
 ]
@@ -63,6 +64,18 @@ def without(whole: Fingerprint, *paths: str) -> Fingerprint:
 
     lines = (line for line in whole if not left_out.search(line.partition(": ")[0]))
     return tuple(_NUMBER.sub(anew, line) for line in lines)
+
+
+def reachable(root: object, held: Callable[[Any], list[Any]]) -> list[Any]:
+    """Return everything that can be reached, each thing once, by what each of them holds."""
+    found: dict[int, Any] = {}
+    todo: list[Any] = [root]
+    while todo:
+        thing = todo.pop()
+        if id(thing) not in found:
+            found[id(thing)] = thing
+            todo += held(thing)
+    return list(found.values())
 
 
 def is_ours(thing: object) -> bool:

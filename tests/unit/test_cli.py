@@ -14,6 +14,7 @@ from gangsched.cli import main
 from gangsched.replay import Header, Recipe
 from gangsched.simulation import SCHEMA
 from gangsched.simulation.render import progress
+from support.documents import fails
 
 NODE = """
 apiVersion: v1
@@ -39,33 +40,28 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["simulate", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("gangsched: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
-
-
 def test_bad_input_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "bad.yaml").write_text(NODE + "---\n" + POD.replace("500m", "many"))
     (files / "bad.csv").write_text(HEADER + "a,0,none,1,10\n")
     (files / "latin.yaml").write_bytes(b"caf\xe9")
-    assert "expected manifests or --trace" in fails(capsys)
-    assert "nowhere.yaml: No such file" in fails(capsys, "nowhere.yaml")
-    assert "expected UTF-8 text, byte 3" in fails(capsys, "latin.yaml")
-    wrong = fails(capsys, "bad.yaml")
+    assert "expected manifests or --trace" in fails(capsys, "simulate")
+    assert "nowhere.yaml: No such file" in fails(capsys, "simulate", "nowhere.yaml")
+    assert "expected UTF-8 text, byte 3" in fails(capsys, "simulate", "latin.yaml")
+    wrong = fails(capsys, "simulate", "bad.yaml")
     assert "bad.yaml: document 2: spec.containers[0].resources.requests.cpu" in wrong
     assert "'many'" in wrong
-    assert "bad.csv: line 2: workers: " in fails(capsys, "--trace", "bad.csv", "--nodes", "1x8")
-    assert "--trace: expected --nodes" in fails(capsys, "--trace", "jobs.csv")
-    assert "'40'" in fails(capsys, "--trace", "jobs.csv", "--nodes", "40")
-    assert "--at: expected seconds" in fails(capsys, "node.yaml", "--at", "soon", "pod.yaml")
-    assert "--at 5: expected a manifest" in fails(capsys, "node.yaml", "--at", "5")
-    twice = fails(capsys, "node.yaml", "pod.yaml", "--at", "5", "pod.yaml")
+    assert "bad.csv: line 2: workers: " in fails(
+        capsys, "simulate", "--trace", "bad.csv", "--nodes", "1x8"
+    )
+    assert "--trace: expected --nodes" in fails(capsys, "simulate", "--trace", "jobs.csv")
+    assert "'40'" in fails(capsys, "simulate", "--trace", "jobs.csv", "--nodes", "40")
+    assert "--at: expected seconds" in fails(
+        capsys, "simulate", "node.yaml", "--at", "soon", "pod.yaml"
+    )
+    assert "--at 5: expected a manifest" in fails(capsys, "simulate", "node.yaml", "--at", "5")
+    twice = fails(capsys, "simulate", "node.yaml", "pod.yaml", "--at", "5", "pod.yaml")
     assert "pod default/p is given by two files" in twice
 
 
@@ -148,7 +144,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    assert "pip install 'gangsched[cli]'" in fails(capsys, "node.yaml")
+    assert "pip install 'gangsched[cli]'" in fails(capsys, "simulate", "node.yaml")
 
 
 def test_there_is_no_progress_bar_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,9 +201,9 @@ def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
     (files / "no.json").write_text("{")
     (files / "odd.json").write_text('{"faults": [{"kind": "BindFails", "bind": 0}]}')
     words = ("node.yaml", "pod.yaml", "--faults")
-    assert "no.json: expected JSON" in fails(capsys, *words, "no.json")
-    assert "odd.json: faults[0].bind: expected" in fails(capsys, *words, "odd.json")
-    assert "nowhere.json: No such file" in fails(capsys, *words, "nowhere.json")
+    assert "no.json: expected JSON" in fails(capsys, "simulate", *words, "no.json")
+    assert "odd.json: faults[0].bind: expected" in fails(capsys, "simulate", *words, "odd.json")
+    assert "nowhere.json: No such file" in fails(capsys, "simulate", *words, "nowhere.json")
     with pytest.raises(SystemExit):
         main(["simulate", "node.yaml", "--faults", "a", "--fault-seed", "1"])
     capsys.readouterr()
@@ -279,4 +275,6 @@ def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
 def test_a_log_that_cannot_be_written_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "no/run.log: No such file" in fails(capsys, "node.yaml", "--log", "no/run.log")
+    assert "no/run.log: No such file" in fails(
+        capsys, "simulate", "node.yaml", "--log", "no/run.log"
+    )

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gangsched.cli import main
-from support.documents import ROOT, run_command
+from support.documents import ROOT, fails, run_command
 
 pytest.importorskip("yaml")
 
@@ -61,15 +60,6 @@ def data(*words: str) -> dict[str, Any]:
     found = json.loads(says(*words, "--output", "json"))
     assert isinstance(found, dict)
     return found
-
-
-def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["explain", *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("gangsched: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
 
 
 @pytest.mark.parametrize("policy", ["coscheduling", "gang"])
@@ -161,18 +151,24 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     here = ("one.yaml", "job.yaml")
-    unknown = fails(capsys, "other", *here)
+    unknown = fails(capsys, "explain", "other", *here)
     assert unknown == ("gangsched: GROUP: not known: 'default/other'; there are default/train\n")
-    assert "there is no group" in fails(capsys, "other", "one.yaml")
-    assert "--policy: expected coscheduling" in fails(capsys, "train", *here, "--policy", "none")
+    assert "there is no group" in fails(capsys, "explain", "other", "one.yaml")
+    assert "--policy: expected coscheduling" in fails(
+        capsys, "explain", "train", *here, "--policy", "none"
+    )
     for shape in ("cpu", "=2", "cpu=1,cpu=2", "cpu=1,,"):
-        text = fails(capsys, "train", *here, "--shape", shape)
+        text = fails(capsys, "explain", "train", *here, "--shape", shape)
         assert f"--shape: expected NAME=AMOUNT, more of them after commas, got {shape!r}" in text
-    assert "--shape: cpu: " in fails(capsys, "train", *here, "--shape", "cpu=many")
-    assert "--most: expected" in fails(capsys, "train", *here, "--most", "-1")
-    assert "--add: expected nodes and GPUs" in fails(capsys, "train", *here, "--add", "8")
-    assert "nowhere.yaml: No such file" in fails(capsys, "train", *here, "--apply", "nowhere.yaml")
-    assert "nowhere.yaml: No such file" in fails(capsys, "train", "nowhere.yaml")
+    assert "--shape: cpu: " in fails(capsys, "explain", "train", *here, "--shape", "cpu=many")
+    assert "--most: expected" in fails(capsys, "explain", "train", *here, "--most", "-1")
+    assert "--add: expected nodes and GPUs" in fails(
+        capsys, "explain", "train", *here, "--add", "8"
+    )
+    assert "nowhere.yaml: No such file" in fails(
+        capsys, "explain", "train", *here, "--apply", "nowhere.yaml"
+    )
+    assert "nowhere.yaml: No such file" in fails(capsys, "explain", "train", "nowhere.yaml")
 
 
 def test_every_field_of_the_json_is_on_its_reference_page() -> None:

@@ -6,7 +6,7 @@ import enum
 import gc
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,7 +45,7 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, EntityView, StateKey
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
-from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
 
 # The same, and nothing in common -------------------------------------------------------------
 
@@ -86,19 +86,16 @@ def held(thing: Any) -> list[Any]:
     return list(gc.get_referents(thing)) if type(thing).__module__ == "sortedcontainers" else []
 
 
-def mutable(*roots: object, apart_from: tuple[object, ...]) -> Iterator[Any]:
-    """Yield everything that is reached and can be changed."""
-    seen = {id(thing) for thing in apart_from}
-    todo = list(roots)
-    while todo:
-        thing = todo.pop()
-        if id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        kept = is_frozen(thing) or isinstance(thing, FrozenMap | Snapshot | enum.Enum)
-        if isinstance(thing, list | dict | set | deque) or (is_ours(thing) and not kept):
-            yield thing
-        todo += held(thing)
+def mutable(root: object, apart_from: tuple[object, ...]) -> list[Any]:
+    """Return everything that is reached and can be changed."""
+    apart = set(map(id, apart_from))
+    found = reachable(root, lambda thing: [] if id(thing) in apart else held(thing))
+    return [thing for thing in found if id(thing) not in apart and can_change(thing)]
+
+
+def can_change(thing: object) -> bool:
+    kept = is_frozen(thing) or isinstance(thing, FrozenMap | Snapshot | enum.Enum)
+    return isinstance(thing, list | dict | set | deque) or (is_ours(thing) and not kept)
 
 
 def test_a_fork_and_its_origin_share_nothing_that_can_change() -> None:
@@ -107,7 +104,7 @@ def test_a_fork_and_its_origin_share_nothing_that_can_change() -> None:
     twin = forked(scheduler, cluster, profile)
     laid_open(twin)
     apart = (cluster, profile, *profile.plugins)
-    originals = list(mutable(scheduler, apart_from=apart))
+    originals = mutable(scheduler, apart_from=apart)
     own = {id(thing): thing for thing in originals}
     shared = [thing for thing in mutable(twin, apart_from=apart) if id(thing) in own]
     assert [type(thing) for thing in shared] == []

@@ -30,6 +30,7 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     PodUID,
+    PriorityHeap,
     Profile,
     ProfileError,
     Scheduler,
@@ -49,7 +50,7 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
-from support.fingerprint import attributes, fingerprint, is_frozen, is_ours
+from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
 from support.restored import posted, state_of
 
 HEAPS = ("gangsched._core._heap",)
@@ -63,27 +64,24 @@ def another(cluster: InMemoryCluster, *plugins: object, unit: Unit = Unit.POD) -
 # All of it --------------------------------------------------------------------------------------
 
 
-def remembered(scheduler: Scheduler) -> list[Any]:
+def everything_in(scheduler: Scheduler) -> list[Any]:
     """Return each object of the library that a scheduler remembers and that may change."""
-    found: dict[int, Any] = {}
-    todo: list[Any] = [scheduler._state]
-    while todo:
-        thing = todo.pop()
-        if id(thing) in found:
-            continue
-        if isinstance(thing, dict):
-            found[id(thing)] = thing
-            todo += [*thing.keys(), *thing.values()]
-        elif isinstance(thing, list | tuple | set):
-            found[id(thing)] = thing
-            todo += list(thing)
-        elif is_ours(thing) and type(thing).__module__.startswith(HEAPS):
-            todo += list(thing) if hasattr(thing, "push") else []
-        elif is_ours(thing) and not isinstance(thing, InMemoryCluster | Profile):
-            found[id(thing)] = thing
-            if type(thing) in HELD or not is_frozen(thing):
-                todo += list(attributes(thing).values())
-    return [each for each in found.values() if is_ours(each) and not isinstance(each, enum.Enum)]
+    return [each for each in reachable(scheduler._state, held) if is_remembered(each)]
+
+
+def held(thing: Any) -> list[Any]:
+    """Return what a thing holds that a snapshot has to have."""
+    if isinstance(thing, dict):
+        return [*thing.keys(), *thing.values()]
+    if isinstance(thing, list | tuple | set | PriorityHeap):
+        return list(thing)
+    is_looked_into = is_remembered(thing) and (type(thing) in HELD or not is_frozen(thing))
+    return list(attributes(thing).values()) if is_looked_into else []
+
+
+def is_remembered(thing: object) -> bool:
+    is_given = isinstance(thing, InMemoryCluster | Profile | enum.Enum)
+    return is_ours(thing) and not is_given and not type(thing).__module__.startswith(HEAPS)
 
 
 def nominating_scheduler() -> Scheduler:
@@ -120,8 +118,8 @@ def reserving_scheduler() -> Scheduler:
 def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
     """Who adds one says here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
-    everything = [*remembered(scheduler), *remembered(nominating_scheduler())]
-    everything += remembered(reserving_scheduler())
+    everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
+    everything += everything_in(reserving_scheduler())
     seen = {type(each): each for each in everything}
     assert HELD.keys() - {CycleState} <= seen.keys()
     for kind, each in seen.items():
@@ -135,7 +133,7 @@ def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() ->
 
 def test_what_is_passing_is_empty_between_two_calls() -> None:
     _cluster, scheduler = busy_scheduler()
-    for each in remembered(scheduler):
+    for each in everything_in(scheduler):
         for name in HELD[type(each)].passing.split() if type(each) in HELD else ():
             assert not getattr(each, name)
 
@@ -181,7 +179,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     counted = 0
     in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
     shapes = [line.shape for line in scheduler.queue._lines.values()]
-    for each in remembered(scheduler):
+    for each in everything_in(scheduler):
         if isinstance(each, Shape) and not any(each is shape for shape in shapes):
             continue  # an entity has its own copy of that of its line
         for name in HELD[type(each)].kept.split() if type(each) in HELD else ():
