@@ -11,11 +11,7 @@ from attrs import evolve
 from gangsched import (
     AnnotatedRunTimes,
     Backfill,
-    Bind,
-    Bound,
     Coscheduling,
-    Effect,
-    Event,
     InMemoryCluster,
     InvalidValueError,
     Node,
@@ -24,7 +20,6 @@ from gangsched import (
     NodeName,
     Pod,
     PodAdded,
-    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodUID,
@@ -47,6 +42,7 @@ from gangsched.framework import _backfilling, _outlook, _run_times, _wakeups
 from gangsched.framework.keeping import without
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
+from support.at_once import AtOnce
 from support.fingerprint import fingerprint
 from support.odd import OOPS, Odd
 
@@ -60,22 +56,18 @@ def running(pod: Pod, seconds: str | None) -> Pod:
     return pod if seconds is None else evolve(pod, annotations={SECONDS: seconds})
 
 
-class Host:
-    """A scheduler that reserves, and its cluster, in which binds are performed at once."""
+class Host(AtOnce):
+    """A scheduler that reserves, and its cluster."""
 
     def __init__(self, policy: Backfill | None = None, **nodes: int) -> None:
-        self.cluster = InMemoryCluster()
+        super().__init__()
         self.policy = Backfill(EXACT) if policy is None else policy
         self.scheduler = self.make()
-        self.now = 0.0
         for name, cpu in nodes.items():
             self.tell(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu})))
 
     def make(self) -> Scheduler:
         return presets.gang(self.cluster, backfill=self.policy)
-
-    def tell(self, event: Event) -> None:
-        self._perform(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
     def pod(self, name: str, seconds: float | None = None, cpu: int = 1, **more: Any) -> None:
         pod = make_pod(name, cpu=cpu, created_at=self.now, **more)
@@ -85,36 +77,11 @@ class Host:
         for n in range(count):
             self.pod(f"{name}-{n}", seconds, group=name, min_available=count, **more)
 
-    def decide(self) -> list[str]:
-        """Decide until nothing is left to decide; return who was let go, in order."""
-        gone: list[str] = []
-        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
-            gone += [effect.uid.partition("/")[2] for effect in effects if isinstance(effect, Bind)]
-            self._perform(effects)
-            self.scheduler._check()
-        return gone
-
-    def end(self, *names: str) -> None:
-        for name in names:
-            self.tell(PodDeleted(PodUID(f"default/{name}")))
-
-    def at(self, now: float) -> list[str]:
-        """Let time pass; return who is let go then."""
-        self.now = now
-        self._perform(self.scheduler.advance(now=now))
-        self.scheduler._check()
-        return self.decide()
-
     @property
     def reservation(self) -> Reservation:
         found = self.scheduler.reservation
         assert found is not None
         return found
-
-    def _perform(self, effects: tuple[Effect, ...]) -> None:
-        for effect in effects:
-            if isinstance(effect, Bind):
-                self.tell(Bound(effect.uid, effect.node, effect.attempt))
 
 
 def crowded(policy: Backfill | None = None) -> Host:

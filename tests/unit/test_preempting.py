@@ -8,14 +8,9 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    Bind,
-    Bound,
     Coscheduling,
-    Effect,
-    Event,
     Evict,
     GroupKey,
-    InMemoryCluster,
     NodeAdded,
     NodeName,
     NodeUpdated,
@@ -23,7 +18,6 @@ from gangsched import (
     NominationLapsed,
     Pod,
     PodAdded,
-    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
@@ -41,6 +35,7 @@ from gangsched.errors import PluginError
 from gangsched.framework._nomination import Kept
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_node, make_pod
+from support.at_once import AtOnce
 from support.odd import OOPS, Odd
 
 T = TypeVar("T")
@@ -48,21 +43,16 @@ T = TypeVar("T")
 EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
 
 
-class Host:
-    """A scheduler and its cluster, in which binds are performed at once, and evictions later."""
+class Host(AtOnce):
+    """A scheduler that makes room, and its cluster; who is evicted goes later."""
 
     def __init__(self, *nodes: int, unit: Unit = Unit.POD, odd: Odd | None = None) -> None:
-        self.cluster = InMemoryCluster()
+        super().__init__()
         plugins = () if odd is None else (odd,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
         self.scheduler = Scheduler(self.cluster, profile, unit=unit, preemption=Preemption())
-        self.effects: list[Effect] = []
-        self.now = 0.0
         for number, cpu in enumerate(nodes):
             self.tell(NodeAdded(make_node(f"n{number}", cpu=cpu, labels={"rack": f"r{number}"})))
-
-    def tell(self, event: Event) -> None:
-        self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
     def pods(self, *pods: Pod) -> None:
         for pod in pods:
@@ -73,27 +63,9 @@ class Host:
         each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": count, **more}
         self.pods(*[make_pod(f"{name}-{n}", priority=priority, **each) for n in range(count)])
 
-    def decide(self) -> None:
-        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
-            self._take(effects)
-
-    def at(self, now: float) -> None:
-        """Let time pass."""
-        self.now = now
-        self._take(self.scheduler.advance(now=now))
-        self.decide()
-
     def end(self, *names: str) -> None:
-        for name in names:
-            self.tell(PodDeleted(PodUID(f"default/{name}")))
+        super().end(*names)
         self.decide()
-
-    def _take(self, effects: tuple[Effect, ...]) -> None:
-        self.scheduler._check()
-        self.effects += effects
-        for effect in effects:
-            if isinstance(effect, Bind):
-                self.tell(Bound(effect.uid, effect.node, effect.attempt))
 
     def told(self, kind: type[T]) -> list[T]:
         return [effect for effect in self.effects if isinstance(effect, kind)]

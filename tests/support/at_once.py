@@ -1,0 +1,49 @@
+"""A host that performs binds at once; that anything ends is for the test to say."""
+
+from __future__ import annotations
+
+from gangsched import Bind, Bound, Effect, Event, InMemoryCluster, PodDeleted, PodUID, Scheduler
+
+__all__ = ["AtOnce"]
+
+
+class AtOnce:
+    """A cluster, the scheduler that a subclass makes for it, and all that came out of it.
+
+    After every call the scheduler's own check has a look.
+    """
+
+    scheduler: Scheduler
+
+    def __init__(self) -> None:
+        self.cluster = InMemoryCluster()
+        self.effects: list[Effect] = []
+        self.now = 0.0
+
+    def tell(self, event: Event) -> None:
+        self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
+
+    def decide(self) -> list[str]:
+        """Decide until nothing is left to decide; return who was let go, in order."""
+        known = len(self.effects)
+        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
+            self._take(effects)
+        gone = [effect.uid for effect in self.effects[known:] if isinstance(effect, Bind)]
+        return [uid.partition("/")[2] for uid in gone]
+
+    def at(self, now: float) -> list[str]:
+        """Let time pass; return who is let go then."""
+        self.now = now
+        self._take(self.scheduler.advance(now=now))
+        return self.decide()
+
+    def end(self, *names: str) -> None:
+        for name in names:
+            self.tell(PodDeleted(PodUID(f"default/{name}")))
+
+    def _take(self, effects: tuple[Effect, ...]) -> None:
+        self.scheduler._check()
+        self.effects += effects
+        for effect in effects:
+            if isinstance(effect, Bind):
+                self.tell(Bound(effect.uid, effect.node, effect.attempt))
