@@ -37,7 +37,7 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError, ProfileError
-from gangsched.framework import _fork, _looking_ahead
+from gangsched.framework import _fork, _what_if
 from gangsched.framework._lazy import LazyDict
 from gangsched.framework.node_class import Snapshot
 from gangsched.model import FrozenMap
@@ -216,7 +216,7 @@ def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
 
 def test_what_is_not_looked_at_is_not_copied() -> None:
     _cluster, scheduler = many(200)
-    ahead = _looking_ahead.look(scheduler, scheduler._state, 1.0)
+    ahead = _what_if.look(scheduler, scheduler._state, 1.0)
     members, nodes = ahead.state.members, ahead.state.nodes
     assert isinstance(members, LazyDict)
     assert isinstance(nodes.infos, LazyDict)
@@ -451,7 +451,7 @@ def reserving(run_times: Any) -> Scheduler:
 def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
     run_times = ForkableTimes(NOW + 50.0)
     scheduler = reserving(run_times)
-    ahead = _looking_ahead.look(scheduler, scheduler._state, NOW)
+    ahead = _what_if.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
     policy, promise = ahead.state.reserving.policy, ahead.state.reserving.promise
     assert policy is not None
@@ -527,7 +527,7 @@ def written(value: object) -> Any:
     """Return what a fork reads in the place of a value."""
     _cluster, scheduler = host(Writer(value))
     scheduler.schedule_one(now=NOW)
-    ahead = _looking_ahead.look(scheduler, scheduler._state, NOW)
+    ahead = _what_if.look(scheduler, scheduler._state, NOW)
     member = next(m for m in ahead.state.members.values() if m.cycle is not None)
     assert member.cycle is not None
     return member.cycle.read(KEY)

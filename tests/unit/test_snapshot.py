@@ -44,7 +44,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched.framework import Preemption
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot import FORMAT, HELD
-from gangsched.framework._snapshot_rows import ROWS
+from gangsched.framework._snapshot_forms import ROWS
 from gangsched.framework.cycle_state import CycleState
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView

@@ -28,7 +28,7 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError
-from gangsched.framework import _survey
+from gangsched.framework import _intake, _survey
 from gangsched.framework._state import State
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
@@ -157,5 +157,5 @@ def test_of_each_fact_what_it_is_about_is_looked_at(
     scheduler = Scheduler(cluster, presets.coscheduling_profile())
     for fact in (NodeAdded(Node(name=N1)), PodAdded(A), PodAdded(B)):
         tell(cluster, scheduler, fact, now=NOW)
-    scheduler._survey(event)
+    _intake.survey(scheduler._state, event)
     assert looks(scheduler._state) == (pods, nodes)

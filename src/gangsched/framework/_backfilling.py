@@ -23,7 +23,7 @@ from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.framework import _applicants, _outlook, _run_times, _shapes, _wakeups
 from gangsched.framework._applicants import Help
 from gangsched.framework._outlook import Outlook
-from gangsched.framework._reserving import Promise
+from gangsched.framework._promise import Promise
 from gangsched.framework._state import State
 from gangsched.framework.backfill import Reservation
 from gangsched.framework.keeping import keep_for, keeps_some, lifted

@@ -13,7 +13,7 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework import _points, _signing
-from gangsched.framework._reserving import Reserving
+from gangsched.framework._promise import Reserving
 from gangsched.framework._state import State
 from gangsched.framework.backfill import Backfill
 from gangsched.framework.nodes import Nodes

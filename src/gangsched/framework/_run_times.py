@@ -15,7 +15,7 @@ from typing import Final
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import PluginError
 from gangsched.framework import _bundles
-from gangsched.framework._reserving import Promise
+from gangsched.framework._promise import Promise
 from gangsched.framework._state import State
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds

@@ -10,41 +10,60 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from attrs import evolve
 
 from gangsched.errors import UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
-from gangsched.framework import _judging, _points, _why
-from gangsched.framework._looking_ahead import Ahead
+from gangsched.framework import _judging, _points, _what_if, _why
 from gangsched.framework._state import State
+from gangsched.framework._what_if import Ahead
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import NodeClass, Snapshot
 from gangsched.model import GroupKey, Node, NodeName
 from gangsched.outcomes import Unschedulable
+from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 
 __all__ = ["search"]
 
 
-def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float) -> SmallestChange:
+def search(
+    calls: FourCalls,
+    state: State,
+    key: GroupKey,
+    shape: Node,
+    *,
+    most: int,
+    now: float,
+    until: float | None,
+) -> SmallestChange:
     """Return with how many more nodes a group would start by an instant.
 
     Args:
-        trials: A fork for each number of nodes, from 0; at least one.
+        calls: The scheduler.
+        state: What it remembers.
         key: The group.
         shape: The node; its name is what the names of those that are added begin with.
-        until: The instant.
+        most: How many nodes are tried at most.
+        now: The instant.
+        until: By when it has to start; None for at once, or, while it rests, for when its rest
+            ends.
 
     Raises:
         UnknownPodError: Nobody has heard of the group.
     """
-    last: tuple[int, Ahead] | None = None
+    known, entity = state.registry.get(key), state.entities.get(key)
+    if known is not None and known.was_scheduled:
+        return Sufficient(key, shape, 0, now, None)
+    if until is None:
+        until = now if entity is None else max(now, entity.backoff_until)
+    number = 0
     lacks_members = False
-    for number, ahead in enumerate(trials):
-        last, now = (number, ahead), ahead.now
+    while True:
+        ahead = _what_if.look(calls, state, now)
         if not number and ahead.state.registry.get(key) is not None:
             lacks_members = isinstance(_why.why(ahead.state, key), NotEnoughMembers)
         for node in _fresh(ahead, shape, number):
@@ -57,8 +76,9 @@ def search(trials: Iterable[Ahead], key: GroupKey, shape: Node, *, until: float)
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
         if lacks_members and isinstance(_why.why(ahead.state, key), NotEnoughMembers):
             break
-    assert last is not None
-    number, ahead = last
+        if number == most:
+            break
+        number += 1
     why = _why.why(ahead.state, key)
     return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
 

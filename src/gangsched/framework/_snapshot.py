@@ -26,10 +26,11 @@ from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework import _points
 from gangsched.framework._nomination import Nomination
-from gangsched.framework._reserving import Promise, Reserving
+from gangsched.framework._promise import Promise, Reserving
 from gangsched.framework._shapes import Shape
+from gangsched.framework._snapshot_forms import SNAPSHOT
 from gangsched.framework._snapshot_read import read_into
-from gangsched.framework._snapshot_rows import SNAPSHOT, SnapshotRow
+from gangsched.framework._snapshot_rows import SnapshotRow
 from gangsched.framework._snapshot_write import plugin_states, written
 from gangsched.framework._state import Member, State
 from gangsched.framework.cycle_state import CycleState

@@ -19,7 +19,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
 from gangsched.framework import _signing
 from gangsched.framework._nomination import Nomination
-from gangsched.framework._reserving import Promise
+from gangsched.framework._promise import Promise
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot_rows import (
     EntityRow,

@@ -17,7 +17,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework import _points
 from gangsched.framework._nomination import Nomination
-from gangsched.framework._reserving import Reserving
+from gangsched.framework._promise import Reserving
 from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot_rows import (
     AssumedRow,

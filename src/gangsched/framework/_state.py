@@ -26,7 +26,7 @@ from gangsched._core._waiting import WaitingMap
 from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
 from gangsched.framework._nomination import Nomination
-from gangsched.framework._reserving import Reserving
+from gangsched.framework._promise import Reserving
 from gangsched.framework.cycle_state import CycleState
 from gangsched.framework.node_class import LabelsRead
 from gangsched.framework.nodes import Nodes

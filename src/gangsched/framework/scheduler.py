@@ -12,8 +12,8 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, assert_never, final
+from collections.abc import Callable
+from typing import Any, final
 
 from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
@@ -21,33 +21,19 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import InvalidValueError
-from gangsched.events import (
-    BindFailed,
-    Bound,
-    Effect,
-    Event,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    PodAdded,
-    PodDeleted,
-    PodGroupAdded,
-    PodGroupDeleted,
-    PodGroupUpdated,
-    PodUpdated,
-)
+from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import (
     _backfilling,
     _blank,
     _cycle,
     _deadlines,
-    _facts,
-    _looking_ahead,
+    _intake,
     _nominations,
     _smallest_change,
     _snapshot,
     _survey,
+    _what_if,
     _why,
 )
 from gangsched.framework.backfill import Backfill, Reservation
@@ -58,11 +44,9 @@ from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup, PodUID
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
-from gangsched.what_if import SmallestChange, Sufficient, WhatIf
+from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
-
-T = TypeVar("T")
 
 
 @final
@@ -163,58 +147,12 @@ class Scheduler:
         check_event(event)
         self._begin(now)
         try:
-            self._survey(event)
-            self._take_in(event, now)
+            _intake.survey(self._state, event)
+            _intake.take_in(self._state, event, now=now)
             _nominations.review(self._state, now=now)
         finally:
             _survey.close(self._state)
         return self._end()
-
-    def _take_in(self, event: Event, now: float) -> None:
-        state = self._state
-        match event:
-            case PodAdded(pod) | PodUpdated(pod):
-                _facts.pod_changed(state, pod.uid, now=now)
-            case PodDeleted(uid):
-                _facts.pod_changed(state, uid, now=now)
-            case NodeAdded(node) | NodeUpdated(node):
-                _facts.node_changed(state, node.name, now=now)
-            case NodeDeleted(name):
-                _facts.node_changed(state, name, now=now)
-            case PodGroupAdded(group) | PodGroupUpdated(group):
-                _facts.group_changed(state, group.key, now=now)
-            case PodGroupDeleted(key):
-                _facts.group_changed(state, key, now=now)
-            case Bound():
-                _facts.bound(state, event, now=now)
-            case BindFailed():
-                _facts.bind_failed(state, event, now=now)
-            case _:
-                assert_never(event)
-
-    def _survey(self, event: Event) -> None:
-        """Look at all that a fact is about before anything is changed."""
-        state = self._state
-        match event:
-            case PodAdded(pod) | PodUpdated(pod):
-                _survey.pod(state, pod.uid)
-            case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
-                _survey.pod(state, uid)
-            case NodeAdded(node) | NodeUpdated(node):
-                _survey.node(state, node.name)
-            case NodeDeleted(name):
-                _survey.node(state, name)
-            case PodGroupAdded(group) | PodGroupUpdated(group):
-                self._survey_group(group.key)
-            case PodGroupDeleted(key):
-                self._survey_group(key)
-            case _:
-                assert_never(event)
-
-    def _survey_group(self, key: GroupKey) -> None:
-        info = self._state.registry.get(key)
-        if info is not None:
-            _survey.group(self._state, info.members)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Let time pass: end permit waits and rests that are due.
@@ -371,10 +309,10 @@ class Scheduler:
                 ``Forkable``.
             PluginError: A plugin raised.
         """
-        now, until = _looking_ahead.span(self._now, now, until)
+        now, until = _what_if.span(self._now, now, until)
         for event in events:
             check_event(event)
-        ahead = _looking_ahead.look(self, self._state, now)
+        ahead = _what_if.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
         ahead.run(until)
@@ -417,15 +355,11 @@ class Scheduler:
             raise InvalidValueError("shape", shape, "a Node")
         if type(most) is not int or most < 0:
             raise InvalidValueError("most", most, "a whole number, not negative")
-        now, end = _looking_ahead.span(self._now, now, until)
+        now, _end = _what_if.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
-        known, entity = self._state.registry.get(key), self._state.entities.get(key)
-        if until is None and entity is not None:
-            end = max(end, entity.backoff_until)
-        if known is not None and known.was_scheduled:
-            return Sufficient(key, shape, 0, now, None)
-        trials = (_looking_ahead.look(self, self._state, now) for _number in range(most + 1))
-        return _smallest_change.search(trials, key, shape, until=end)
+        return _smallest_change.search(
+            self, self._state, key, shape, most=most, now=now, until=until
+        )
 
     @property
     def queue(self) -> SchedulingQueue:
@@ -466,25 +400,8 @@ class Scheduler:
         _nominations.review(self._state, now=now)
         _backfilling.expire(self._state, now=now)
         if listing or not self._listed:
-            self._list(now)
+            _intake.listing(self._state, now=now)
             self._listed = True
-
-    def _list(self, now: float) -> None:
-        state = self._state
-        try:
-            _survey.everything(state)
-            nodes = [node.name for node in state.cluster.nodes()]
-            for name in _union(nodes, state.nodes.infos):
-                _facts.node_changed(state, name, now=now)
-            groups = [group.key for group in state.cluster.pod_groups()]
-            for key in _union(groups, [info.key for info in state.registry]):
-                _facts.group_changed(state, key, now=now)
-            pods = [pod.uid for pod in state.cluster.pods()]
-            for uid in _union(pods, state.members):
-                _facts.pod_changed(state, uid, now=now)
-            _nominations.review(state, now=now)
-        finally:
-            _survey.close(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
@@ -500,7 +417,3 @@ class Scheduler:
 
     def _check(self) -> None:
         self._state._check()
-
-
-def _union(first: Iterable[T], second: Iterable[T]) -> list[T]:
-    return list(dict.fromkeys([*first, *second]))

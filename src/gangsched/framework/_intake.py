@@ -1,0 +1,109 @@
+"""Taking in facts: which goes where.
+
+Rules:
+  R1  all that a fact is about is looked at before anything is changed; see ``_survey``. Whoever
+      calls ``survey`` and ``take_in`` closes the survey, whatever is raised;
+  R2  a listing is told as facts: of nodes first, then of groups, then of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, assert_never
+
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.framework import _facts, _nominations, _survey
+from gangsched.framework._state import State
+from gangsched.model import GroupKey
+
+__all__ = ["listing", "survey", "take_in"]
+
+T = TypeVar("T")
+
+
+def survey(state: State, event: Event) -> None:
+    """Look at all that a fact is about before anything is changed.
+
+    Raises:
+        ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+        PluginError: ``membership`` or a plugin raised.
+    """
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            _survey.pod(state, pod.uid)
+        case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
+            _survey.pod(state, uid)
+        case NodeAdded(node) | NodeUpdated(node):
+            _survey.node(state, node.name)
+        case NodeDeleted(name):
+            _survey.node(state, name)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            _survey_group(state, group.key)
+        case PodGroupDeleted(key):
+            _survey_group(state, key)
+        case _:
+            assert_never(event)
+
+
+def _survey_group(state: State, key: GroupKey) -> None:
+    info = state.registry.get(key)
+    if info is not None:
+        _survey.group(state, info.members)
+
+
+def take_in(state: State, event: Event, *, now: float) -> None:
+    """Take in a fact that was surveyed."""
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            _facts.pod_changed(state, pod.uid, now=now)
+        case PodDeleted(uid):
+            _facts.pod_changed(state, uid, now=now)
+        case NodeAdded(node) | NodeUpdated(node):
+            _facts.node_changed(state, node.name, now=now)
+        case NodeDeleted(name):
+            _facts.node_changed(state, name, now=now)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            _facts.group_changed(state, group.key, now=now)
+        case PodGroupDeleted(key):
+            _facts.group_changed(state, key, now=now)
+        case Bound():
+            _facts.bound(state, event, now=now)
+        case BindFailed():
+            _facts.bind_failed(state, event, now=now)
+        case _:
+            assert_never(event)
+
+
+def listing(state: State, *, now: float) -> None:
+    """Take in all that the cluster state shows. O(pods + nodes)."""
+    try:
+        _survey.everything(state)
+        nodes = [node.name for node in state.cluster.nodes()]
+        for name in _union(nodes, state.nodes.infos):
+            _facts.node_changed(state, name, now=now)
+        groups = [group.key for group in state.cluster.pod_groups()]
+        for key in _union(groups, [info.key for info in state.registry]):
+            _facts.group_changed(state, key, now=now)
+        pods = [pod.uid for pod in state.cluster.pods()]
+        for uid in _union(pods, state.members):
+            _facts.pod_changed(state, uid, now=now)
+        _nominations.review(state, now=now)
+    finally:
+        _survey.close(state)
+
+
+def _union(first: Iterable[T], second: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys([*first, *second]))
