@@ -188,6 +188,44 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
 
 
 @EACH_UNIT
+def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    host.pods(make_pod("mid", cpu=1, priority=3))
+    host.pods(make_pod("low", cpu=1, priority=0))
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert host.where == {"mid": "n0", "low": "n1"}
+    assert (host.evicted, host.kept) == (["low"], ["high"])
+    AtOnce.end(host, "mid", "low")  # and only then somebody decides
+    host.decide()
+    assert host.where == {"high": "n1"}
+
+
+@EACH_UNIT
+def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: Unit) -> None:
+    """Each of the two would still fit there, by itself."""
+    host = blocked(unit=unit)
+    host.tell(NodeUpdated(make_node("n0", cpu=1, labels={"rack": "r0"})))
+    host.end("low-0", "low-1")
+    assert host.where == {}
+
+
+@EACH_UNIT
+def test_the_member_that_room_was_kept_for_goes_before_an_elder_one_that_fits_by_then(
+    unit: Unit,
+) -> None:
+    host = Host(2, unit=unit)
+    host.pods(make_pod("low", cpu=1, priority=0))
+    member: dict[str, Any] = {"group": "high", "min_available": 1, "priority": 5, "cpu": 1}
+    host.pods(make_pod("high-0", **member))
+    host.pods(make_pod("high-1", gpu=1, **member), make_pod("high-2", **member))
+    assert (host.evicted, host.kept) == (["low"], ["high-2"])
+    host.tell(NodeUpdated(make_node("n0", cpu=2, gpu=1, labels={"rack": "r0"})))
+    host.decide()
+    host.end("low")
+    assert host.where == {"high-0": "n0", "high-2": "n0"}
+
+
+@EACH_UNIT
 def test_room_lapses_when_it_is_within_the_domain_no_more(unit: Unit) -> None:
     host = Host(2, 2, unit=unit)
     host.gang("low", 4, 0, min_available=1)
