@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
+from gangsched.framework.node_class import NodeClass
 from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
@@ -115,6 +118,30 @@ def test_forgetting_gives_back_what_assuming_took() -> None:
     nodes.assume(POD, N1)
     assert nodes.forget(POD.uid) == N1
     assert (nodes.infos[N1].free, nodes.infos[N1].pod_count) == (before, 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from([N1, N2]), st.integers(1, 3)), max_size=7))
+def test_who_is_assumed_together_holds_what_he_would_one_by_one(
+    placed: list[tuple[NodeName, int]],
+) -> None:
+    _cluster, together = fleet(N1, N2)
+    _cluster, singly = fleet(N1, N2)
+    pods: list[tuple[Pod, Resources, int]] = []
+    become: dict[int, NodeClass] = {}
+    for number, (name, cpu) in enumerate(placed):
+        pod = Pod(name=f"p{number}", requests={"cpu": cpu})
+        singly.assume(pod, name)
+        index = together.infos[name].index
+        before = become.get(index) or together.classes.of(index)
+        become[index] = together.classes.taking(before, pod.requests)
+        pods.append((pod, pod.requests, index))
+    together.assume_together(pods, become.items())
+    together._check()
+    assert together.assumed == singly.assumed
+    assert together.total() == singly.total()
+    for name in (N1, N2):
+        assert together.infos[name].free == singly.infos[name].free
+        assert together.infos[name].holders == singly.infos[name].holders
 
 
 def test_nodes_of_which_nobody_says_what_it_reads_stand_alone() -> None:

@@ -154,6 +154,7 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: Unit) -> None
     [
         ("pre_enqueue", "turned down"),
         ("pre_filter", "nobody is in the way, and it cannot start"),
+        ("pre_score", "nobody is in the way, and it cannot start"),
     ],
 )
 def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
@@ -207,6 +208,18 @@ def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: Unit) -> 
     host.tell(NodeUpdated(make_node("n0", cpu=1, labels={"rack": "r0"})))
     host.end("low-0", "low-1")
     assert host.where == {}
+
+
+@EACH_UNIT
+def test_of_two_gangs_that_make_equal_room_the_second_goes_for_the_one_pod_that_is_left(
+    unit: Unit,
+) -> None:
+    host = Host(3, 3, unit=unit)
+    host.gang("elder", 3, 0)
+    host.gang("younger", 3, 0)
+    host.gang("high", 4, 5)
+    both = ("elder", "younger")
+    assert sorted(host.evicted) == [f"{name}-{n}" for name in both for n in range(3)]
 
 
 @EACH_UNIT

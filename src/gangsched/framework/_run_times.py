@@ -79,10 +79,12 @@ def free(
     for entity in entities:
         if entity is promise.entity:
             yield entity
-            continue
-        priority, seconds = entity.prospect or _prospect(state, entity, now)
-        if priority > own or (now + seconds <= latest and _all_end(state, entity, starts_at, now)):
-            yield entity
+        else:
+            priority, seconds = entity.prospect or _prospect(state, entity, now)
+            if priority > own or (
+                now + seconds <= latest and _all_end(state, entity, starts_at, now)
+            ):
+                yield entity
 
 
 def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
