@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from gangsched.protocols import GroupView
 from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
+from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, misfit, node
 from support.odd import Odd
 
@@ -234,6 +237,7 @@ def places(driver: Driver) -> dict[str, set[str]]:
 
 
 layouts = pytest.mark.parametrize("layout", Layout)
+zones = st.sampled_from(["a", "b"])
 
 
 @layouts
@@ -343,14 +347,103 @@ def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
     assert places(driver) == {"a": {"r1"}, "b": {"r2", "r3"}}
 
 
-def test_an_earlier_group_is_not_placed_anew_for_a_later_one() -> None:
-    """The limit that is documented: the second zone would do for the first group."""
+def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
+    """The first zone has less room that is enough; but there is the only rack."""
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 2, zone="z1", rack="r"), node("n2", 3, zone="z2"))
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
-    assert running(driver) == {}
-    assert driver.scheduler._state.nodes.assumed == {}
+    assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
+
+
+def test_an_earlier_group_leaves_a_node_of_its_value_to_a_later_one_that_fits_nowhere_else() -> (
+    None
+):
+    driver = gang_driver(node("n1", 2, 1, rack="r"), node("n2", 2, rack="r"))
+    driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
+    driver.tell(PodGroupAdded(spec("two/b", 1, AB)))
+    driver.add(*pods("one/a", 1, cpu=2), *pods("two/b", 1, cpu=1, gpu=1))
+    driver.settle()
+    assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
+
+
+def test_members_to_spare_follow_within_the_values_that_were_found_for_all() -> None:
+    driver = racks(a=ZONE, b=RACK)
+    driver.tell(node("n1", 3, zone="z1", rack="r"), node("n2", 4, zone="z2"), node("n3", 9))
+    driver.add(*pods("one/a", 5), *pods("two/b", 4))
+    driver.settle()
+    assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
+    assert running(driver) == {"one/a": 4, "two/b": 3}
+
+
+@pytest.mark.parametrize(("budget", "runs"), [(0, 0), (100, 0), (101, 2)])
+def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
+    budget: int, runs: int
+) -> None:
+    """It is the second that does; and whether one does is not known after the first."""
+    nodes = [node("n0", 2, 1, rack="r0"), node("n1", 2, rack="r1"), node("n2", 2, rack="r2")]
+    driver = gang_driver(*nodes, search_budget=budget)
+    for group in AB:
+        driver.tell(PodGroupAdded(spec(group, 1, AB, topology=RACK)))
+    driver.add(*pods("one/a", 1, cpu=2), *pods("two/b", 1, cpu=2, gpu=1))
+    driver.settle()
+    assert sum(running(driver).values()) == runs
+    if not runs:
+        assert "not decided within 100 steps" in str(why(driver, "one/a"))
+
+
+@one_in(4)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1), zones, zones), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 2), st.integers(0, 1)), min_size=2, max_size=4),
+    st.sampled_from([(RACK, ZONE), (RACK, RACK), (ZONE, None), (None, RACK)]),
+    st.integers(1, 3),
+)
+def test_a_bundle_within_labels_starts_exactly_where_there_is_a_way(
+    seats: list[tuple[int, int, str, str]],
+    asks: list[tuple[int, int]],
+    labels: tuple[Topology | None, Topology | None],
+    first: int,
+) -> None:
+    """By trying every node for every member."""
+    driver = gang_driver(
+        *(node(f"n{n}", cpu, gpu, rack=r, zone=z) for n, (cpu, gpu, r, z) in enumerate(seats))
+    )
+    first = min(first, len(asks) - 1)
+    groups = [asks[:first], asks[first:]]
+    for name, topology, members in zip(AB, labels, groups, strict=True):
+        driver.tell(PodGroupAdded(spec(name, len(members), AB, topology=topology)))
+    for name, members in zip(AB, groups, strict=True):
+        for n, (cpu, gpu) in enumerate(members):
+            driver.add(*pods(name, 1, first=n, cpu=cpu, gpu=gpu))
+    driver.settle()
+    assert sum(running(driver).values()) == (len(asks) if is_a_way(seats, groups, labels) else 0)
+
+
+def is_a_way(
+    seats: list[tuple[int, int, str, str]],
+    groups: list[list[tuple[int, int]]],
+    labels: tuple[Topology | None, Topology | None],
+) -> bool:
+    """Say whether everybody fits somewhere, each group with a label within one value of it."""
+    asks = [ask for group in groups for ask in group]
+    for way in itertools.product(range(len(seats)), repeat=len(asks)):
+        used = Counter[tuple[int, str]]()
+        for n, (cpu, gpu) in zip(way, asks, strict=True):
+            used[n, "cpu"] += cpu
+            used[n, "gpu"] += gpu
+        left = [
+            (cpu - used[n, "cpu"], gpu - used[n, "gpu"]) for n, (cpu, gpu, *_) in enumerate(seats)
+        ]
+        parts = way[: len(groups[0])], way[len(groups[0]) :]
+        within = [
+            {seats[n][2] if topology is RACK else seats[n][3] for n in part}
+            for part, topology in zip(parts, labels, strict=True)
+            if topology is not None
+        ]
+        if min(map(min, left)) >= 0 and all(len(values) == 1 for values in within):
+            return True
+    return False
 
 
 def test_a_search_that_ends_undecided_is_counted_once() -> None:

@@ -260,8 +260,13 @@ def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> N
 
 
 def test_a_node_that_becomes_like_no_other_is_one_to_a_search() -> None:
-    driver = used_and_like(Layout.PACK, 2, 2, 4, 4)
-    assert set(where(driver)) == {"runs"}
+    assert set(where(used_and_like(Layout.PACK, 4, 4, 4))) == {"runs"}
+
+
+def test_the_first_of_a_bundle_goes_elsewhere_where_the_second_fits_beside_it_only_there() -> None:
+    """It was packed with who runs; by that, no node has six left."""
+    found = where(used_and_like(Layout.PACK, 2, 2, 4, 4))
+    assert (found["runs"], found["a-0"], len(found)) == ("n1", "n0", 6)
 
 
 @pytest.mark.parametrize("kept", ["n1", "n2"])

@@ -10,7 +10,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, final
+from itertools import product
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import evolve, frozen
 
@@ -59,6 +61,10 @@ class _Kind(NamedTuple):
 _Kinds: TypeAlias = dict[_Kind, list[Member]]
 _Judges: TypeAlias = Mapping[PodClass, Judge]
 _Answer: TypeAlias = Packed[NodeClass, _Kind] | Impossible[_Kind] | Undecided
+
+_ANYWHERE: Final[Mapping[GroupKey, Domain | None]] = MappingProxyType({})
+_LOOK: Final = 100
+"""Steps that one combination of values costs at least, for the passes before any search."""
 
 
 @final
@@ -156,27 +162,16 @@ def _is_like(member: Member, other: Member) -> bool:
     )
 
 
-def _place(
-    task: _Task, info: PodGroupInfo, begun: Plan | None = None, *, sparing: bool = False
-) -> Plan | Misfit | None:
-    """Try one place for the gang after the other; return the misfit that comes closest.
-
-    Where it is to be *sparing*, only members that are needed are placed.
-    """
-    domains: Sequence[Domain | None] = (None,)
-    if _topology.asked(info):
-        counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
-        domains = _topology.domains(task.state, info, counts, task.needed)
+def _place(task: _Task, info: PodGroupInfo, begun: Plan | None = None) -> Plan | Misfit | None:
+    """Try one place for the gang after the other; return the misfit that comes closest."""
+    domains = _domains(task, info)
     begun = begun or Plan(task.state)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     for domain in domains:
         plan = begun.within(domain)
         misfit = _extend(task, plan)
-        if not sparing and task.met(plan):
+        if task.met(plan):
             return plan
-        if sparing and misfit is None and task.kinds:
-            kind, alike = next(iter(task.kinds.items()))
-            misfit = (alike[0], kind.pod_class)
         if misfit is not None:
             left[domain] = misfit
     budget, closest = task.state.budget, -1
@@ -186,8 +181,7 @@ def _place(
         if isinstance(answer, Packed):
             plan = begun.within(domain)
             _carry_over(task, answer, plan)
-            if not sparing:
-                _extend(task, plan)
+            _extend(task, plan)
             return plan
         budget -= answer.steps
         fits = answer.placed if isinstance(answer, Undecided) else answer.fits
@@ -200,26 +194,73 @@ def _place(
 
 
 def _place_each(task: _Task, groups: Sequence[PodGroupInfo]) -> Plan | Misfit | None:
-    """Place the groups of a bundle one after the other, each within its own label.
+    """Place the groups of a bundle, each within its own label.
 
-    Members that are not needed come last. Where an earlier group takes the room that a later one
-    needs, another arrangement of the earlier one is not looked for.
+    First one after the other, each with all its members. Where an earlier one takes the room that
+    a later one needs, those who are needed of all groups are placed anew, together.
     """
     parts = [(task.part(info.key), info) for info in groups]
-    found: Plan | Misfit | None = None
-    for sparing in (False, True):
-        found, within = Plan(task.state), list[Domain | None]()
-        for part, info in parts:
-            found = _place(part, info, found, sparing=sparing)
-            if not isinstance(found, Plan):
-                break
-            within.append(found.domain)
-        if isinstance(found, Plan):
+    plan = Plan(task.state)
+    for part, info in parts:
+        found = _place(part, info, plan)
+        if found is None:
+            return None
+        if isinstance(found, Misfit):
+            return _place_anew(task, parts, found)
+        plan = found
+    return plan
+
+
+def _place_anew(
+    task: _Task, parts: Sequence[tuple[_Task, PodGroupInfo]], found: Misfit
+) -> Plan | Misfit:
+    """Try the values of the labels of all groups of a bundle with each other.
+
+    Of those that are refuted, return the misfit that comes closest: in the order of the groups, as
+    the first one that fails, where it fails last.
+    """
+    left, steps, placed, is_refuted = task.state.budget, 0, 0, True
+    closest = (-1, -1)
+    groups = [info.key for _part, info in parts]
+    for within in product(*(_domains(part, info) for part, info in parts)):
+        if steps and left <= 0:
+            is_refuted = False
+            break
+        domains = dict(zip(groups, within, strict=True))
+        answer = _search(task, Plan(task.state), left, domains)
+        if isinstance(answer, Packed):
+            plan = Plan(task.state)
+            _carry_over(task, answer, plan)
             for (part, _info), domain in zip(parts, within, strict=True):
-                found = found.within(domain)
-                _extend(part, found)
-            return found
-    return found
+                plan = plan.within(domain)
+                _extend(part, plan)
+            return plan
+        cost = max(answer.steps, _LOOK)
+        left, steps = left - cost, steps + cost
+        if isinstance(answer, Undecided):
+            is_refuted, placed = False, max(placed, answer.placed)
+            continue
+        number = int(answer.quota.name)
+        if (number, answer.fits) > closest:
+            closest, group = (number, answer.fits), task.asks[number].group
+            found = _misfit(task, *_first_of(task, group), answer, domains[group])
+    if is_refuted:
+        return found
+    return _misfit(task, *_first_of(task, None), Undecided(steps, placed), None)
+
+
+def _first_of(task: _Task, group: GroupKey | None) -> tuple[Member, PodClass]:
+    """Return the first member of a group with its class; of any if none of that may be placed."""
+    kind, alike = min(task.kinds.items(), key=lambda item: item[0].group != group)
+    return alike[0], kind.pod_class
+
+
+def _domains(task: _Task, info: PodGroupInfo) -> Sequence[Domain | None]:
+    """Return where a gang may go, in the order in which to try; None stands for anywhere."""
+    if not _topology.asked(info):
+        return (None,)
+    counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
+    return _topology.domains(task.state, info, counts, task.needed)
 
 
 def _extend(task: _Task, plan: Plan) -> tuple[Member, PodClass] | None:
@@ -238,13 +279,15 @@ def _extend(task: _Task, plan: Plan) -> tuple[Member, PodClass] | None:
     return misfit
 
 
-def _search(task: _Task, plan: Plan, budget: int) -> _Answer:
+def _search(
+    task: _Task, plan: Plan, budget: int, within: Mapping[GroupKey, Domain | None] = _ANYWHERE
+) -> _Answer:
     demands = [Demand(kind, len(alike), kind.requests) for kind, alike in task.kinds.items()]
     quotas = [
         Quota(frozenset(kind for kind in task.kinds if kind.counts_for(ask)), ask.count, str(n))
         for n, ask in enumerate(task.asks)
     ]
-    room, nodes = _Room(task.state, task.judges), dict(plan.untouched())
+    room, nodes = _Room(task.state, task.judges, within), dict(plan.untouched())
     for given, touched in plan.touched().items():
         nodes[given] = nodes.get(given, 0) + len(touched)
     return pack(demands, quotas, list(nodes.items()), room, budget=max(budget, 0))
@@ -311,9 +354,16 @@ def _nowhere(task: _Task, info: PodGroupInfo) -> Misfit:
 class _Room:
     """The nodes, as ``gangsched._core._packing`` asks about them."""
 
-    def __init__(self, state: State, judges: _Judges, boundless: str | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        judges: _Judges,
+        within: Mapping[GroupKey, Domain | None],
+        boundless: str | None = None,
+    ) -> None:
         self._state = state
         self._judges = judges
+        self._within = within
         self._boundless = boundless
         self._classes = state.nodes.classes
 
@@ -323,6 +373,9 @@ class _Room:
         return frozenset(name for found in names for name in found) - {self._boundless}
 
     def after(self, node: NodeClass, pod: _Kind) -> NodeClass | None:
+        domain = self._within.get(pod.group)
+        if domain is not None and not domain.has(node):
+            return None
         if self._boundless is not None:
             node = self._classes.boundless(node, self._boundless)
         pod_class = pod.pod_class
@@ -334,4 +387,4 @@ class _Room:
         return node.sample.free
 
     def without(self, resource: str) -> _Room:
-        return _Room(self._state, self._judges, resource)
+        return _Room(self._state, self._judges, self._within, resource)
