@@ -35,8 +35,9 @@ from gangsched import (
     Scheduler,
     Unit,
 )
-from support.deeds import Decide, PutGroup, PutNode, PutPods
+from support.deeds import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.driver import Driver, Fate
+from support.endings import nobody_sleeps_who_could_start
 from support.examples import one_in
 from support.gangs import members, node, where
 from support.histories import Policy
@@ -491,3 +492,19 @@ def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -
     world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
     world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
     assert sum(pod.node_name is not None for pod in world.driver.cluster.pods()) == 2
+
+
+@pytest.mark.once("the unit is the policy's")
+def test_who_runs_may_have_its_rank_of_a_member_that_is_pending() -> None:
+    """After a restart that one is seen first; so who is of its rank has nobody to displace."""
+    policy = Policy(unit=Unit.GROUP, preemption=Preemption())
+    world = policy.world()
+    elder = PutPods(0, 1, 1, cpu=0, zone="b", priority=1)
+    world.live(elder, PutPods(2, 1, 1, cpu=1), PutNode(0, cpu=1, zone="a"))
+    world.live(
+        ChangePod(0, "relabel", 2), Decide(), Restart(0), PutPods(count=1, cpu=1, priority=1)
+    )
+    world.finish()
+    on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
+    assert on_it == [0]
+    nobody_sleeps_who_could_start(world, policy)

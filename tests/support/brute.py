@@ -1,12 +1,14 @@
 """Brute force: could this entity start, on the cluster as it is?
 
-Answered by a scheduler that has just been made, on a copy of the cluster in which nobody else is
-pending: it has no memory, so nothing can be lost in it.
+Answered by a scheduler that has just been made, on a copy of the cluster in which nobody else may
+go: it has no memory, so nothing can be lost in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from attrs import evolve
 
 from gangsched import (
     Bind,
@@ -66,7 +68,10 @@ def are_alike(cluster: ClusterState, entity: Entity) -> bool:
 
 
 def could_start(make: Maker, cluster: ClusterState, entity: Iterable[PodUID]) -> set[PodUID]:
-    """Return whom a new scheduler binds when of all that are pending only *entity* exists."""
+    """Return whom a new scheduler binds when of all that are pending only *entity* may go.
+
+    The others are there, and gated: the priority of a group that runs may be what one of them says.
+    """
     asked = set(entity)
     fresh = Driver(make, watched=False, checked=False)
     for node in cluster.nodes():
@@ -74,8 +79,8 @@ def could_start(make: Maker, cluster: ClusterState, entity: Iterable[PodUID]) ->
     for group in cluster.pod_groups():
         fresh.tell(PodGroupAdded(group))
     for pod in cluster.pods():
-        if pod.uid in asked or not may_go(pod):
-            fresh.tell(PodAdded(pod))
+        kept = pod.uid not in asked and may_go(pod)
+        fresh.tell(PodAdded(evolve(pod, scheduling_gates=("kept",)) if kept else pod))
     fresh.drain()
     effects = (effect for told in fresh.log for effect in told.effects)
     return {effect.uid for effect in effects if isinstance(effect, Bind)}
