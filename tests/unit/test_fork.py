@@ -563,3 +563,16 @@ def test_what_the_fork_of_what_was_written_raises_names_the_key() -> None:
     with pytest.raises(PluginError, match=r"'claim' at fork .* raised Zero") as caught:
         written(Broken(1))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_function_that_remembers_something_is_copied_with_what_it_takes_for_granted() -> None:
+    seen: list[int] = []
+
+    def note(number: int = 3, *, times: int = 2) -> list[int]:
+        seen.extend([number] * times)
+        return seen
+
+    note.__module__ = "gangsched.somewhere"  # those of others are shared
+    twin = _fork.fork(note)
+    assert (twin(), seen) == ([3, 3], [])
+    assert (twin.__name__, twin.__qualname__) == ("note", note.__qualname__)

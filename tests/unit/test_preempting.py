@@ -189,6 +189,22 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
 
 
 @EACH_UNIT
+def test_whoever_goes_is_told_for_whom(unit: Unit) -> None:
+    """One that its gang does not need, a gang that falls, and a regular pod."""
+    host = Host(2, 2, unit=unit)
+    host.gang("low", 2, 0, min_available=1)
+    host.gang("alone", 1, 0, group=None, min_available=None)
+    host.gang("more", 1, 0)
+    host.gang("high", 1, 5)
+    host.gang("all", 4, 6)
+    for_whom = {effect.uid.partition("/")[2]: effect.reason for effect in host.told(Evict)}
+    assert for_whom == {
+        "low-1": "makes room for pod group default/high",
+        **dict.fromkeys(("low-0", "more-0", "alone-0"), "makes room for pod group default/all"),
+    }
+
+
+@EACH_UNIT
 def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(unit: Unit) -> None:
     host = Host(1, 1, unit=unit)
     host.pods(make_pod("mid", cpu=1, priority=3))
