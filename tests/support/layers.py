@@ -108,6 +108,7 @@ _FRAMEWORK: Final = Room(
         ("framework._nominations",),
         ("framework._victims",),
         ("framework._displacing",),
+        ("framework._task",),
         ("framework._placing",),
         ("framework._gang",),
         ("framework._making_room",),

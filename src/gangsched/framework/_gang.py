@@ -31,9 +31,9 @@ from gangsched.framework import (
     _points,
     _shapes,
 )
-from gangsched.framework._placing import Ask
 from gangsched.framework._plan import Plan
 from gangsched.framework._state import Member, State
+from gangsched.framework._task import Ask
 from gangsched.framework.cycle_state import CycleState
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
