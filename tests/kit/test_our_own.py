@@ -13,7 +13,16 @@ import pytest
 
 import gangsched
 from gangsched import Layout, Unit, WhenBindFails, presets
-from gangsched.testing import Terms, adapt, check_scheduler
+from gangsched.testing import (
+    AddNode,
+    Arrive,
+    PlainPod,
+    Rest,
+    Terms,
+    adapt,
+    check_scheduler,
+    check_story,
+)
 from kit.ours import WAYS
 from support.examples import one_in, surely
 
@@ -55,6 +64,30 @@ def test_it_does_in_every_layout(layout: Layout) -> None:
 def test_it_does_where_a_failed_bind_evicts_the_gang(unit: Unit) -> None:
     make = partial(presets.coscheduling, unit=unit, when_bind_fails=WhenBindFails.RELEASE_GROUP)
     check_scheduler(adapt(make), terms=Terms(evicts=True), settings=one_in(3))
+
+
+@pytest.mark.parametrize("way", PLAIN)
+def test_the_first_of_a_bundle_leaves_its_node_to_the_second_that_fits_nowhere_else(
+    way: str,
+) -> None:
+    """A story that the kit found, in which nobody started."""
+    first = PlainPod(
+        uid="u4",
+        group="g0",
+        requests={"gpu": 1},
+        within="zone",
+        bundle=("g2",),
+        tolerates=("kept",),
+    )
+    second = PlainPod(uid="u3", group="g2", requests={"gpu": 2}, bundle=("g0",))
+    check_story(
+        adapt(WAYS[way].make),
+        AddNode("n1", {"gpu": 2}, {"zone": "b"}),
+        AddNode("n2", {"gpu": 3}, {"zone": "a"}, ("kept",)),
+        Arrive((first, second)),
+        Rest(),
+        terms=WAYS[way].terms,
+    )
 
 
 def test_a_scheduler_without_gangs_does_not() -> None:
