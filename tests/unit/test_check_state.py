@@ -33,7 +33,9 @@ def waiting(state: State) -> Member:
 
 
 def tell_only_its_group(state: State) -> None:
-    the(state, "i-0").group.members.set(the(state, "i-0").pod.uid, MemberState.GATED)  # type: ignore[union-attr]
+    group = the(state, "i-0").group
+    assert group is not None
+    group.members.set(the(state, "i-0").pod.uid, MemberState.GATED)
 
 
 def give_one_a_role_that_its_group_does_not_know(state: State) -> None:

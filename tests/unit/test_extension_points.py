@@ -187,8 +187,8 @@ def test_a_gang_of_which_too_many_are_turned_down_before_the_bind_is_not_let_go(
     def turned_down(pod: Pod) -> Any:
         return Unschedulable("volume is not ready") if pod.name == "w-0" else Success()
 
-    recorder = Recorder(pre_bind=turned_down)
-    recorder.queue_sort = None  # type: ignore[assignment,method-assign]
+    recorder: Any = Recorder(pre_bind=turned_down)
+    recorder.queue_sort = None  # there is one plugin that sorts
     host = Host(Coscheduling(), recorder)
     for n in range(3):
         host.tell(PodAdded(make_pod(f"w-{n}", group="g", min_available=3, cpu=1)))
@@ -308,8 +308,8 @@ def test_a_plugin_may_let_another_group_fall() -> None:
 
     victims = [make_pod(f"w-{n}", group="g", min_available=3, cpu=2) for n in range(3)]
     group = group_key("default", "g")
-    recorder = Recorder(post_filter=reject)
-    recorder.queue_sort = None  # type: ignore[assignment,method-assign]
+    recorder: Any = Recorder(post_filter=reject)
+    recorder.queue_sort = None  # there is one plugin that sorts
     host = Host(recorder, Coscheduling(when_blocked="until_timeout"), NodeResources())
     for pod in victims:
         host.tell(PodAdded(pod))
@@ -335,16 +335,16 @@ def test_what_was_reserved_is_given_back_when_a_later_point_raises() -> None:
 
 
 def test_a_queue_sort_that_raises_puts_its_entity_last_and_is_told() -> None:
-    recorder = Recorder()
+    recorder: Any = Recorder()
     host = Host(recorder)
-    sort = recorder.queue_sort
+    sort: Callable[[EntityView], tuple[int, float, int, int, int]] = recorder.queue_sort
 
     def broken(entity: EntityView) -> tuple[int, float, int, int, int]:
         if entity.pod.name == "odd":
             raise ZeroDivisionError("oops")
         return sort(entity)
 
-    recorder.queue_sort = broken  # type: ignore[method-assign]
+    recorder.queue_sort = broken
     with pytest.raises(PluginError, match="at queue_sort"):
         host.tell(PodAdded(make_pod("odd", cpu=1)))
     host.tell(PodAdded(make_pod("even", cpu=1)))

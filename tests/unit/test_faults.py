@@ -473,6 +473,10 @@ def test_seeds_draw_every_kind_of_fault_within_their_bounds() -> None:
             assert value is None or 0 <= value <= (8 if field.name == "call" else 3)
 
 
+ONE: Any = 1  # for a type checker these may be what is asked for
+REAL: Any = 1.0
+BETWEEN: Any = 1.5
+TEXT: Any = "x"
 REFUSED: list[tuple[Any, str]] = [
     (lambda: BindFails(0), "bind"),
     (lambda: BindFails(True), "bind"),
@@ -481,14 +485,14 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: BindSlow(1, None, float("inf")), "seconds"),
     (lambda: NodeVanishes(-1), "member"),
     (lambda: NodeVanishes(1, None, -1.0), "seconds"),
-    (lambda: EventDelayed(1.0), "event"),  # type: ignore[arg-type]
+    (lambda: EventDelayed(REAL), "event"),
     (lambda: EventReordered(1, 0), "by"),
     (lambda: SchedulerRestarts(0), "call"),
     (lambda: ClockJumps(float("nan")), "at"),
-    (lambda: FaultPlan("x"), "faults"),  # type: ignore[arg-type]
-    (lambda: FaultPlan((1,)), "faults[0]"),  # type: ignore[arg-type]
-    (lambda: FaultPlan((), 1), "ahead"),  # type: ignore[arg-type]
-    (lambda: FaultPlan.drawn(1.5), "seed"),  # type: ignore[arg-type]
+    (lambda: FaultPlan(TEXT), "faults"),
+    (lambda: FaultPlan((ONE,)), "faults[0]"),
+    (lambda: FaultPlan((), ONE), "ahead"),
+    (lambda: FaultPlan.drawn(BETWEEN), "seed"),
     (lambda: FaultPlan.drawn(1, count=-1), "count"),
     (lambda: FaultPlan.drawn(1, places=0), "places"),
     (lambda: FaultPlan.drawn(1, seconds=-1.0), "seconds"),
@@ -499,7 +503,7 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: FaultPlan.from_json({"faults": [{"kind": "BindFails", "bind": 0}]}),
         "faults[0].bind",
     ),
-    (lambda: Simulator(Workload(), presets.gang, faults=3), "faults"),  # type: ignore[arg-type]
+    (lambda: Simulator(Workload(), presets.gang, faults=ONE), "faults"),
 ]
 
 

@@ -6,7 +6,7 @@ import enum
 import gc
 import types
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -283,13 +283,17 @@ def test_a_plugin_that_keeps_something_is_asked_by_way_of_its_fork() -> None:
     assert bound(scheduler) == 1
 
 
+def questions(scheduler: Scheduler) -> tuple[Callable[[], object], ...]:
+    return (
+        scheduler.what_if,
+        lambda: scheduler.smallest_change(GroupKey("default/g"), Node(name=NodeName("x"))),
+    )
+
+
 def test_a_plugin_that_keeps_something_and_has_no_fork_is_refused() -> None:
     cluster, scheduler = host(Quota(2))
     before = fingerprint(cluster, scheduler)
-    for ask in (
-        scheduler.what_if,
-        lambda: scheduler.smallest_change(GroupKey("default/g"), Node(name=NodeName("x"))),
-    ):
+    for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
         assert caught.value.point == "what_if"
@@ -467,10 +471,7 @@ def test_run_times_that_keep_something_and_have_no_fork_are_refused() -> None:
     run_times = Learned()
     scheduler = reserving(run_times)
     before = fingerprint(scheduler)
-    for ask in (
-        scheduler.what_if,
-        lambda: scheduler.smallest_change(GroupKey("default/g"), Node(name=NodeName("x"))),
-    ):
+    for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
         assert caught.value.problem == "plugin 'run_times' keeps something, and has no fork"
