@@ -84,6 +84,14 @@ HISTORIES: dict[str, list[Deed]] = {
     "a listing in the middle of an attempt leaves it as it is": [
         *(NODE, PutPods(3, 4, 4), Decide(2), Rebuild(), Decide(1), Rebuild(), PutNode(1, 1)),
     ],
+    "a group of which a bind is under way has started, whatever its pod says by now": [
+        *(NODE, PutGroup(0, 1), PutPods(0, 1), PENDING, ChangePod(0, "relabel", 1)),
+        *(PutGroup(0, 1, bundle=(0, 3)), PutPods(0, 1), Decide(1), Report(0)),
+    ],
+    "a group that all have left while its bundle was named starts with its bundle": [
+        *(NODE, PutGroup(0, 1), PutPods(0, 1), PENDING, ChangePod(0, "relabel", 1)),
+        *(PutGroup(0, 1, bundle=(0, 3)), Report(0), PutPods(0, 1), Decide(1)),
+    ],
 }
 
 
