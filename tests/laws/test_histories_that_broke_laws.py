@@ -88,6 +88,11 @@ HISTORIES: dict[str, list[Deed]] = {
         *(NODE, PutGroup(0, 1), PutPods(0, 1), PENDING, ChangePod(0, "relabel", 1)),
         *(PutGroup(0, 1, bundle=(0, 3)), PutPods(0, 1), Decide(1), Report(0)),
     ],
+    "who is being bound for another group does not say where a group belongs": [
+        *(PutNode(1, zone="b"), PutGroup(3, 1), PutPods(3, 1), PENDING),
+        *(ChangePod(0, "relabel", 0), PutNode(0, zone="a"), PutPods(0, 2)),
+        *(PutGroup(0, 2, within_zone=True), Decide(1), Report(0)),
+    ],
     "a group that all have left while its bundle was named starts with its bundle": [
         *(NODE, PutGroup(0, 1), PutPods(0, 1), PENDING, ChangePod(0, "relabel", 1)),
         *(PutGroup(0, 1, bundle=(0, 3)), Report(0), PutPods(0, 1), Decide(1)),

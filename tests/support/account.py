@@ -110,8 +110,8 @@ class Record:
     ran: bool = False
     evicted: bool = False
     """Whether its end was asked for."""
-    went_as: tuple[GroupKey, str | None] | None = None
-    """Of which group and in which role it was let go last."""
+    went_as: str | None = None
+    """In which role it was let go last."""
 
     @property
     def bound(self) -> NodeName | None:
@@ -193,15 +193,18 @@ class Account:
         self._glance(pod.node_name)
         claim = self.claim_of(pod)
         key = None if claim is None else claim[0]
-        if key != (None if record.group is None else record.group.key):
+        own = None if record.group is None else record.group.key
+        # whatever it says meanwhile, it is what was let go until its bind is reported
+        stays = record.is_being_bound and not pod.is_finished
+        if key != own and not stays:
             self._leave(record)
             if key is not None:
                 record.group = self._group(key)
                 record.group.members[uid] = record
                 record.group.waiting += record.hold is not None and record.hold.deadline is not None
         self.place(record)
-        if record.group is not None and claim is not None:
-            if claim[1] is not None:
+        if record.group is not None:
+            if claim is not None and claim[1] is not None and record.group.key == key:
                 record.group.claims.add(claim[1])
             record.group.settle()
         return record

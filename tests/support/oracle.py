@@ -156,6 +156,7 @@ class LawOracle:
         shown = record.gone or record.pod.is_finished or record.bound is not None
         if not shown and hold and hold.deadline is None and hold.attempt == attempt:
             self._let(record, None)
+            self._see_pod(uid, record.pod)
 
     # Effects --------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class LawOracle:
         self._let(record, Hold(effect.node, requests, None, effect.attempt, now))
         if record.group is None:
             return
-        record.went_as = (record.group.key, role_of(record.pod))
+        record.went_as = role_of(record.pod)
         if self._released.pop(effect.uid, None) is not record.group:
             self._broken(1, f"{effect.uid} is bound without a release of {record.group.key}")
         if record.group not in self._released.values():
@@ -248,8 +249,6 @@ class LawOracle:
 
     def _starts_with_its_bundle(self, group: Group) -> None:
         """Check that whoever starts with a group has started, late facts counted as told."""
-        if self._went_with(group):
-            return  # whoever is let go joins those: the group has started, and waits for nobody
         bundles = self._bundles_of(group.key)
         if not any(all(self._has_started(key, each) for key in each) for each in bundles):
             self._broken(1, f"{group.key} is let go without others of {bundles}")
@@ -304,33 +303,15 @@ class LawOracle:
             if self._holds(uid, member)
         ]
         if not any(_meets(held, each) for each in minima):
-            # looks at every pod: only where somebody is missed
-            held += self._went_with(group)
-            if not any(_meets(held, each) for each in minima):
-                self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
+            self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
 
     def _roles_of(self, uid: PodUID, member: Record) -> set[str | None]:
         """Return the role that a member was told to have, and the one that it has by now."""
         late = None if self._cluster is None else self._cluster.pod(uid)
         roles = {role_of(member.pod), role_of(member.pod if late is None else late)}
-        if member.is_being_bound and member.went_as is not None:
-            roles.add(member.went_as[1])
+        if member.is_being_bound:
+            roles.add(member.went_as)
         return roles
-
-    def _went_with(self, group: Group) -> list[set[str | None]]:
-        """Return the roles of who is being bound with a group, and says another by now. O(pods).
-
-        Whatever a pod says meanwhile, it is what was let go until its bind is reported.
-        """
-        return [
-            {record.went_as[1]}
-            for record in self.account.pods.values()
-            if record.went_as is not None
-            and record.went_as[0] == group.key
-            and record.group is not group
-            and record.is_being_bound
-            and record.counts
-        ]
 
     def _holds(self, uid: PodUID, member: Record) -> bool:
         """Say whether a member counts for its group's quorum, late facts counted as told."""
@@ -351,7 +332,6 @@ class LawOracle:
         late = self._cluster.pod_group(group.key)
         needs = [group.need, None if late is None else late.min_available]
         holding = sum(m.counts or self._shown(uid) for uid, m in group.members.items())
-        holding += len(self._went_with(group))
         return min((need for need in needs if need is not None), default=None), holding
 
     def _on_release(self, effect: Release) -> None:
