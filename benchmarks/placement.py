@@ -98,6 +98,7 @@ class Sizes:
         by_nodes: Numbers of nodes of the curves.
         by_pods: Numbers of pods in a gang.
         by_classes: Numbers of classes of pods in a gang.
+        by_members: Numbers of members of a gang, in both units.
     """
 
     rounds: int = 5
@@ -113,6 +114,7 @@ class Sizes:
     by_nodes: tuple[int, ...] = (1_000, 5_000, 20_000, 50_000)
     by_pods: tuple[int, ...] = (10, 100, 1_000, 5_000)
     by_classes: tuple[int, ...] = (1, 4, 16, 64)
+    by_members: tuple[int, ...] = (1, 2, 4, 16, 64)
 
     @property
     def few(self) -> int:
@@ -134,6 +136,7 @@ QUICK: Final = Sizes(
     by_nodes=(150, 300),
     by_pods=(10, 100),
     by_classes=(1, 4),
+    by_members=(1, 16),
 )
 
 
@@ -716,6 +719,21 @@ def by_unit(sizes: Sizes, world: World) -> None:
     for unit, one in cases.items():
         one.show({"ours": times[unit.value], "naive": times["naive"], "heapq": times["heapq"]})
     show_ratio("6 unit pod over unit group", times["pod"], times["group"], ">= 5")
+    for size in sizes.by_members:
+        by_size(sizes.few, world, gangs(max(8 * sizes.eights // size, 1), size, TRAINER))
+
+
+def by_size(rounds: int, world: World, given: Gangs) -> None:
+    """Measure case 6 with gangs of another size."""
+    pods, number = sum(map(len, given)), len(given)
+    rivals: dict[str, Prepare] = {"heapq": partial(heapq_of, pods)}
+    rivals |= {unit.value: partial(ours, world, given, unit=unit) for unit in Unit}
+    times = race(rivals, rounds)
+    label = f"6 {number:,} gangs of {pods // number}, unit"
+    for unit in (Unit.GROUP.value, Unit.POD.value):
+        one = Case(f"{label} {unit}", "us/gang", 1e3 * number, pods, rivals[unit])
+        one.show({"ours": times[unit], "heapq": times["heapq"]})
+    show_ratio(f"{label} pod over group", times["pod"], times["group"], "-")
 
 
 def curves(sizes: Sizes, world: World, half: World) -> None:
