@@ -176,6 +176,18 @@ def test_the_lowest_priority_goes_first_and_then_the_fewest_gangs() -> None:
     assert {e.uid for e in told(driver, Evict)} == {f"default/c-{n}" for n in range(4)}
 
 
+def test_one_gang_falls_where_it_is_enough_though_another_ranks_lower_still() -> None:
+    """Without it two would: the lowest, and one of the next priority for what is lacking then."""
+    driver = driver_of(4)
+    driver.add(*gang("lowest", 1, priority=0), *gang("small", 1, priority=1))
+    driver.add(*gang("enough", 2, priority=1))
+    driver.settle()
+    driver.fate = Fate.PENDING
+    driver.add(*gang("high", 2, priority=5))
+    driver.drain()
+    assert {e.uid for e in told(driver, Evict)} == {"default/enough-0", "default/enough-1"}
+
+
 def test_a_gang_gives_up_members_that_it_does_not_need_before_another_falls() -> None:
     driver = driver_of(2, 2, 2)
     driver.add(*gang("wide", 4, 2, priority=0), *gang("tight", 2, priority=0))

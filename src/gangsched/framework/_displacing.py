@@ -148,12 +148,21 @@ class _Search:
     places: list[tuple[Member, int]] | None = None
 
     def run(self, units: Sequence[Unit]) -> Displacement | None:
-        """Look at one priority after the other, the lowest first."""
-        left: list[Unit] = []
+        """Look at one priority after the other, the lowest first.
+
+        Those below one that it takes are not enough, and are laid aside by then. As others may do
+        without any of them, all up to that priority are chosen from anew.
+        """
+        below: list[Unit] = []
         for priority in sorted({unit.priority for unit in units}):
-            left += [unit for unit in units if unit.priority == priority]
-            if self._take_enough(left):
+            here = [unit for unit in units if unit.priority == priority]
+            up_to = below + here
+            if self._take_enough(here):
+                if below:
+                    self.undo()
+                    self._take_enough(up_to)
                 return self._spare()
+            below = up_to
         return None
 
     def undo(self) -> None:
