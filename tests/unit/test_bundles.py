@@ -376,9 +376,9 @@ def test_members_to_spare_follow_within_the_values_that_were_found_for_all() -> 
     assert running(driver) == {"one/a": 4, "two/b": 3}
 
 
-@pytest.mark.parametrize(("budget", "runs"), [(0, 0), (100, 0), (101, 2)])
+@pytest.mark.parametrize(("budget", "placed"), [(0, 1), (100, 0), (101, None)])
 def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
-    budget: int, runs: int
+    budget: int, placed: int | None
 ) -> None:
     """It is the second that does; and whether one does is not known after the first."""
     nodes = [node("n0", 2, 1, rack="r0"), node("n1", 2, rack="r1"), node("n2", 2, rack="r2")]
@@ -387,9 +387,39 @@ def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
         driver.tell(PodGroupAdded(spec(group, 1, AB, topology=RACK)))
     driver.add(*pods("one/a", 1, cpu=2), *pods("two/b", 1, cpu=2, gpu=1))
     driver.settle()
-    assert sum(running(driver).values()) == runs
-    if not runs:
-        assert "not decided within 100 steps" in str(why(driver, "one/a"))
+    assert sum(running(driver).values()) == (2 if placed is None else 0)
+    if placed is not None:
+        says = f"not decided within 100 steps: {placed} of 2 members fit, and more may"
+        assert says in str(why(driver, "one/a"))
+
+
+def told(driver: Driver) -> tuple[str, str]:
+    """Return who of the bundle does not fit, and why."""
+    found = driver.scheduler._state.entities[key("one/a")].culprit
+    assert found is not None
+    return found.pod, str(found.proof)
+
+
+def test_of_combinations_that_come_as_close_the_first_is_told() -> None:
+    """Either member of the second group fits within either of two racks, and not both."""
+    driver = racks(r1=5, r2=4, r3=4)
+    driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
+    driver.add(*pods("one/a", 1, cpu=5))
+    driver.add(*pods("two/b", 1, cpu=2), *pods("two/b", 1, first=1, cpu=3))
+    driver.settle()
+    who, why_not = told(driver)
+    assert who == "two/b-0"
+    assert why_not.startswith("at most 1 of 2 members of pod group two/b fit within rack=r2")
+
+
+def test_of_a_group_that_fits_within_no_value_by_itself_the_first_member_is_told() -> None:
+    driver = racks(a=ZONE, b=RACK)
+    driver.tell(node("n1", 1, zone="z1", rack="r1"), node("n2", 1, zone="z1", rack="r2"))
+    driver.add(*pods("one/a", 1), *pods("one/a", 1, first=1, cpu=2), *pods("two/b"))
+    driver.settle()
+    who, why_not = told(driver)
+    assert who == "one/a-0"
+    assert why_not.startswith("at most 1 of 2 members of pod group one/a fit within zone=z1")
 
 
 @one_in(4)
@@ -457,3 +487,4 @@ def test_a_search_that_ends_undecided_is_counted_once() -> None:
     driver.drain()
     assert running(driver) == {}
     assert driver.scheduler.undecided == 1
+    assert "not decided within 100 steps: 6 of 7 members fit" in told(driver)[1]

@@ -73,7 +73,7 @@ def place(
     if task.shared and any(_topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
-        found = _place(task, groups[0])
+        found = _place(task, groups[0], Plan(state))
     if found is None:
         first = members[0].pod
         return refused or Misfit(first.uid, first.key, "too few members may be placed", None)
@@ -92,10 +92,9 @@ def _is_like(member: Member, other: Member) -> bool:
     )
 
 
-def _place(task: Task, info: PodGroupInfo, begun: Plan | None = None) -> Plan | Misfit | None:
+def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | Misfit | None:
     """Try one place for the gang after the other; return the misfit that comes closest."""
     domains = _domains(task, info)
-    begun = begun or Plan(task.state)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     for domain in domains:
         plan = begun.within(domain)
@@ -149,13 +148,12 @@ def _place_anew(
     Of those that are refuted, return the misfit that comes closest: in the order of the groups, as
     the first one that fails, where it fails last.
     """
-    left, steps, placed, is_refuted = task.state.budget, 0, 0, True
+    left, steps = task.state.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
     for within in product(*(_domains(part, info) for part, info in parts)):
         if steps and left <= 0:
-            is_refuted = False
-            break
+            return _misfit(task, *task.first_of(None), Undecided(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
         answer = search(task, Plan(task.state), left, domains)
         if isinstance(answer, Packed):
@@ -167,16 +165,13 @@ def _place_anew(
             return plan
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
-        if isinstance(answer, Undecided):
-            is_refuted, placed = False, max(placed, answer.placed)
-            continue
+        if isinstance(answer, Undecided):  # with that, nothing is left of the budget
+            return _misfit(task, *task.first_of(None), evolve(answer, steps=steps), None)
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
             closest, group = (number, answer.fits), task.asks[number].group
             found = _misfit(task, *task.first_of(group), answer, domains[group])
-    if is_refuted:
-        return found
-    return _misfit(task, *task.first_of(None), Undecided(steps, placed), None)
+    return found
 
 
 def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
@@ -242,8 +237,9 @@ def _nowhere(task: Task, info: PodGroupInfo) -> Misfit:
     diagnosis = pod_class.diagnosis()
     if not pod_class.headroom:
         return Misfit(member.pod.uid, member.pod.key, str(diagnosis), diagnosis)
-    topology = None if info.spec is None else info.spec.topology
-    label = "" if topology is None else topology.key
+    assert info.spec is not None
+    assert info.spec.topology is not None
+    label = info.spec.topology.key
     reason = f"no node that can take it has the label {label}"
     proof = Shortage(task.needed, 0, True, within=label)
     return Misfit(member.pod.uid, member.pod.key, reason, diagnosis, proof)
