@@ -9,9 +9,7 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    AnnotatedRunTimes,
     Backfill,
-    Coscheduling,
     InMemoryCluster,
     InvalidValueError,
     Node,
@@ -24,10 +22,7 @@ from gangsched import (
     PodGroupAdded,
     PodUID,
     PodUpdated,
-    Preemption,
     PreemptionPolicy,
-    Profile,
-    Reservation,
     Scheduler,
     Success,
     Topology,
@@ -40,58 +35,10 @@ from gangsched import (
 from gangsched.errors import PluginError
 from gangsched.framework import _backfilling, _outlook, _run_times, _wakeups
 from gangsched.framework.keeping import without
-from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
-from support.at_once import AtOnce
 from support.fingerprint import fingerprint
 from support.odd import OOPS, Odd
-
-SECONDS = "example.com/seconds"
-EXACT = AnnotatedRunTimes(SECONDS)
-BIG = group_key("default", "big")
-
-
-def running(pod: Pod, seconds: str | None) -> Pod:
-    """Return a pod on which it is written for how long it runs."""
-    return pod if seconds is None else evolve(pod, annotations={SECONDS: seconds})
-
-
-class Host(AtOnce):
-    """A scheduler that reserves, and its cluster."""
-
-    def __init__(self, policy: Backfill | None = None, **nodes: int) -> None:
-        super().__init__()
-        self.policy = Backfill(EXACT) if policy is None else policy
-        self.scheduler = self.make()
-        for name, cpu in nodes.items():
-            self.tell(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu})))
-
-    def make(self) -> Scheduler:
-        return presets.gang(self.cluster, backfill=self.policy)
-
-    def pod(self, name: str, seconds: float | None = None, cpu: int = 1, **more: Any) -> None:
-        pod = make_pod(name, cpu=cpu, created_at=self.now, **more)
-        self.tell(PodAdded(running(pod, None if seconds is None else str(seconds))))
-
-    def gang(self, name: str, count: int, seconds: float | None = 10, **more: Any) -> None:
-        for n in range(count):
-            self.pod(f"{name}-{n}", seconds, group=name, min_available=count, **more)
-
-    @property
-    def reservation(self) -> Reservation:
-        found = self.scheduler.reservation
-        assert found is not None
-        return found
-
-
-def crowded(policy: Backfill | None = None) -> Host:
-    """Return two nodes of 2, one half full until 100, and a gang of 4 that has failed."""
-    host = Host(policy, a=2, b=2)
-    host.pod("old", 100)
-    host.decide()
-    host.gang("big", 4)
-    host.decide()
-    return host
+from support.reserving import BIG, EXACT, Host, OddHost, crowded, running
 
 
 def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() -> None:
@@ -561,24 +508,6 @@ def test_of_run_times_that_misbehave_one_is_named_in_a_call() -> None:
     (problem,) = state.deferred
     assert isinstance(problem, PluginError)
     assert problem.subject == "default/p"
-
-
-class OddHost(Host):
-    """A host with a plugin that misbehaves, and where gangs may displace others."""
-
-    def __init__(self, odd: Odd, **nodes: int) -> None:
-        self.odd = odd
-        super().__init__(None, **nodes)
-
-    def make(self) -> Scheduler:
-        profile = Profile(Coscheduling(), NodeResources(), self.odd, DefaultBinder())
-        return Scheduler(
-            self.cluster,
-            profile,
-            unit=Unit.GROUP,
-            backfill=self.policy,
-            preemption=Preemption(),
-        )
 
 
 def test_every_fall_in_a_row_counts_and_the_last_was_for_want_of_room() -> None:

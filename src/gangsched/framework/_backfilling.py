@@ -103,7 +103,7 @@ def _settle(state: State, now: float) -> None:
             if above is None and _stays(state, promise, now):
                 return
         mine.promise = None
-        mine.is_settled = above is not None
+        mine.is_settled = False
         mine.failed.clear()
     if above is not None:
         _keep(state, *above, now)

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
@@ -17,7 +18,7 @@ from attrs import frozen
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
-from gangsched.framework import _gang, _shapes, _wakeups
+from gangsched.framework import _bundles, _gang, _shapes, _wakeups
 from gangsched.framework._plan import Plan
 from gangsched.framework._state import Member, State
 from gangsched.framework.keeping import without
@@ -144,29 +145,27 @@ def _first_with_enough(
 ) -> int:
     """Return the number of the first instant at which enough is free in all. O(holders)."""
     wanted = _least(state, entity)
-    free = dict(state.nodes.total())
+    free = defaultdict(int, state.nodes.total())
     for info in map(state.nodes.infos.get, state.nodes.needs):
         for name, amount in ({} if info is None else info.kept).items():
-            free[name] = free.get(name, 0) + amount
+            free[name] += amount
     for number, instant in enumerate(instants):
         for name, uid in leaving[instant]:
             for resource, amount in state.nodes.infos[name].holders[uid].items():
-                free[resource] = free.get(resource, 0) + amount
-        if all(free.get(resource, 0) >= amount for resource, amount in wanted.items()):
+                free[resource] += amount
+        if all(free[resource] >= amount for resource, amount in wanted.items()):
             return number
     return len(instants)
 
 
 def _least(state: State, entity: QueuedEntity) -> dict[str, int]:
     """Return what a gang needs at least, by resource: the members that ask for the least."""
-    asked = [ask for ask in _gang.asks(state, entity) if not ask.role]
-    found: dict[str, int] = {}
-    for ask in asked:
-        own = state.entities.get(ask.group)
-        members = [] if own is None else [state.members[pod.uid].requests for pod in own.pending]
+    found = defaultdict[str, int](int)
+    for each in _bundles.pending(state, entity):
+        count = _shapes.needed(state, each)
+        members = [state.members[pod.uid].requests for pod in each.pending]
         for name in {name for requests in members for name in requests}:
-            least = sorted(requests.amount(name) for requests in members)[: ask.count]
-            found[name] = found.get(name, 0) + sum(least)
+            found[name] += sum(sorted(requests.amount(name) for requests in members)[:count])
     return found
 
 
@@ -204,19 +203,19 @@ def _needs(
 def _needed(state: State, entity: QueuedEntity, plan: Plan) -> list[tuple[Member, int]]:
     """Return the first members of a plan that are enough for all that is asked for."""
     asked = _gang.asks(state, entity)
-    chosen: dict[int, tuple[Member, int]] = {}
+    chosen = set[int]()
     for ask in sorted(asked, key=lambda ask: not ask.role):  # what is asked of roles counts in all
         of_it = [
-            (member, index)
-            for member, index in plan.placed
+            member
+            for member, _index in plan.placed
             if member.group is not None
             and member.group.key == ask.group
             and (not ask.role or member.role == ask.role)
         ]
-        count = sum(member.seq in chosen for member, _index in of_it)
-        for member, index in of_it:
+        count = sum(member.seq in chosen for member in of_it)
+        for member in of_it:
             if count < ask.count and member.seq not in chosen:
-                chosen[member.seq] = (member, index)
+                chosen.add(member.seq)
                 count += 1
     return [placed for placed in plan.placed if placed[0].seq in chosen]
 

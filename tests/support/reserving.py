@@ -1,0 +1,96 @@
+"""A host of a scheduler that reserves, and a cluster that is full enough for a reservation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
+    Coscheduling,
+    Node,
+    NodeAdded,
+    NodeName,
+    Pod,
+    PodAdded,
+    Preemption,
+    Profile,
+    Reservation,
+    Scheduler,
+    Unit,
+    group_key,
+    presets,
+)
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import make_pod
+from support.at_once import AtOnce
+from support.odd import Odd
+
+__all__ = ["BIG", "EXACT", "Host", "OddHost", "crowded", "running"]
+
+SECONDS = "example.com/seconds"
+EXACT = AnnotatedRunTimes(SECONDS)
+BIG = group_key("default", "big")
+
+
+def running(pod: Pod, seconds: str | None) -> Pod:
+    """Return a pod on which it is written for how long it runs."""
+    return pod if seconds is None else evolve(pod, annotations={SECONDS: seconds})
+
+
+class Host(AtOnce):
+    """A scheduler that reserves, and its cluster."""
+
+    def __init__(self, policy: Backfill | None = None, **nodes: int) -> None:
+        super().__init__()
+        self.policy = Backfill(EXACT) if policy is None else policy
+        self.scheduler = self.make()
+        for name, cpu in nodes.items():
+            self.tell(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu})))
+
+    def make(self) -> Scheduler:
+        return presets.gang(self.cluster, backfill=self.policy)
+
+    def pod(self, name: str, seconds: float | None = None, cpu: int = 1, **more: Any) -> None:
+        pod = make_pod(name, cpu=cpu, created_at=self.now, **more)
+        self.tell(PodAdded(running(pod, None if seconds is None else str(seconds))))
+
+    def gang(self, name: str, count: int, seconds: float | None = 10, **more: Any) -> None:
+        for n in range(count):
+            self.pod(f"{name}-{n}", seconds, group=name, min_available=count, **more)
+
+    @property
+    def reservation(self) -> Reservation:
+        found = self.scheduler.reservation
+        assert found is not None
+        return found
+
+
+class OddHost(Host):
+    """A host with a plugin that misbehaves, and where gangs may displace others."""
+
+    def __init__(self, odd: Odd, **nodes: int) -> None:
+        self.odd = odd
+        super().__init__(None, **nodes)
+
+    def make(self) -> Scheduler:
+        profile = Profile(Coscheduling(), NodeResources(), self.odd, DefaultBinder())
+        return Scheduler(
+            self.cluster,
+            profile,
+            unit=Unit.GROUP,
+            backfill=self.policy,
+            preemption=Preemption(),
+        )
+
+
+def crowded(policy: Backfill | None = None) -> Host:
+    """Return two nodes of 2, one half full until 100, and a gang of 4 that has failed."""
+    host = Host(policy, a=2, b=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    return host

@@ -1,0 +1,216 @@
+"""When and where a gang can start: who is waited for, what is needed, and how far it is looked."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Backfill,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Success,
+    group_key,
+)
+from gangsched.framework import _gang, _outlook
+from gangsched.framework._plan import Plan
+from gangsched.testing import make_pod
+from support.odd import Odd
+from support.reserving import BIG, EXACT, Host, OddHost, running
+
+
+def placed(host: Host, node: str, name: str, seconds: float | None = None, **more: Any) -> None:
+    """Let a pod run on a node, wherever it came from."""
+    pod = running(make_pod(name, **more), None if seconds is None else str(seconds))
+    host.tell(PodAdded(evolve(pod, node_name=NodeName(node))))
+
+
+def returning(host: Host) -> set[str]:
+    """Return who will have left the nodes that are needed when the gang starts."""
+    needs = host.scheduler._state.nodes.needs.values()
+    return {uid.partition("/")[2] for need in needs for uid in need.returning}
+
+
+def needed(host: Host) -> int:
+    """Return for how many pods room is reserved."""
+    return sum(need.pods for need in host.scheduler._state.nodes.needs.values())
+
+
+# Who is waited for ----------------------------------------------------------------------------
+
+
+def test_who_runs_on_when_the_gang_starts_is_not_waited_for() -> None:
+    host = Host(a=4)
+    host.pod("first", 50)
+    host.pod("second", 100, cpu=2)
+    host.pod("third", 200)
+    host.decide()
+    host.gang("big", 3)
+    host.decide()
+    assert host.reservation.starts_at == 100.0
+    assert returning(host) == {"first", "second"}
+    host.now = 50.0
+    host.end("first")
+    host.pod("long", 100)
+    assert host.decide() == [], "what the first left is for the gang"
+
+
+def test_nobody_waits_for_members_of_the_gang_itself_that_run_already() -> None:
+    host = Host(a=4)
+    placed(host, "a", "old", 100, cpu=2)
+    placed(host, "a", "big-0", 50, cpu=2, group="big", min_available=3)
+    for name in ("big-1", "big-2"):
+        host.pod(name, 10, group="big", min_available=3)
+    host.decide()
+    assert host.reservation.group == BIG
+    assert (host.reservation.starts_at, returning(host)) == (100.0, {"old"})
+
+
+def test_no_node_is_drained_of_members_of_the_gang_itself() -> None:
+    host = Host(Backfill(), a=2, b=2)
+    placed(host, "a", "big-0", cpu=2, group="big", min_available=3)
+    for name in ("p", "q"):
+        placed(host, "b", name, cpu=1)
+    for name in ("big-1", "big-2"):
+        host.pod(name, group="big", min_available=3)
+    host.decide()
+    assert (host.reservation.starts_at, host.reservation.nodes) == (None, ("b",))
+
+
+def test_who_asks_for_what_no_node_offers_gets_no_reservation() -> None:
+    host = Host(a=4)
+    host.pod("old", 100, cpu=4)
+    host.decide()
+    host.gang("big", 2, gpu=1)
+    assert host.decide() == []
+    assert host.scheduler.reservation is None
+
+
+def test_who_holds_what_its_node_does_not_offer_leaves_that_too() -> None:
+    host = Host(a=2)
+    placed(host, "a", "old", 100, cpu=2, gpu=1)
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.starts_at == 100.0
+
+
+# What is needed -------------------------------------------------------------------------------
+
+
+def test_of_each_role_and_in_all_no_more_are_needed_than_is_asked() -> None:
+    """Whoever has a role counts in all too, and comes last here."""
+    host = Host(a=9)
+    host.pod("old", 100, cpu=8)
+    host.decide()
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=3, roles={"head": 1, "arm": 1})))
+    for n, role in enumerate(("leg", "leg", "leg", "head", "head", "arm")):
+        host.pod(f"big-{n}", group="big", role=role)
+    host.decide()
+    state = host.scheduler._state
+    entity = state.entities[BIG]
+    everybody = sorted((state.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
+    index = state.nodes.infos[NodeName("a")].index
+    plan = Plan(state)
+    plan.placed = [(member, index) for member in everybody]
+    chosen = [member.pod.name for member, _index in _outlook._needed(state, entity, plan)]
+    assert chosen == ["big-0", "big-3", "big-5"]
+    assert needed(host) == 3
+
+
+def least(host: Host, group: str) -> dict[str, int]:
+    """Return what a gang asks for at least, in whole units."""
+    state = host.scheduler._state
+    found = _outlook._least(state, state.entities[group_key("default", group)])
+    return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
+
+
+def test_a_gang_needs_at_least_what_as_many_ask_for_who_ask_for_the_least() -> None:
+    host = Host()
+    for name, cpu, gpu in (("p", 5, 1), ("q", 1, 1), ("r", 2, 0), ("s", 3, 1)):
+        host.pod(name, cpu=cpu, gpu=gpu, group="big", min_available=2)
+    assert least(host, "big") == {"cpu": 3, "gpu": 1}
+
+
+def test_a_bundle_needs_at_least_what_its_groups_need_together() -> None:
+    host = Host()
+    bundle = (group_key("default", "one"), group_key("default", "two"))
+    for name, count in (("one", 1), ("two", 2)):
+        host.tell(PodGroupAdded(PodGroup(name=name, min_available=count, bundle=bundle)))
+        for n in range(count + 1):
+            host.pod(f"{name}-{n}", cpu=count + n, group=name)
+    assert least(host, "one") == {"cpu": 1 + 2 + 3}
+
+
+# How far it is looked -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 40])
+def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned_for_twice(
+    count: int,
+) -> None:
+    """As many as it takes to double the distance, and to halve it again."""
+    for start in range(count + 1):
+        for first in range(start, count + 1):
+            looks: list[int] = []
+
+            def plan_at(number: int, first: int = first, looks: list[int] = looks) -> Plan | None:
+                looks.append(number)
+                return cast("Plan", f"plan {number}") if number >= first else None
+
+            number, plan = _outlook._first(plan_at, start, range(count))
+            assert cast("object", plan) == (f"plan {first}" if first < count else None)
+            assert plan is None or number == first
+            assert set(looks) <= set(range(start, count))
+            assert len(looks) == len(set(looks))
+            assert len(looks) <= max(2 * (first - start).bit_length(), 1) + (first == count)
+
+
+def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host(a=2, b=2, c=2)
+    for n, (node, seconds) in enumerate((("a", 10), ("b", 20), ("c", 30), ("a", 40), ("b", 50))):
+        placed(host, node, f"p{n}", seconds, cpu=1)
+    placed(host, "c", "last", 60, cpu=1)
+    laid_out: list[bool] = []
+    inner = _gang.lay_out
+
+    def counted(state: Any, entity: Any, *, now: float) -> Any:
+        found = inner(state, entity, now=now)
+        laid_out.append(isinstance(found[0], Plan))
+        return found
+
+    monkeypatch.setattr(_gang, "lay_out", counted)
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    assert host.reservation.starts_at == 50.0
+    assert laid_out.count(False) == 1, "its own turn alone"
+
+
+@pytest.mark.parametrize(("policy", "starts_at"), [(Backfill(EXACT), 100.0), (Backfill(), None)])
+def test_plugins_are_asked_about_the_future_as_of_now(
+    policy: Backfill, starts_at: float | None
+) -> None:
+    odd = Odd("pre_filter", "pre_score")
+    host = OddHost(odd, a=2)
+    host.policy = policy
+    host.scheduler = host.make()
+    asked: list[tuple[str, float]] = []
+
+    def see(_state: object, pod: Pod, *, now: float) -> Success:
+        asked.append((pod.name, now))
+        return Success()
+
+    odd.answers.update(pre_filter=see, pre_score=see)
+    host.pod("old", 100)
+    host.decide()
+    host.now = 7.0
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.starts_at == starts_at
+    assert {now for name, now in asked if name.startswith("big")} == {7.0}
