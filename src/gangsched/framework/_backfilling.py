@@ -205,7 +205,7 @@ def _wake(state: State, now: float) -> None:
     if promise is None or not (gained or queue.head() is None) or not keeps_some(state.nodes):
         return
     with lifted(state.nodes):
-        if gained and _is_asleep(state, promise.entity) and _fits(state, promise.entity, now):
+        if gained and _is_asleep(promise.entity) and _fits(state, promise.entity, now):
             _hasten(state, promise.entity, now)
         elif queue.head() is None:
             found = _first_who_may(state, promise, now)
@@ -213,9 +213,9 @@ def _wake(state: State, now: float) -> None:
                 queue.activate(found, now=now)
 
 
-def _is_asleep(state: State, entity: QueuedEntity) -> bool:
-    is_parked = entity.place in (Place.BACKOFF, Place.UNSCHEDULABLE)
-    return is_parked and not state.queue.is_gated(entity)
+def _is_asleep(entity: QueuedEntity) -> bool:
+    # one that is gated has no reservation
+    return entity.place in (Place.BACKOFF, Place.UNSCHEDULABLE)
 
 
 def _fits(state: State, entity: QueuedEntity, now: float) -> bool:

@@ -1,0 +1,374 @@
+"""What facts do to a reservation: when it ends or moves, and when nothing is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Backfill,
+    Node,
+    NodeAdded,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    Topology,
+    Wait,
+    group_key,
+)
+from gangsched.framework import _applicants, _backfilling, _outlook
+from gangsched.framework._promise import Promise, Reserving
+from gangsched.framework.keeping import lifted
+from gangsched.testing import make_pod
+from support.odd import Odd
+from support.reserving import BIG, EXACT, Host, OddHost, crowded
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return who is planned for, from now on."""
+    seen: list[str] = []
+    inner = _outlook.look_ahead
+
+    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
+        seen.append(entity.group.key)
+        return inner(state, entity, *args, **options)
+
+    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    return seen
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return when it was looked for the first who can be helped, from now on."""
+    seen: list[float] = []
+    inner = _applicants.first
+
+    def counted(state: Any, now: float, **options: Any) -> Any:
+        seen.append(now)
+        return inner(state, now, **options)
+
+    monkeypatch.setattr(_applicants, "first", counted)
+    return seen
+
+
+def memory(host: Host) -> Reserving:
+    return host.scheduler._state.reserving
+
+
+def promise_of(host: Host) -> Promise:
+    found = memory(host).promise
+    assert found is not None
+    return found
+
+
+def news(host: Host) -> None:
+    """Let the gang of ``crowded`` be specified, as its members say it is."""
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
+
+
+def draining(drain_for: float = 50.0) -> Host:
+    """Return a full node of 3, an elder gang of 3, and a younger one, for which it is drained."""
+    host = Host(Backfill(drain_for=drain_for), a=3)
+    for name in ("p", "q", "r"):
+        host.pod(name)
+    host.decide()
+    host.gang("young", 3, None)
+    host.decide()
+    for n in range(3):
+        pod = make_pod(f"elder-{n}", group="elder", min_available=3, cpu=1, created_at=-1.0)
+        host.tell(PodAdded(pod))
+    host.decide()
+    assert host.reservation.group == YOUNG
+    return host
+
+
+YOUNG = group_key("default", "young")
+
+
+# When it ends ---------------------------------------------------------------------------------
+
+
+def test_by_the_passing_of_time_alone_nodes_are_given_back_that_were_drained_in_vain() -> None:
+    host = crowded(Backfill(drain_for=50.0))
+    deadline = promise_of(host).deadline
+    assert host.scheduler.next_deadline() == deadline == 50.0
+    host.scheduler.advance(now=deadline)
+    assert host.scheduler.reservation is None
+    assert host.scheduler.next_deadline() is None
+
+
+def test_as_soon_as_a_gang_may_not_start_its_room_is_free(planned: list[str]) -> None:
+    host = crowded()
+    planned.clear()
+    host.pod("long")
+    assert host.decide() == []
+    host.end("big-0")
+    host.scheduler.advance(now=0.0)
+    assert host.scheduler.reservation is None
+    assert not host.scheduler._state.nodes.needs
+    assert planned == []
+
+
+def test_news_of_the_gang_that_may_still_start_is_looked_at_when_it_is_decided(
+    planned: list[str],
+) -> None:
+    host = crowded()
+    planned.clear()
+    news(host)
+    host.scheduler.advance(now=0.0)
+    assert planned == []
+    host.decide()
+    assert planned == [BIG]
+
+
+def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None:
+    host = draining()
+    elder = group_key("default", "elder")
+    for young_in_vain, elder_in_vain in ((1, 0), (1, 1), (1, 2), (2, 2)):
+        host.at(promise_of(host).deadline)
+        assert host.scheduler.reservation is None
+        lapses = memory(host).lapses
+        assert (lapses.get(YOUNG, 0), lapses.get(elder, 0)) == (young_in_vain, elder_in_vain)
+        host.tell(NodeAdded(Node(name=NodeName(f"n{host.now:g}"), allocatable={"cpu": 1})))
+        host.pod(f"fills-{host.now:g}")
+        host.decide()
+
+
+# When it moves --------------------------------------------------------------------------------
+
+
+def test_nodes_stay_drained_for_whom_they_are_and_no_longer_than_was_said(
+    planned: list[str],
+) -> None:
+    """Though a node comes, and an elder asks."""
+    host = draining()
+    planned.clear()
+    before = promise_of(host)
+    host.now = 20.0
+    host.tell(NodeAdded(Node(name=NodeName("b"), allocatable={"cpu": 1})))
+    host.decide()
+    after = promise_of(host)
+    assert (after.key, after.since, after.deadline) == (YOUNG, before.since, before.deadline)
+    assert (after.since, after.deadline) == (0.0, 50.0)
+    assert planned == [YOUNG]
+
+
+def test_a_promise_that_moves_was_made_when_it_was_made_first() -> None:
+    host = crowded()
+    host.now = 7.0
+    host.pod("vip", 300, priority=1)
+    assert host.decide() == ["vip"]
+    assert (host.reservation.since, host.reservation.starts_at) == (0.0, 307.0)
+
+
+@pytest.mark.parametrize("seconds", [(300.0, 5.0), (5.0, 300.0)])
+def test_of_a_gang_that_is_let_in_whoever_ends_last_moves_the_promise(
+    seconds: tuple[float, float],
+) -> None:
+    host = crowded()
+    for n, each in enumerate(seconds):
+        host.pod(f"vip-{n}", each, group="vip", min_available=2, priority=1)
+    assert host.decide() == ["vip-0", "vip-1"]
+    assert host.reservation.starts_at == 300.0
+
+
+@pytest.mark.parametrize(("end", "is_known"), [(100.0, True), (300.0, False)])
+def test_who_failed_with_all_room_free_may_fit_only_once_the_promise_is_later(
+    end: float, is_known: bool
+) -> None:
+    """Who had to heed it may not have to any more."""
+    host = crowded()
+    memory(host).failed["shape"] = 1
+    if end > 100.0:
+        host.pod("vip", end, priority=1)
+    news(host)
+    host.decide()
+    assert host.reservation.starts_at == end
+    assert ("shape" in memory(host).failed) is is_known
+
+
+def test_who_has_waited_long_enough_is_helped_at_that_very_instant() -> None:
+    policy = Backfill(EXACT, after_seconds=10.0)
+    host = crowded(policy)
+    host.at(9.5)
+    assert host.scheduler.reservation is None
+    host.at(10.0)
+    assert host.reservation.group == BIG
+    host.now = 15.0
+    host.gang("vip", 4, priority=1)
+    host.decide()
+    host.at(24.5)
+    assert host.reservation.group == BIG
+    host.at(25.0)
+    assert host.reservation.group == "default/vip"
+
+
+# When nothing is looked at --------------------------------------------------------------------
+
+
+def test_who_ends_when_it_was_said_moves_nothing(planned: list[str]) -> None:
+    host = Host(a=2, b=2)
+    host.pod("first", 50)
+    host.pod("second", 100)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    before = promise_of(host)
+    planned.clear()
+    host.now = 50.0
+    host.end("first")
+    host.decide()
+    assert (promise_of(host), planned) == (before, [])
+
+
+def test_who_is_let_in_and_ends_by_then_moves_nothing(planned: list[str]) -> None:
+    host = crowded()
+    planned.clear()
+    before = promise_of(host)
+    host.pod("short", 100)
+    assert host.decide() == ["short"]
+    assert (promise_of(host), planned) == (before, [])
+
+
+def test_who_fails_moves_nothing_whether_it_need_heed_the_promise_or_not(
+    planned: list[str],
+) -> None:
+    host = crowded()
+    planned.clear()
+    before = promise_of(host)
+    host.pod("long")
+    host.pod("wide", 5, cpu=3)
+    assert host.decide() == []
+    assert (promise_of(host), planned) == (before, [])
+
+
+def test_who_waits_for_a_permit_on_room_that_is_not_kept_moves_nothing(
+    planned: list[str],
+) -> None:
+    host = OddHost(Odd("permit"), a=2, b=2, c=1)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 2, cpu=2)
+    host.decide()
+    before = promise_of(host)
+    planned.clear()
+    host.odd.answers["permit"] = Wait(30.0)
+    host.pod("long")
+    host.decide()
+    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/long"]
+    assert (promise_of(host), planned) == (before, [])
+
+
+def test_who_cannot_be_helped_is_not_looked_at_again_before_a_fact(asked: list[float]) -> None:
+    host = Host(a=2, b=2)
+    host.pod("old", 100)
+    host.gang("huge", 5)
+    host.decide()
+    assert host.scheduler.reservation is None
+    looked = len(asked)
+    for now in (1.0, 2.0, 3.0):
+        host.at(now)
+    assert len(asked) == looked
+
+
+def test_who_ranks_higher_and_cannot_be_helped_is_looked_at_once(asked: list[float]) -> None:
+    host = crowded()
+    asked.clear()
+    host.gang("huge", 5, priority=1)
+    host.decide()
+    assert host.reservation.group == BIG
+    looked = len(asked)
+    assert looked
+    host.pod("long")
+    host.pod("longer", cpu=2)
+    host.decide()
+    assert len(asked) == looked
+
+
+def test_while_nothing_is_kept_nobody_is_tried_again_for_a_reservation_that_is_made() -> None:
+    """Two nodes have room for one each of who is to be within one rack."""
+    host = Host(a=4)
+    host.pod("old", 100, cpu=2)
+    host.pod("older", 100, cpu=2)
+    host.decide()
+    for rack in ("r1", "r2"):
+        node = Node(name=NodeName(rack), labels={"rack": rack}, allocatable={"cpu": 1})
+        host.tell(NodeAdded(node))
+    host.tell(PodGroupAdded(PodGroup(name="ring", min_available=2, topology=Topology("rack"))))
+    host.gang("ring", 2, 5)
+    assert host.decide() == []
+    host.gang("big", 2, cpu=2)
+    assert host.decide() == []
+    assert (host.reservation.group, host.reservation.nodes) == (BIG, ("a",))
+    assert host.at(5.0) == [], "nobody rests any more"
+    ring = host.scheduler.registry.get(group_key("default", "ring"))
+    assert ring is not None
+    assert ring.attempts == 1
+
+
+# Who is tried ---------------------------------------------------------------------------------
+
+
+class Table:
+    """For how many seconds who runs, by name."""
+
+    def __init__(self, **seconds: float) -> None:
+        self.seconds = seconds
+        self.asked: list[tuple[str, float | None, float]] = []
+
+    def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
+        self.asked.append((pod.name, started_at, now))
+        given = self.seconds.get(pod.name)
+        return None if given is None else (now if started_at is None else started_at) + given
+
+
+def test_run_times_are_asked_about_who_is_let_go_as_one_that_starts_now() -> None:
+    table = Table(old=100.0, short=20.0)
+    host = crowded(Backfill(table))
+    host.now = 30.0
+    table.asked.clear()
+    host.pod("short")
+    assert host.decide() == ["short"]
+    assert ("short", 30.0, 30.0) in table.asked
+    assert all(now == 30.0 for _name, _started_at, now in table.asked)
+    assert promise_of(host).ends[PodUID("default/short")] == 50.0
+
+
+def first_who_may(host: Host) -> str | None:
+    """Return who would be tried first of those that need not heed the promise."""
+    state = host.scheduler._state
+    with lifted(state.nodes):
+        found = _backfilling._first_who_may(state, promise_of(host), host.now)
+    return None if found is None else found.pod.name
+
+
+def test_the_first_to_come_is_tried_of_all_who_may_fit_and_end_in_time() -> None:
+    """Whatever they ask for; the gang itself does not fit yet."""
+    table = Table(old=100.0)
+    host = crowded(Backfill(table))
+    for name, cpu in (("a0", 1), ("b0", 2), ("a1", 1), ("b1", 2)):
+        host.pod(name, cpu=cpu)
+    assert host.decide() == []
+    state = host.scheduler._state
+    waiting = {member.pod.name: member.entity for member in state.members.values()}
+
+    def ending(*names: str) -> Host:
+        table.seconds = dict.fromkeys(names, 20.0)
+        for entity in waiting.values():
+            entity.prospect = None
+        return host
+
+    assert first_who_may(ending()) is None
+    assert first_who_may(ending("a0", "b0", "a1", "b1")) == "a0"
+    assert first_who_may(ending("a1", "b0")) == "b0"
+    assert first_who_may(ending("a1", "b1")) == "a1"
+    assert first_who_may(ending("a0", "b1")) == "a0"
+    assert first_who_may(ending("a0")) == "a0"
+    assert first_who_may(ending("b1")) == "b1"
+    memory(host).failed[waiting["a0"].shape] = 1
+    assert first_who_may(ending("a0", "b1")) == "b1", "who failed so stands in nobody's way"
