@@ -267,6 +267,29 @@ def test_each_change_makes_another_version() -> None:
     assert versions == sorted(set(versions))
 
 
+def test_each_node_that_comes_goes_or_is_specified_anew_leaves_a_mark_like_no_other() -> None:
+    """Also when all is as it was before; a pod that comes or goes leaves none."""
+    cluster, nodes = fleet()
+    marks = [nodes.altered]
+
+    def tell(change: NodeAdded | NodeDeleted) -> None:
+        cluster.apply(change)
+        nodes.refresh(N1)
+        marks.append(nodes.altered)
+        nodes.refresh(N1)
+        assert nodes.altered == marks[-1]
+
+    for cpu in (8, 9, 8):
+        tell(NodeAdded(Node(name=N1, allocatable={"cpu": cpu})))
+    cluster.apply(on_n1("q", cpu=1))
+    nodes.refresh(N1)
+    assert nodes.altered == marks[-1]
+    for _ in range(2):
+        tell(NodeDeleted(N1))
+        tell(NodeAdded(Node(name=N1, allocatable={"cpu": 8})))
+    assert marks == sorted(set(marks))
+
+
 def test_a_cluster_state_that_contradicts_itself_is_refused() -> None:
     class Confused:
         def node(self, name: NodeName) -> Node:
@@ -330,6 +353,11 @@ def forget_room(nodes: Nodes) -> None:
     del nodes.infos[N1].free["cpu"]
 
 
+def offer_the_least_and_forget_it(nodes: Nodes) -> None:
+    nodes.infos[N2].node = Node(name=N2, allocatable={"cpu": "1m"})
+    del nodes.infos[N2].free["cpu"]
+
+
 def lose_the_class(nodes: Nodes) -> None:
     nodes.classes.remove(nodes.infos[N1].index)
 
@@ -350,6 +378,7 @@ def miscount_the_total(nodes: Nodes) -> None:
         (forget_room, "n1: cpu is miscounted"),
         (lose_the_class, "the nodes and the nodes in classes differ"),
         (assume_a_ghost, "ghost is assumed on n1, and does not hold it"),
+        (offer_the_least_and_forget_it, "n2: cpu is miscounted"),
         (miscount_the_total, "in all {'cpu': 16000} is free, not {'cpu': 16001}"),
     ],
 )
@@ -360,3 +389,12 @@ def test_the_check_sees_what_drifted(sabotage: Callable[[Nodes], None], says: st
     with pytest.raises(InternalError) as caught:
         nodes._check()
     assert caught.value.invariant == says
+
+
+def test_to_the_check_nothing_free_is_as_good_as_nothing_said() -> None:
+    cluster, nodes = fleet()
+    cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": 3})))
+    nodes.refresh(N1)
+    nodes.assume(POD, N1)
+    assert nodes.infos[N1].free.pop("cpu") == 0
+    nodes._check()
