@@ -23,6 +23,7 @@ from gangsched import (
     PodUID,
     PodUpdated,
     PreemptionPolicy,
+    Reservation,
     Scheduler,
     Success,
     Topology,
@@ -90,6 +91,24 @@ def test_what_is_free_now_and_free_then_beside_the_gang_is_for_anybody() -> None
     host.pod("long")
     assert host.decide() == ["long"]
     host.end("old")
+    assert host.decide() == ["big-0", "big-1", "big-2"]
+
+
+def test_places_on_a_node_are_kept_as_amounts_are() -> None:
+    """There is room for two; of the two places one is kept, the others come back."""
+    host = Host()
+    offered = {"cpu": 100, "pods": 4}
+    host.tell(NodeAdded(Node(name=NodeName("a"), allocatable=offered)))
+    for name in ("old", "older"):
+        host.pod(name, 100)
+    host.decide()
+    host.gang("big", 3)
+    assert host.decide() == []
+    host.pod("long")
+    host.pod("longer")
+    assert host.decide() == ["long"]
+    assert host.reservation.starts_at == 100.0
+    host.end("old", "older")
     assert host.decide() == ["big-0", "big-1", "big-2"]
 
 
@@ -579,6 +598,27 @@ def test_who_is_let_in_and_waits_for_a_permit_is_counted_among_those_who_will_ha
     assert host.reservation.starts_at == 100.0
 
 
+def test_who_was_to_have_left_and_starts_anew_too_late_is_not_waited_for() -> None:
+    """Nor may others have what it was to give back."""
+    host = OddHost(Odd("permit"), a=5)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.odd.answers["permit"] = Wait(95.0)
+    host.pod("short", 10)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    assert host.reservation.starts_at == 100.0
+    host.odd.answers.clear()
+    assert host.at(95.0) == []
+    assert host.at(96.0) == ["short"]
+    host.pod("long", None)
+    assert host.decide() == []
+    host.now = 100.0
+    host.end("old")
+    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
+
+
 def test_no_more_of_a_node_is_kept_than_is_free_beside_who_is_to_have_it() -> None:
     """While who is displaced there is still to go, it holds less than nothing free."""
     host = OddHost(Odd("permit"), a=4)
@@ -674,7 +714,21 @@ def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
     nodes._check()
 
 
-# What is refused ------------------------------------------------------------------------------
+# What is said, and refused --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "starts_at", "says"),
+    [
+        ("a", 12.5, "room on 1 node is kept for pod group default/big, by 12.5"),
+        ("ab", 100.0, "room on 2 nodes is kept for pod group default/big, by 100"),
+        ("a", None, "1 node is drained for pod group default/big"),
+        ("ab", None, "2 nodes are drained for pod group default/big"),
+    ],
+)
+def test_a_reservation_says_for_whom_it_is(names: str, starts_at: float | None, says: str) -> None:
+    made = Reservation(BIG, 0.0, starts_at, tuple(map(NodeName, names)))
+    assert str(made) == says
 
 
 @pytest.mark.parametrize(

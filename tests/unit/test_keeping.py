@@ -1,10 +1,10 @@
-"""Room that is kept for a gang: of which nodes, when it is kept anew, and who has left meanwhile."""
+"""Room kept for a gang: on which nodes, when it is kept anew, and who has left meanwhile."""
 
 from __future__ import annotations
 
 import pytest
 
-from gangsched.events import NodeAdded, PodAdded, PodDeleted
+from gangsched.events import Bound, NodeAdded, PodAdded, PodDeleted
 from gangsched.framework.keeping import keep_for, keeps_some
 from gangsched.framework.needs import Need
 from gangsched.framework.nodes import Nodes
@@ -118,6 +118,31 @@ def test_who_is_let_go_of_before_it_has_started_no_longer_comes_back() -> None:
     assert (info.kept, info.kept_pods) == ({"cpu": 8000}, 1)
     assert nodes.departed == [POD.uid]
     nodes._check()
+
+
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_who_comes_back_to_a_node_gives_nothing_back_a_second_time(is_assigned: bool) -> None:
+    """It was to have left the node by then; when it left it, nobody asked until when it is back."""
+    cluster, nodes = fleet()
+    nodes.assume(POD, N1)
+    if is_assigned:
+        cluster.apply(PodAdded(POD))
+        cluster.apply(Bound(POD.uid, N1, 1))
+        nodes.refresh(N1)
+        nodes.confirm(POD.uid)
+    needs = {N1: need({"cpu": 5}, returning=(POD.uid,)), N2: need({"cpu": 1})}
+    keep_for(nodes, needs)
+    assert nodes.infos[N1].kept == {"cpu": 2000}
+    if is_assigned:
+        cluster.apply(PodDeleted(POD.uid))
+        nodes.refresh(N1)
+    else:
+        nodes.forget(POD.uid)
+    nodes._check()
+    nodes.assume(POD, N1)
+    nodes._check()
+    nodes.keep_anew(N1)
+    assert nodes.infos[N1].kept == {"cpu": 5000}
 
 
 def test_all_who_leave_are_known_until_room_is_kept_for_other_needs() -> None:

@@ -23,7 +23,8 @@ class Need:
     Attributes:
         requests: The amounts, by resource.
         pods: By how many pods.
-        returning: Who will have left the node by then.
+        returning: Who will have left the node by then; nobody who has left it once, since who
+            comes back to it may stay.
     """
 
     __slots__ = ("pods", "requests", "returning")

@@ -205,7 +205,9 @@ class Nodes:
         if name in self.needs:
             self._keep(info)
         if self.needs and before is not None:
-            self.departed += [uid for uid in before.holders if uid not in info.holders]
+            for uid in before.holders:
+                if uid not in info.holders:
+                    self._note_departed(uid, name)
         self.altered += before is None or before.node != node
         if before is not None and before.node == node and before.holders == info.holders:
             return False
@@ -278,7 +280,7 @@ class Nodes:
             info.give_back(uid, self._total)
             self.keep_anew(name)
             if self.needs:
-                self.departed.append(uid)
+                self._note_departed(uid, name)
             self._touch()
         return name
 
@@ -307,6 +309,13 @@ class Nodes:
             return
         if self._keep(info, self._total):
             self.classes.put(info.index, info)
+
+    def _note_departed(self, uid: PodUID, name: NodeName) -> None:
+        """Take note that a pod has left a node; should it come again, it is not to leave. O(1)."""
+        self.departed.append(uid)
+        need = self.needs.get(name)
+        if need is not None:
+            need.returning.discard(uid)
 
     def _keep_less(self, info: NodeInfo) -> None:
         """Keep no more of a node than is free, whoever took of it. O(resources)."""
