@@ -81,7 +81,9 @@ def _qualifies(state: State, key: GroupKey, now: float) -> bool:
     entity = state.entities[key]
     info = entity.group
     assert info is not None
-    mature_at = (now if info.complete_at is None else info.complete_at) + policy.after_seconds
+    # where a plugin alone says how many it needs, nobody knows since when they are there
+    since = info.created_at if info.complete_at is None else info.complete_at
+    mature_at = since + policy.after_seconds
     if now < mature_at:
         mine.settled_until = min(mine.settled_until, mature_at)
         return False

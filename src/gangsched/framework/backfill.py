@@ -42,7 +42,8 @@ class Backfill:
         run_times: Says when pods end; None where nobody knows.
         after_attempts: How many attempts in a row must have failed, the last for want of room; at
             least 1.
-        after_seconds: For how many seconds the gang must have been complete.
+        after_seconds: For how many seconds the gang must have been complete, or, where a plugin
+            alone says how many members it needs, have been there.
         least_members: How many members its quorum must have.
         overdue_after: How many seconds later than said a pod may end before nobody is taken to
             know when it does.

@@ -1,0 +1,123 @@
+"""Who asks for a reservation and may have one: who still has to start, and can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Backfill,
+    Node,
+    NodeAdded,
+    NodeName,
+    Profile,
+    Scheduler,
+    Success,
+    Unit,
+    group_key,
+)
+from gangsched.framework import _outlook
+from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
+from gangsched.protocols import GroupView
+from support.reserving import BIG, EXACT, Host
+
+
+class TwoByTwo:
+    """A gang policy of one's own: two of a group start together, whatever its members say."""
+
+    name = "TwoByTwo"
+
+    def members_needed(self, group: GroupView) -> int:
+        return 2 - group.scheduled
+
+    def permit(self, *_args: object, **_options: object) -> Success:
+        return Success()
+
+
+class OwnPolicy(Host):
+    """A host of a gang policy that does not read what members say."""
+
+    def make(self) -> Scheduler:
+        profile = Profile(PrioritySort(), TwoByTwo(), NodeResources(), DefaultBinder())
+        return Scheduler(self.cluster, profile, unit=Unit.GROUP, backfill=self.policy)
+
+
+def asked_by_one_of_two(seconds: float) -> Host:
+    """Return a node of 2, half full until 100, and two that are a gang by a policy of one's own."""
+    host = OwnPolicy(Backfill(EXACT, after_seconds=seconds), a=2)
+    host.pod("old", 100)
+    host.decide()
+    for n in range(2):
+        host.pod(f"big-{n}", 10, group="big")
+    assert host.decide() == []
+    return host
+
+
+def test_a_gang_that_says_no_minimum_itself_may_ask_too() -> None:
+    assert asked_by_one_of_two(0.0).reservation.starts_at == 100.0
+
+
+def test_a_gang_that_says_no_minimum_has_waited_since_its_first_member_came() -> None:
+    host = asked_by_one_of_two(10.0)
+    assert host.at(9.0) == []
+    assert host.scheduler.reservation is None
+    assert host.at(10.0) == []
+    assert host.reservation.starts_at == 100.0
+
+
+def test_who_is_left_over_of_a_gang_that_has_started_heeds_the_reservation_of_the_next() -> None:
+    host = Host(Backfill(), a=3)
+    host.pod("old", cpu=2)
+    host.decide()
+    for n in range(4):
+        host.pod(f"big-{n}", group="big", min_available=2)
+    host.gang("next", 4, None)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.end("old")
+    host._take(host.scheduler.schedule_one(now=0.0) or ())
+    started = [pod.name for pod in host.cluster.pods_on(NodeName("a"))]
+    assert started == ["big-0", "big-1", "big-2"]
+    host.tell(NodeAdded(Node(name=NodeName("b"), allocatable={"cpu": 1})))
+    assert host.decide() == []
+    assert host.reservation.group == group_key("default", "next")
+
+
+def test_a_gang_whose_last_member_goes_asks_no_more() -> None:
+    host = Host(Backfill(EXACT, least_members=1), a=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 1, cpu=2)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.end("big-0")
+    host.pod("long")
+    assert host.decide() == ["long"]
+    assert host.scheduler.reservation is None
+
+
+def test_who_would_not_fit_on_the_empty_cluster_is_looked_at_again_when_a_node_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[str] = []
+    inner = _outlook.look_ahead
+
+    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
+        planned.append(entity.group.key)
+        return inner(state, entity, *args, **options)
+
+    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    host = Host(a=2)
+    host.gang("huge", 3)
+    host.decide()
+    for n in range(3):
+        host.pod(f"short-{n}", 10)
+        host.decide()
+        host.end(f"short-{n}")
+        host.at(host.now + 100.0)
+    huge = group_key("default", "huge")
+    assert planned == [huge]
+    host.tell(NodeAdded(Node(name=NodeName("b"))))
+    host.at(host.now + 100.0)
+    assert planned == [huge] * 2
