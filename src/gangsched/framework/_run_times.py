@@ -99,5 +99,5 @@ def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
 def _prospect(state: State, entity: QueuedEntity, now: float) -> tuple[int, float]:
     """Return an entity's priority, and for how many seconds it runs. O(members)."""
     ends = (end_of(state, pod, None, now) for pod in entity.pending)
-    entity.prospect = (entity.priority, max(ends, default=now) - now)
+    entity.prospect = (entity.priority, max(ends) - now)
     return entity.prospect
