@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Backfill,
@@ -16,6 +17,7 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodUID,
+    PodUpdated,
     Topology,
     Wait,
     group_key,
@@ -25,7 +27,7 @@ from gangsched.framework._promise import Promise, Reserving
 from gangsched.framework.keeping import lifted
 from gangsched.testing import make_pod
 from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded
+from support.reserving import BIG, EXACT, Host, OddHost, crowded, running
 
 
 @pytest.fixture
@@ -337,6 +339,45 @@ def test_run_times_are_asked_about_who_is_let_go_as_one_that_starts_now() -> Non
     assert ("short", 30.0, 30.0) in table.asked
     assert all(now == 30.0 for _name, _started_at, now in table.asked)
     assert promise_of(host).ends[PodUID("default/short")] == 50.0
+
+
+@pytest.mark.parametrize("seen_first", ["before it was bound", "on its node", "while it ends"])
+def test_who_does_not_end_in_time_is_overdue_however_it_was_first_seen(seen_first: str) -> None:
+    """Else a reservation would move on and on, and never be given up."""
+    host = Host(Backfill(EXACT, least_members=1, overdue_after=5.0), a=1)
+    pod = running(make_pod("old", cpu=1), "4")
+    if seen_first == "before it was bound":
+        host.tell(PodAdded(pod))
+        host.decide()
+    elif seen_first == "on its node":
+        host.tell(PodAdded(evolve(pod, node_name=NodeName("a"))))
+    bound = evolve(pod, node_name=NodeName("a"), deleted_at=0.0)
+    host.tell(PodAdded(bound) if seen_first == "while it ends" else PodUpdated(bound))
+    host.gang("big", 1)
+    host.decide()
+    assert host.reservation.starts_at == 4.0
+    looked_at: list[float] = []
+    while (deadline := host.scheduler.next_deadline()) is not None:
+        looked_at.append(deadline)
+        host.now = deadline
+        host.scheduler.advance(now=deadline)
+        host.decide()
+        assert len(looked_at) < 10, f"looked at in {looked_at}, and so on"
+    assert host.scheduler.reservation is None
+
+
+@pytest.mark.parametrize("change", [{"priority": 7}, {"labels": {"pod-group/name": "other"}}])
+def test_a_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[str, Any]) -> None:
+    host = Host(Backfill(EXACT, least_members=1), a=1)
+    host.pod("old", 4)
+    host.decide()
+    old = host.cluster.pod(PodUID("default/old"))
+    assert old is not None
+    host.now = 3.0
+    host.tell(PodUpdated(evolve(old, **change)))
+    host.gang("big", 1)
+    host.decide()
+    assert host.reservation.starts_at == 4.0
 
 
 def first_who_may(host: Host) -> str | None:

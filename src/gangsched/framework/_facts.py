@@ -116,7 +116,10 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
-        state.members[uid].attempt = member.attempt  # news of an earlier one stays late
+        fresh = state.members[uid]
+        fresh.attempt = member.attempt  # news of an earlier one stays late
+        if pod.node_name is not None and member.started_at is not None:
+            fresh.started_at = member.started_at
     else:
         if member.state is MemberState.REFUSED and claim is not None:
             state.registry.join(pod, claim, wanted)
@@ -243,7 +246,7 @@ def _admit(
         _judging.foresee(state, pod_class, now)
     pod_class.users += 1
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
-    member.started_at = now if wanted is MemberState.ASSIGNED else None
+    member.started_at = None if pod.node_name is None else now
     state.members[pod.uid] = member
     state.count_priority(pod.priority, 1)
     if claim is not None:
@@ -268,6 +271,10 @@ def _update(
     changed = member.pod != pod
     left = member.pod.node_name if pod.node_name is None else None
     member.replace(pod)
+    if pod.node_name is None:
+        member.started_at = None
+    elif member.started_at is None:
+        member.started_at = now
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
@@ -288,8 +295,6 @@ def _update(
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
     state.put(member, wanted)
-    if wanted is MemberState.ASSIGNED and before is not wanted:
-        member.started_at = now
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name or left, now=now)
     _places.settle(state, member.entity, now=now)
