@@ -14,7 +14,7 @@ from gangsched.model import Node, NodeName, Pod, PodPhase, PodUID
 from gangsched.plugins import NodeResources
 from gangsched.protocols import NodeView
 
-__all__ = ["NAMES", "UIDS", "FleetMachine"]
+__all__ = ["NAMES", "UIDS", "FleetMachine", "amounts", "names", "uids"]
 
 NAMES = [NodeName(f"n{number}") for number in range(3)]
 UIDS = [PodUID(f"uid-{number}") for number in range(6)]
@@ -75,15 +75,19 @@ class FleetMachine(RuleBasedStateMachine):
         self.cluster.apply(PodDeleted(uid))
         self.look_at(None if before is None else before.node_name)
 
-    @rule(uid=uids, name=names)
-    def assume(self, uid: PodUID, name: NodeName) -> None:
+    @rule(uid=uids, name=names, requests=amounts)
+    def assume(self, uid: PodUID, name: NodeName, requests: dict[str, int]) -> None:
+        """A pod that is pending, or comes now, is given a node that is there."""
+        if uid in self.nodes.assumed or not self.nodes.infos:
+            return
         pod = self.cluster.pod(uid)
         if pod is None or pod.node_name is not None or pod.is_finished:
-            return
-        if uid not in self.nodes.assumed and name in self.nodes.infos:
-            before = self.nodes.version
-            self.nodes.assume(pod, name)
-            assert self.nodes.version == before + 1
+            self.put_pod(uid, None, requests, done=False)
+            pod = self.cluster.pod(uid)
+            assert pod is not None
+        before = self.nodes.version
+        self.nodes.assume(pod, name if name in self.nodes.infos else min(self.nodes.infos))
+        assert self.nodes.version == before + 1
 
     @rule(uid=uids, look_first=st.booleans())
     def confirm(self, uid: PodUID, look_first: bool) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
 
 from gangsched.events import Bound, NodeAdded, PodAdded, PodDeleted
-from gangsched.framework.keeping import keep_for, keeps_some
+from gangsched.framework.keeping import keep_for, keeps_some, lifted, without
 from gangsched.framework.needs import Need
 from gangsched.framework.nodes import Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
+from support.fleet import NAMES, FleetMachine, amounts, names, uids
 
 GPU = "example.com/gpu"
 N1, N2, NOWHERE = NodeName("n1"), NodeName("n2"), NodeName("nowhere")
 POD = Pod(name="p", requests={"cpu": 3})
 NONE: dict[str, int | str] = {}
+
+asked = st.lists(
+    st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(1, 2)).map(Resources),
+    min_size=1,
+    max_size=3,
+)
 
 
 def fleet() -> tuple[InMemoryCluster, Nodes]:
@@ -32,6 +41,63 @@ def need(*requests: dict[str, int | str], returning: tuple[PodUID, ...] = ()) ->
     for each in requests:
         found.add(Resources(each))
     return found
+
+
+class KeepingMachine(FleetMachine):
+    """Room is kept through every change for who needs it, and never more than there is."""
+
+    def look_at(self, *changed: NodeName | None) -> None:
+        """Read nodes anew; before anybody is placed again, who needs other nodes says so."""
+        altered = self.nodes.altered
+        for name in changed:
+            if name is not None:
+                self.nodes.refresh(name)
+        if altered != self.nodes.altered:
+            keep_for(self.nodes, {})
+
+    @rule(wanted=st.lists(asked, min_size=1, max_size=2), all_leave=st.booleans())
+    def keep(self, wanted: list[list[Resources]], all_leave: bool) -> None:
+        needs: dict[NodeName, Need] = {}
+        for name, requests in zip(NAMES, wanted, strict=False):
+            info = self.nodes.infos.get(name)
+            needs[name] = Need(info.holders if info is not None and all_leave else ())
+            for each in requests:
+                needs[name].add(each)
+        keep_for(self.nodes, needs)
+
+    @rule(uid=uids, name=names, requests=amounts)
+    def assume_of_all(self, uid: PodUID, name: NodeName, requests: dict[str, int]) -> None:
+        with lifted(self.nodes):
+            assert not keeps_some(self.nodes)
+            self.assume(uid, name, requests)
+
+    @rule(data=st.data())
+    def look_ahead(self, data: st.DataObject) -> None:
+        nodes = self.nodes
+        before = {name: (dict(info.free), info.kept) for name, info in nodes.infos.items()}
+        leaving = {
+            name: [uid for uid in sorted(info.holders) if data.draw(st.booleans())]
+            for name, info in nodes.infos.items()
+        }
+        with without(nodes, leaving):
+            for name, info in nodes.infos.items():
+                used = sum(info.holders.values(), start=Resources())
+                assert Resources.from_milli(info.free) == info.node.allocatable - used
+                assert not info.holders.keys() & set(leaving[name])
+        assert before == {name: (dict(i.free), i.kept) for name, i in nodes.infos.items()}
+
+    @invariant()
+    def agrees(self) -> None:
+        self.nodes._check()
+        for name, info in self.nodes.infos.items():
+            assert all(info.free[each] >= 0 for each in info.kept)
+            used = sum(info.holders.values(), start=Resources())
+            kept = Resources.from_milli(info.kept)
+            assert Resources.from_milli(info.free) == info.node.allocatable - used - kept
+            assert not info.kept or name in self.nodes.needs
+
+
+TestKeeping = KeepingMachine.TestCase
 
 
 @pytest.mark.parametrize(
