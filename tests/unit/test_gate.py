@@ -134,6 +134,19 @@ def test_the_match_policy_says_who_counts(policy: MatchPolicy, goes: bool) -> No
     assert bool(gone(gate.arrive(member("d"), now=2))) is goes
 
 
+@pytest.mark.parametrize("priority", [0, 7])
+def test_a_task_has_the_priority_of_its_gang_whoever_says_that(priority: int) -> None:
+    gate = Gate()
+    gate.arrive(make_pod("p", group="g", min_available=2, priority=priority), now=0)
+    assert len(gone(gate.arrive(member("a", "default/g", 2), now=0))) == 2
+    gate.declare(PodGroup(name="h", min_available=1, priority=priority), now=0)
+    assert gone(gate.arrive(member("b", "default/h", None), now=0)) == ["b"]
+    gate.arrive(member("c", "default/i"), now=0)
+    alone = gate.groups.get(GroupKey("default/i"))
+    assert alone is not None
+    assert alone.priority == 0
+
+
 # Falling ----------------------------------------------------------------------------------------
 
 
@@ -149,6 +162,14 @@ def test_a_deadline_lets_the_whole_attempt_fall_at_once() -> None:
         G, 1, "timed out after 10s: 2 of 3 members held a place", 10
     )
     assert len(gate) == len(gate.groups) == 0
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 60), ({"timeout": 0}, 0), ({"timeout": 1}, 1)])
+def test_an_attempt_waits_for_a_minute_where_nobody_says_for_how_long(
+    given: dict[str, Any], seconds: float
+) -> None:
+    gate = Gate(**given)
+    assert gate.arrive(member("a"), now=7) == (PodWaiting(PodUID("a"), HERE, 7 + seconds, 2),)
 
 
 def test_a_shorter_wait_of_one_member_ends_that_of_all() -> None:
@@ -206,10 +227,60 @@ def test_late_news_of_a_wait_that_is_over_changes_nothing() -> None:
     assert fingerprint(gate) == before
 
 
-def test_who_leaves_while_it_waits_gives_up() -> None:
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda gate: gate.withdraw("a", now=1), "member a gave up"),
+        (lambda gate: gate.leave("a", now=1), "member a gave up: it left"),
+        (lambda gate: gate.close("over", now=1), "over"),
+    ],
+    ids=["withdraw", "leave", "close"],
+)
+def test_who_falls_is_told_where_it_waited_and_why(
+    call: Callable[[Gate], tuple[Effect, ...]], reason: str
+) -> None:
     gate = Gate()
     gate.arrive(member("a"), now=0)
-    assert fell(gate.leave("a", now=1)) == ["a"]
+    assert call(gate) == (
+        PodRejected(PodUID("a"), HERE, reason),
+        GroupRejected(G, 1, reason, 1),
+    )
+
+
+def test_without_a_minimum_nobody_knows_how_many_are_missing() -> None:
+    gate = Gate(timeout=10)
+    nowhere = NodeName("")
+    pod = make_pod("p", group="g")
+    assert gate.arrive(pod, now=5) == (PodWaiting(pod.uid, nowhere, 15, 0),)
+    reason = "timed out after 10s: 1 of an unknown number of members held a place"
+    assert gate.advance(now=15)[0] == PodRejected(pod.uid, nowhere, reason)
+
+
+def test_where_only_who_waits_counts_who_was_let_go_is_not_told_to_hold_a_place() -> None:
+    gate = Gate(timeout=10, match_policy=MatchPolicy.ONLY_WAITING)
+    for uid in "abc":
+        gate.arrive(member(uid), now=0)
+    assert gate.arrive(member("d"), now=1) == (PodWaiting(PodUID("d"), HERE, 11, 2),)
+    assert gate.advance(now=11)[-1] == GroupRejected(
+        G, 2, "timed out after 10s: 1 of 3 members held a place", 11
+    )
+    assert gate.arrive(member("e"), now=12) == (PodWaiting(PodUID("e"), HERE, 22, 2),)
+
+
+def test_each_attempt_of_a_group_that_is_remembered_has_its_number_and_all_its_time() -> None:
+    gate = Gate(timeout=10)
+    gate.declare(PodGroup(name="g", min_available=2), now=0)
+    key = GroupKey("default/g")
+    for attempt in (1, 2, 3):
+        now = 20 * attempt
+        (waits,) = gate.arrive(member("a", "default/g", None), now=now)
+        assert waits == PodWaiting(PodUID("a"), HERE, now + 10, 1)
+        assert [wait.attempt for wait in gate.waiting] == [attempt]
+        assert gate.advance(now=now + 10)[-1] == GroupRejected(
+            key, attempt, "timed out after 10s: 1 of 2 members held a place", now + 10
+        )
+    assert gate.undeclare("default/g", now=80) == ()
+    assert len(gate.groups) == 0
 
 
 def test_closing_lets_every_gang_fall() -> None:
@@ -222,25 +293,43 @@ def test_closing_lets_every_gang_fall() -> None:
 # What is refused --------------------------------------------------------------------------------
 
 NOBODY: Any = 5
+FINITE = "seconds, finite and not negative"
 BAD: list[tuple[str, Any, str]] = [
-    ("no-member", lambda gate: gate.arrive(NOBODY, now=1), "member: expected a Pod or a GangMemb"),
-    ("twice", lambda gate: gate.arrive(member("a"), now=1), "uid: expected a member that is not"),
-    ("time-back", lambda gate: gate.advance(now=-1), "now: expected an instant not before 0"),
-    ("no-time", lambda gate: gate.advance(now=float("nan")), "now: expected a finite number"),
+    (
+        "no-member",
+        lambda gate: gate.arrive(NOBODY, now=1),
+        "member: expected a Pod or a GangMember, got 5",
+    ),
+    (
+        "twice",
+        lambda gate: gate.arrive(member("a"), now=1),
+        "uid: expected a member that is not at the gate already, got 'a'",
+    ),
+    (
+        "time-back",
+        lambda gate: gate.advance(now=-1),
+        "now: expected an instant not before 0, got -1",
+    ),
+    (
+        "no-time",
+        lambda gate: gate.advance(now=float("nan")),
+        "now: expected a finite number of seconds, got nan",
+    ),
     (
         "no-timeout",
         lambda gate: gate.arrive(member("b"), now=1, timeout=-1),
-        "timeout: expected seconds, finite and not negative, or None",
+        f"timeout: expected {FINITE}, or None, got -1",
     ),
     (
         "another-minimum",
         lambda gate: gate.arrive(member("b", least=4), now=1),
-        "min_available: expected 3, as the first member of g says, got 4",
+        "pod default/b: min_available: expected 3, as the first member of g says, got 4",
     ),
     (
         "malformed-pod",
         lambda gate: gate.arrive(make_pod("p", group="x", min_available=0), now=1),
-        "expected a whole number of at least 1",
+        "pod default/p: pod-group.scheduling.sigs.k8s.io/min-available:"
+        " expected a whole number of at least 1, got '0'",
     ),
 ]
 
@@ -251,7 +340,7 @@ def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
     gate.arrive(member("a"), now=0)
     with pytest.raises((InvalidValueError, InvalidPodGroupError)) as raised:
         call(gate)
-    assert message in str(raised.value)
+    assert str(raised.value) == message
     assert [wait.uid for wait in gate.waiting] == ["a"]
     gate._check()
     assert gate.arrive(member("b"), now=1)[0] == PodWaiting(PodUID("b"), HERE, 10, 1)
@@ -259,8 +348,10 @@ def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
 
 def test_a_timeout_beyond_all_numbers_is_refused_before_anybody_is_let_in() -> None:
     gate = Gate(timeout=1.7e308)
-    with pytest.raises(InvalidValueError, match="seconds that can be added to"):
+    with pytest.raises(InvalidValueError) as raised:
         gate.arrive(member("a"), now=1.7e308)
+    says = "timeout: expected seconds that can be added to 1.7e+308, got 1.7e+308"
+    assert str(raised.value) == says
     assert len(gate) == len(gate.groups) == 0
 
 
@@ -273,24 +364,38 @@ def test_what_ended_before_somebody_was_refused_is_told_by_the_next_call() -> No
 
 
 @pytest.mark.parametrize(
-    "given", [{"timeout": -1}, {"timeout": float("inf")}, {"match_policy": "never"}], ids=repr
+    ("field", "value", "expected"),
+    [
+        ("timeout", -1, FINITE),
+        ("timeout", float("inf"), FINITE),
+        ("match_policy", "never", "one of once_satisfied, waiting_and_running, only_waiting"),
+    ],
 )
-def test_a_gate_with_malformed_arguments_is_not_made(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError):
-        Gate(**given)
+def test_a_gate_with_malformed_arguments_is_not_made(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(InvalidValueError) as raised:
+        Gate(**{field: value})
+    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
+
+
+TEXT = "a text that is not empty"
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("field", "value", "expected"),
     [
-        *({"uid": ""}, {"uid": 3}, {"group": ""}, {"min_available": 0}, {"min_available": True}),
-        *({"role": ""}, {"role": 5}),
+        ("uid", "", TEXT),
+        ("uid", 3, TEXT),
+        ("group", "", TEXT),
+        ("min_available", 0, "a whole number of at least 1, or None"),
+        ("min_available", True, "a whole number of at least 1, or None"),
+        ("role", "", TEXT),
+        ("role", 5, TEXT),
     ],
-    ids=repr,
 )
-def test_a_malformed_member_is_not_made(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError, match=next(iter(given))):
-        GangMember(**{"uid": "a", "group": "g", **given})
+def test_a_malformed_member_is_not_made(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(InvalidValueError) as raised:
+        GangMember(**{"uid": "a", "group": "g", field: value})
+    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
 
 
 # In any order -----------------------------------------------------------------------------------

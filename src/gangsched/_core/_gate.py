@@ -272,7 +272,8 @@ class Gate:
         return pod, Membership(key, member.min_available, SPELLINGS[0], member.role)
 
     def _info(self, wait: WaitingPod) -> PodGroupInfo:
-        info = None if wait.group is None else self._groups.get(wait.group)
+        assert wait.group is not None
+        info = self._groups.get(wait.group)
         assert info is not None
         return info
 
@@ -295,11 +296,11 @@ class Gate:
         gone = tuple(wait.uid for wait in self._waiting.allow(info.key))
         info.members.set_all(gone, MemberState.ASSIGNED)
         began = info.attempt_started_at
+        assert began is not None  # as somebody waits
         info.attempt_started_at, info.was_scheduled = None, True
         self._out.append(Release(info.key, gone))
         if first or self._match is not MatchPolicy.ONCE_SATISFIED:
-            waited = 0.0 if began is None else now - began
-            self._out.append(GroupScheduled(info.key, info.attempts, info.scheduled, waited))
+            self._out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - began))
 
     def _fall(
         self, info: PodGroupInfo, first: list[WaitingPod], reason: str, *, now: float
