@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from gangsched import (
     AnnotatedRunTimes,
     Backfill,
-    Coscheduling,
     GangschedError,
     InMemoryCluster,
     InvalidValueError,
@@ -36,7 +35,6 @@ from gangsched import (
     Scheduler,
     StateKey,
     Success,
-    Unit,
     Unschedulable,
     presets,
 )
@@ -46,19 +44,14 @@ from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot import FORMAT, HELD
 from gangsched.framework._snapshot_forms import ROWS
 from gangsched.framework.cycle_state import CycleState
-from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
 from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
 from support.restored import posted, state_of
+from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
 
 HEAPS = ("gangsched._core._heap",)
-
-
-def another(cluster: InMemoryCluster, *plugins: object, unit: Unit = Unit.POD) -> Scheduler:
-    profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    return Scheduler(cluster, profile, unit=unit)
 
 
 # All of it --------------------------------------------------------------------------------------
@@ -82,37 +75,6 @@ def held(thing: Any) -> list[Any]:
 def is_remembered(thing: object) -> bool:
     is_given = isinstance(thing, InMemoryCluster | Profile | enum.Enum)
     return is_ours(thing) and not is_given and not type(thing).__module__.startswith(HEAPS)
-
-
-def nominating_scheduler() -> Scheduler:
-    """Return a scheduler that keeps room for a pod until another is gone."""
-    cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster, preemption=Preemption())
-    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
-    low = evolve(make_pod("low", cpu=1, priority=0), node_name=NodeName("n"))
-    tell(cluster, scheduler, PodAdded(low), now=0)
-    tell(cluster, scheduler, PodAdded(make_pod("high", cpu=1, priority=9)), now=0)
-    while scheduler.schedule_one(now=1) is not None:
-        pass
-    assert scheduler._state.nominations
-    return scheduler
-
-
-def reserving_scheduler() -> Scheduler:
-    """Return a scheduler that keeps room for a gang, and has not let in who may be let in."""
-    cluster = InMemoryCluster()
-    run_times = AnnotatedRunTimes("seconds")
-    scheduler = presets.gang(cluster, backfill=Backfill(run_times))
-    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})), now=0)
-    old = evolve(make_pod("old", cpu=1), node_name=NodeName("n"), annotations={"seconds": "50"})
-    tell(cluster, scheduler, PodAdded(old), now=0)
-    for n in range(3):
-        member = make_pod(f"big-{n}", cpu=1, group="big", min_available=3)
-        tell(cluster, scheduler, PodAdded(member), now=0)
-    while scheduler.schedule_one(now=1) is not None:
-        pass
-    assert scheduler.reservation is not None
-    return scheduler
 
 
 def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
@@ -530,28 +492,6 @@ def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_
         other.restore(data)
     assert notes.seen == 0
     assert other.snapshot() == before
-
-
-class Fitting:
-    """Says what it reads of a node, unless it is broken; or does not say, where it is told so."""
-
-    name = "Fitting"
-
-    def __init__(self, *, signs: bool) -> None:
-        self.is_broken = False
-        if signs:
-            self.node_signature = self.read
-
-    def pod_signature(self, pod: Pod) -> object:
-        return ()
-
-    def filter(self, state: CycleView, pod: Pod, node: object) -> Outcome:
-        return Success()
-
-    def read(self, node: object) -> object:
-        if self.is_broken:
-            raise OSError("no such node")
-        return ()
 
 
 def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_restored() -> None:

@@ -1,0 +1,88 @@
+"""Schedulers that have something to write down, and such as it can be read into."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
+    Coscheduling,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    Pod,
+    PodAdded,
+    Profile,
+    Scheduler,
+    Success,
+    Unit,
+    presets,
+)
+from gangsched.framework import Preemption
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView
+from gangsched.testing import make_pod
+from support.busy import tell
+
+__all__ = ["Fitting", "another", "nominating_scheduler", "reserving_scheduler"]
+
+
+def another(cluster: InMemoryCluster, *plugins: object, unit: Unit = Unit.POD) -> Scheduler:
+    profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
+    return Scheduler(cluster, profile, unit=unit)
+
+
+def nominating_scheduler() -> Scheduler:
+    """Return a scheduler that keeps room for a pod until another is gone."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, preemption=Preemption())
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
+    low = evolve(make_pod("low", cpu=1, priority=0), node_name=NodeName("n"))
+    tell(cluster, scheduler, PodAdded(low), now=0)
+    tell(cluster, scheduler, PodAdded(make_pod("high", cpu=1, priority=9)), now=0)
+    while scheduler.schedule_one(now=1) is not None:
+        pass
+    assert scheduler._state.nominations
+    return scheduler
+
+
+def reserving_scheduler() -> Scheduler:
+    """Return a scheduler that keeps room for a gang, and has not let in who may be let in."""
+    cluster = InMemoryCluster()
+    run_times = AnnotatedRunTimes("seconds")
+    scheduler = presets.gang(cluster, backfill=Backfill(run_times))
+    tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})), now=0)
+    old = evolve(make_pod("old", cpu=1), node_name=NodeName("n"), annotations={"seconds": "50"})
+    tell(cluster, scheduler, PodAdded(old), now=0)
+    for n in range(3):
+        member = make_pod(f"big-{n}", cpu=1, group="big", min_available=3)
+        tell(cluster, scheduler, PodAdded(member), now=0)
+    while scheduler.schedule_one(now=1) is not None:
+        pass
+    assert scheduler.reservation is not None
+    return scheduler
+
+
+class Fitting:
+    """Says what it reads of a node, unless it is broken; or does not say, where it is told so."""
+
+    name = "Fitting"
+
+    def __init__(self, *, signs: bool) -> None:
+        self.is_broken = False
+        if signs:
+            self.node_signature = self.read
+
+    def pod_signature(self, pod: Pod) -> object:
+        return ()
+
+    def filter(self, state: CycleView, pod: Pod, node: object) -> Outcome:
+        return Success()
+
+    def read(self, node: object) -> object:
+        if self.is_broken:
+            raise OSError("no such node")
+        return ()
