@@ -19,6 +19,7 @@ from gangsched import (
     Backfill,
     Bind,
     Bound,
+    Coscheduling,
     GangschedError,
     InMemoryCluster,
     InvalidValueError,
@@ -39,6 +40,7 @@ from gangsched import (
     Scheduler,
     StateKey,
     Success,
+    Unit,
     Unschedulable,
     presets,
 )
@@ -48,6 +50,7 @@ from gangsched.framework._shapes import Shape
 from gangsched.framework._snapshot import FORMAT, HELD
 from gangsched.framework._snapshot_forms import ROWS
 from gangsched.framework.cycle_state import CycleState
+from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
@@ -568,6 +571,39 @@ def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say
                 edge[1] = number
                 wrong += 1
     assert wrong
+
+
+@pytest.mark.parametrize(("minds", "edges"), [(False, "after"), (True, "endless")])
+def test_what_nodes_become_that_stand_alone_is_kept_whatever_is_taken_of_them(
+    minds: bool, edges: str
+) -> None:
+    """More of a resource than they offer, where nobody minds; or where it were boundless."""
+    cluster = InMemoryCluster()
+
+    def make() -> Scheduler:
+        fitting = [Fitting(signs=False), *([NodeResources()] if minds else [])]
+        return Scheduler(
+            cluster, Profile(Coscheduling(), *fitting, DefaultBinder()), unit=Unit.GROUP
+        )
+
+    scheduler = make()
+    node = Node(name=NodeName("n"), allocatable={"cpu": 3})
+    tell(cluster, scheduler, NodeAdded(node), now=0)
+    for n in range(2):
+        pod = make_pod(f"p{n}", cpu=2, group="g", min_available=2)
+        tell(cluster, scheduler, PodAdded(pod), now=0)
+    tell(cluster, scheduler, PodAdded(make_pod("q", gpu=1)), now=0)
+    while scheduler.schedule_one(now=1) is not None:
+        pass
+    data = posted(scheduler.snapshot())
+    other = make()
+    other.restore(data)
+    assert posted(other.snapshot()) == data
+    (edge, *_others) = (edge for row in data["node_classes"] for edge in row.get(edges, ()))
+    edge[1] = 999
+    with pytest.raises(InvalidValueError) as caught:
+        make().restore(data)
+    assert (caught.value.field.rpartition(".")[2], caught.value.value) == (edges, 999)
 
 
 def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:

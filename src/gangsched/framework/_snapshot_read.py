@@ -276,7 +276,7 @@ class _Reader:
 
     def _alone(self, number: int, free: dict[str, int], pods: int, path: str) -> NodeClass:
         other = _get(self._node_classes, number, path)
-        if (other.sample.free, other.sample.pod_count) != (free, pods):
+        if (_some(other.sample.free), other.sample.pod_count) != (_some(free), pods):
             raise InvalidValueError(path, number, "a class of nodes with what is left")
         return other
 
@@ -383,6 +383,11 @@ def _get(known: Mapping[K, V], name: K, path: str) -> V:
     if name not in known:
         raise InvalidValueError(path, name, "something that the snapshot has")
     return known[name]
+
+
+def _some(free: Mapping[str, int]) -> dict[str, int]:
+    """Return what there is more or less of than nothing: that may be said or left out."""
+    return {name: amount for name, amount in free.items() if amount}
 
 
 def _fresh(known: Container[object], name: object, path: str) -> None:
