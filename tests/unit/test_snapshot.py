@@ -567,6 +567,7 @@ def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say
                 with pytest.raises(InvalidValueError) as caught:
                     another(cluster, Fitting(signs=False)).restore(data)
                 assert caught.value.field == f"node_classes[{n}].{name}"
+                assert caught.value.value == row["number"]
                 assert caught.value.expected == "a class of nodes with what is left"
                 edge[1] = number
                 wrong += 1
@@ -708,18 +709,19 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
     assert other.reservation == scheduler.reservation
 
 
-ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, object]]] = [
-    ("nobodys", lambda data: data["reserving"].pop("promise"), ("needs", 1)),
-    ("unheard-of", lambda data: data.pop("reserving"), ("needs", 1)),
+NONE = "none, as nobody has a reservation"
+ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, object, str]]] = [
+    ("nobodys", lambda data: data["reserving"].pop("promise"), ("needs", 1, NONE)),
+    ("unheard-of", lambda data: data.pop("reserving"), ("needs", 1, NONE)),
     (
         "of-another-name",
         lambda data: data["reserving"]["promise"].update(key="default/z"),
-        ("reserving.promise.key", "default/z"),
+        ("reserving.promise.key", "default/z", "default/big, as its entity is of that"),
     ),
     (
         "of-a-pod",
         lambda data: data["reserving"]["promise"].update(entity=lone(data)),
-        ("reserving.promise.entity", 1),
+        ("reserving.promise.entity", 1, "one of a group"),
     ),
 ]
 
@@ -734,7 +736,7 @@ def lone(data: dict[str, Any]) -> int:
     ("change", "told"), [row[1:] for row in ODD_PROMISES], ids=[r[0] for r in ODD_PROMISES]
 )
 def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
-    change: Callable[[dict[str, Any]], object], told: tuple[str, object]
+    change: Callable[[dict[str, Any]], object], told: tuple[str, object, str]
 ) -> None:
     scheduler = reserving_scheduler()
     cluster = cast("InMemoryCluster", scheduler._state.cluster)
@@ -744,7 +746,7 @@ def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
     before = fingerprint(cluster, other)
     with pytest.raises(InvalidValueError) as caught:
         other.restore(data)
-    assert (caught.value.field, caught.value.value) == told
+    assert (caught.value.field, caught.value.value, caught.value.expected) == told
     assert fingerprint(cluster, other) == before
 
 
