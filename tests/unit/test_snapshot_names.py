@@ -176,3 +176,13 @@ def test_a_node_is_in_one_class() -> None:
     assert error.field.startswith("node_classes[")
     assert error.field.endswith("].nodes")
     assert error.expected == "something that the snapshot has once"
+
+
+@pytest.mark.parametrize("place", ["backoff", "gated"])
+def test_an_entity_is_in_one_place(place: str) -> None:
+    data, make = busy()
+    number, seq = len(data[place]), data["active"][0]
+    data[place].append(seq)
+    error = refusal(make, data)
+    assert (error.field, error.value) == (f"{place}[{number}]", seq)
+    assert error.expected == "an entity that is in one place"
