@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from gangsched import (
-    Coscheduling,
     Evict,
     GroupKey,
-    NodeAdded,
     NodeName,
     NodeUpdated,
     Nominated,
-    NominationLapsed,
     Pod,
     PodAdded,
     PodGroup,
@@ -23,8 +20,6 @@ from gangsched import (
     PodGroupUpdated,
     PodUID,
     Preemption,
-    Profile,
-    Scheduler,
     Success,
     Topology,
     Unit,
@@ -33,66 +28,12 @@ from gangsched import (
 )
 from gangsched.errors import PluginError
 from gangsched.framework._nomination import Kept
-from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
+from support.making_room import Host, blocked, reason_of
 from support.odd import OOPS, Odd
 
-T = TypeVar("T")
-
 EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
-
-
-class Host(AtOnce):
-    """A scheduler that makes room, and its cluster; who is evicted goes later."""
-
-    def __init__(self, *nodes: int, unit: Unit = Unit.POD, odd: Odd | None = None) -> None:
-        super().__init__()
-        plugins = () if odd is None else (odd,)
-        profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
-        self.scheduler = Scheduler(self.cluster, profile, unit=unit, preemption=Preemption())
-        for number, cpu in enumerate(nodes):
-            self.tell(NodeAdded(make_node(f"n{number}", cpu=cpu, labels={"rack": f"r{number}"})))
-
-    def pods(self, *pods: Pod) -> None:
-        for pod in pods:
-            self.tell(PodAdded(pod))
-        self.decide()
-
-    def gang(self, name: str, count: int, priority: int, **more: Any) -> None:
-        each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": count, **more}
-        self.pods(*[make_pod(f"{name}-{n}", priority=priority, **each) for n in range(count)])
-
-    def end(self, *names: str) -> None:
-        super().end(*names)
-        self.decide()
-
-    def told(self, kind: type[T]) -> list[T]:
-        return [effect for effect in self.effects if isinstance(effect, kind)]
-
-    @property
-    def evicted(self) -> list[str]:
-        return [effect.uid.partition("/")[2] for effect in self.told(Evict)]
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {pod.name: pod.node_name for pod in self.cluster.pods() if pod.node_name}
-
-    @property
-    def kept(self) -> list[str]:
-        """Who holds room for others, by name."""
-        assumed = self.scheduler._state.nodes.assumed
-        return sorted(uid.partition("/")[2] for uid in assumed if uid.startswith("\0"))
-
-
-def blocked(*, unit: Unit = Unit.POD, odd: Odd | None = None) -> Host:
-    """Return a host where room is kept for a gang of 2 on a node that two others hold."""
-    host = Host(2, unit=unit, odd=odd)
-    host.gang("low", 2, 0)
-    host.gang("high", 2, 5)
-    assert host.evicted == ["low-0", "low-1"]
-    assert host.kept == ["high-0", "high-1"]
-    return host
 
 
 # While room is kept ---------------------------------------------------------------------------
@@ -124,13 +65,6 @@ def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: Unit) -> None:
     odd.answers.clear()
     host.decide()
     assert (host.where, host.kept) == ({"high-0": "n0", "high-1": "n0"}, [])
-
-
-def reason_of(host: Host) -> str:
-    """Return why room is kept no more, which was said once."""
-    (lapsed,) = host.told(NominationLapsed)
-    assert lapsed.group == "default/high"
-    return lapsed.reason
 
 
 @EACH_UNIT

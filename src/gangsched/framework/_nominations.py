@@ -206,8 +206,7 @@ def next_member(state: State, entity: QueuedEntity) -> Member | None:
     nomination = state.nominations.get(entity.seq)
     if nomination is None or len(nomination.kept) > 1:
         return None
-    member = state.members[next(iter(nomination.kept))]
-    return member if member.entity is entity else None
+    return state.members[next(iter(nomination.kept))]
 
 
 def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) -> NodeName | None:

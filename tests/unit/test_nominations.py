@@ -1,0 +1,256 @@
+"""Room that is kept: when it is there, when it is not kept any longer, and who goes there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    CycleState,
+    GroupKey,
+    NodeAdded,
+    NodeName,
+    NodeUpdated,
+    Nominated,
+    Outcome,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodPhase,
+    PodUID,
+    PodUpdated,
+    StateKey,
+    Success,
+    Topology,
+    Unit,
+    Unschedulable,
+)
+from gangsched.protocols import NodeView
+from gangsched.testing import make_node, make_pod
+from support.at_once import AtOnce
+from support.making_room import Host, blocked, reason_of
+from support.odd import Odd
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+HIGH = GroupKey("default/high")
+LEFT: StateKey[tuple[str, float]] = StateKey("left")
+
+
+def change(host: Host, name: str, **changes: Any) -> None:
+    pod = host.cluster.pod(PodUID(f"default/{name}"))
+    assert pod is not None
+    host.tell(PodUpdated(evolve(pod, **changes)))
+
+
+# When it is there -----------------------------------------------------------------------------
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("phase", [PodPhase.SUCCEEDED, PodPhase.FAILED])
+def test_who_has_finished_is_in_the_way_no_more_though_its_pod_is_still_there(
+    unit: Unit, phase: PodPhase
+) -> None:
+    host = blocked(unit=unit)
+    for name in ("low-0", "low-1"):
+        change(host, name, phase=phase)
+    host.decide()
+    assert {name: host.where[name] for name in ("high-0", "high-1")} == {
+        "high-0": "n0",
+        "high-1": "n0",
+    }
+
+
+@EACH_UNIT
+def test_who_is_made_anew_does_not_rest_once_its_room_is_there(unit: Unit) -> None:
+    """It rested as it had failed; whoever is sent for does not, and who takes its place neither."""
+    host = Host(2, unit=unit)
+    host.gang("low", 2, 0)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, priority=5)))
+    host.gang("high", 2, 5)
+    AtOnce.end(host, "low-0", "low-1")  # and nobody decides yet
+    AtOnce.end(host, "high-0", "high-1")
+    host.gang("high", 2, 5)
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+@EACH_UNIT
+def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(unit: Unit) -> None:
+    host = blocked(unit=unit)
+    host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
+    host.at(5.0)  # it had a turn, and its room is not there yet
+    host.scheduler.restore(json.loads(json.dumps(host.scheduler.snapshot())))
+    host.end("low-0", "low-1")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+# When it is kept no longer --------------------------------------------------------------------
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("changes", [{"scheduling_gates": ("later",)}, {"requests": {"cpu": 2}}])
+def test_who_is_not_as_it_was_when_room_was_kept_for_it_has_none(
+    unit: Unit, changes: dict[str, Any]
+) -> None:
+    host = blocked(unit=unit)
+    change(host, "high-0", **changes)
+    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+
+
+@EACH_UNIT
+def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: Unit) -> None:
+    host = blocked(unit=unit)
+    host.end("low-0")
+    host.pods(make_pod("other", cpu=1))
+    assert "other" not in host.where
+    host.at(60.0)
+    assert host.where["other"] == "n0"
+
+
+@EACH_UNIT
+def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(unit: Unit) -> None:
+    host = Host(2, unit=unit)
+    host.gang("low", 2, 0)
+    host.tell(NodeAdded(make_node("n1", cpu=1)))
+    host.gang("high", 3, 5, min_available=2)
+    (nominated,) = host.told(Nominated)
+    (beside,) = (uid for uid, node in nominated.places if node == "n1")
+    host.pods(make_pod("other", cpu=1))
+    host.at(5.0)  # it does not rest any more
+    assert "other" not in host.where
+    host.tell(PodDeleted(beside))
+    host.decide()
+    assert host.where["other"] == "n1"
+    assert len(host.kept) == 2
+
+
+def on_hold(host: Host) -> Callable[..., Outcome]:
+    """Return a check that holds the gang of priority 5, if it is asked as it should be."""
+
+    def answer(pod: Pod, group: Any, *, now: float) -> Outcome:
+        asked = (pod.name, None if group is None else group.key, now)
+        return Unschedulable("on hold") if asked == ("high-0", HIGH, host.now) else Success()
+
+    return answer
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("is_there", [False, True])
+def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
+    unit: Unit, is_there: bool
+) -> None:
+    odd = Odd("pre_enqueue")
+    host = blocked(unit=unit, odd=odd)
+    odd.answers["pre_enqueue"] = on_hold(host)
+    host.at(3.0)
+    if is_there:
+        host.end("low-0", "low-1")
+    else:
+        host.at(60.0)
+        host.end("low-0", "low-1")
+    assert reason_of(host) == ("on hold" if is_there else "2 pods are not gone in time")
+    entity = host.scheduler._state.entities[HIGH]
+    assert (host.where, entity.reason) == ({}, "on hold")
+    assert host.scheduler.queue.is_gated(entity)
+
+
+# Who goes there -------------------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it(
+    unit: Unit,
+) -> None:
+    """Whose turn it is then is one that no room was kept for."""
+    host = Host(2, unit=unit)
+    host.gang("low", 2, 0)
+    member: dict[str, Any] = {"group": "high", "min_available": 2, "priority": 5, "cpu": 1}
+    eldest = make_pod("high-0", gpu=1, **member)
+    host.tell(PodAdded(evolve(eldest, scheduling_gates=("later",))))
+    host.pods(*[make_pod(f"high-{n}", **member) for n in (1, 2)])
+    assert host.kept == ["high-1", "high-2"]
+    change(host, "high-0", scheduling_gates=())
+    host.tell(NodeAdded(make_node("n1", cpu=2)))
+    for n in (3, 4):
+        host.tell(PodAdded(evolve(make_pod(f"high-{n}", **member), node_name=NodeName("n1"))))
+    host.end("low-0", "low-1")
+    assert host.where == {"high-1": "n0", "high-2": "n0", "high-3": "n1", "high-4": "n1"}
+
+
+@EACH_UNIT
+def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    host.pods(make_pod("mid", cpu=1, priority=3))
+    host.pods(make_pod("low", cpu=1, priority=0))
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert (host.evicted, host.kept) == (["low"], ["high"])
+    AtOnce.end(host, "mid")
+    host.tell(NodeUpdated(make_node("n1", cpu=2, labels={"rack": "r1"})))
+    change(host, "high", labels={"told": "again"})
+    host.at(5.0)  # it does not rest any more
+    assert host.where == {"high": "n0", "low": "n1"}
+
+
+@EACH_UNIT
+def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
+    unit: Unit,
+) -> None:
+    odd = Odd("pre_filter", "filter", "pre_score")
+    host = blocked(unit=unit, odd=odd)
+
+    def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        state.write(LEFT, (pod.uid, now))
+        return Success()
+
+    def find(state: CycleState, pod: Pod, _node: NodeView) -> Outcome:
+        assert state.read(LEFT) == (pod.uid, host.now)
+        return Success()
+
+    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        assert state.read(LEFT) == (pod.uid, now)
+        return Success()
+
+    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}
+    host.now = 3.0
+    host.end("low-0", "low-1")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+def two_racks(*, unit: Unit) -> Host:
+    """Return a host where a gang within a rack has its room kept in the younger of two."""
+    host = Host(2, unit=unit)
+    host.gang("mid", 2, 3)
+    host.tell(NodeAdded(make_node("n1", cpu=2, labels={"rack": "r1"})))
+    host.gang("low", 2, 0)
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, topology=topology)))
+    host.gang("high", 2, 5)
+    assert (host.evicted, len(host.kept)) == (["low-0", "low-1"], 2)
+    return host
+
+
+@EACH_UNIT
+def test_a_gang_goes_to_the_rack_where_its_room_was_kept_though_an_elder_is_as_good(
+    unit: Unit,
+) -> None:
+    host = two_racks(unit=unit)
+    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    host.decide()
+    assert host.where == {"high-0": "n1", "high-1": "n1"}
+
+
+@EACH_UNIT
+def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_is_in_another(
+    unit: Unit,
+) -> None:
+    host = two_racks(unit=unit)
+    host.tell(NodeAdded(make_node("n2", cpu=3, labels={"rack": "r2"})))
+    member: dict[str, Any] = {"group": "high", "min_available": 2, "priority": 5, "cpu": 1}
+    host.tell(PodAdded(evolve(make_pod("high-2", **member), node_name=NodeName("n2"))))
+    host.end("low-0", "low-1")
+    assert {host.where[f"high-{n}"] for n in range(3)} == {"n2"}
