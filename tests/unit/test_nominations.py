@@ -254,3 +254,23 @@ def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_i
     host.tell(PodAdded(evolve(make_pod("high-2", **member), node_name=NodeName("n2"))))
     host.end("low-0", "low-1")
     assert {host.where[f"high-{n}"] for n in range(3)} == {"n2"}
+
+
+@EACH_UNIT
+def test_a_gang_of_which_one_runs_in_the_rack_goes_where_its_room_was_kept_there(
+    unit: Unit,
+) -> None:
+    host = Host(2, unit=unit)
+    host.gang("mid", 2, 3)
+    host.tell(NodeAdded(make_node("n1", cpu=2, labels={"rack": "r0"})))
+    host.gang("low", 2, 0)
+    host.tell(NodeAdded(make_node("n2", cpu=1, labels={"rack": "r0"})))
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=3, topology=topology)))
+    runs = make_pod("high-2", group="high", cpu=1, priority=5, min_available=3)
+    host.tell(PodAdded(evolve(runs, node_name=NodeName("n2"))))
+    host.gang("high", 2, 5, min_available=3)
+    assert (host.evicted, len(host.kept)) == (["low-0", "low-1"], 2)
+    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    host.decide()
+    assert host.where == {"high-0": "n1", "high-1": "n1", "high-2": "n2"}

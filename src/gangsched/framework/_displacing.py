@@ -227,7 +227,7 @@ class _Search:
     def _ratios(self, lacks: Sequence[Lack]) -> list[int]:
         """Return for how many of each that lack room one pod makes room on its node at most."""
         victims = self.state.classes.values()
-        return [max((_ratio(v, each.pod_class) for v in victims), default=1) for each in lacks]
+        return [max(_ratio(v, each.pod_class) for v in victims) for each in lacks]
 
     @staticmethod
     def _bound(unit: Unit, lacks: Sequence[Lack], ratios: Sequence[int]) -> int:
@@ -288,7 +288,8 @@ class _Search:
             if not unit.is_surplus:
                 pieces.append((unit, held))
             elif unit.groups[0].uid not in fallen:
-                pieces += [(unit, [holder]) for holder in held]
+                # of its members the first to come is given back first
+                pieces += [(unit, [holder]) for holder in reversed(held)]
         kept_pieces = self._victims_of(pieces)
         assert self.places is not None
         members = [
@@ -300,9 +301,8 @@ class _Search:
         found = [unit for unit, _held in kept]
         found += [unit for unit, _held in kept_pieces if not unit.is_surplus]
         self.taken = kept + kept_pieces + [e for e in mild if self._fell(e[0], fallen)]
-        all_of = [unit.priority for unit, _held in kept + kept_pieces]
         cost = (
-            max(all_of, default=float("-inf")),
+            max(unit.priority for unit, _held in kept + kept_pieces),
             sum(unit.falls for unit in found),
             sum(unit.pods for unit in found) + len(members),
         )
@@ -332,9 +332,9 @@ class _Search:
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
 
 
-def _worth(unit: Unit) -> tuple[int, int, int, float, int]:
+def _worth(unit: Unit) -> tuple[int, int, float, int]:
     """Return the order in which units are given back: the first is the one most worth sparing."""
-    return (-unit.falls, -unit.priority, -unit.pods, unit.created_at, unit.seq)
+    return (-unit.priority, -unit.pods, unit.created_at, unit.seq)
 
 
 def _room(lack: Lack, given: NodeClass) -> int:
@@ -344,4 +344,4 @@ def _room(lack: Lack, given: NodeClass) -> int:
 def _ratio(victim: PodClass, comer: PodClass) -> int:
     """Return for how many of one class a pod of another makes room on its node at most."""
     freed, asked = victim.sample.requests, comer.sample.requests
-    return max((-(-freed.amount(n) // need) for n, need in asked.items() if need), default=1) or 1
+    return max((-(-freed.amount(n) // need) for n, need in asked.items() if need), default=0) or 1

@@ -1,0 +1,238 @@
+"""Who has to go: as few gangs as possible, then as few pods, the youngest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Node,
+    NodeAdded,
+    NodeName,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Topology,
+    Unit,
+)
+from gangsched.testing import make_node, make_pod
+from support.making_room import Host
+from support.odd import Odd
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+
+
+def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
+    """Let a gang run, with a member on each of some nodes; it needs all, unless it says less."""
+    each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": len(nodes), **more}
+    for number, node in enumerate(nodes):
+        pod = make_pod(f"{name}-{number}", priority=priority, **each)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
+
+
+def gone(host: Host) -> set[str]:
+    """Return the gangs of whom somebody goes."""
+    return {name.partition("-")[0] for name in host.evicted}
+
+
+# Which gangs ----------------------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(unit: Unit) -> None:
+    """Though more than enough goes with the second."""
+    host = Host(8, unit=unit)
+    runs(host, "elder", *[0] * 3)
+    runs(host, "younger", *[0] * 3)
+    runs(host, "small", 0)
+    runs(host, "tiny", 0)
+    host.gang("high", 5, 5)
+    assert gone(host) == {"elder", "younger"}
+
+
+@EACH_UNIT
+def test_who_makes_room_for_fewer_than_it_seems_goes_only_where_it_is_still_the_most(
+    unit: Unit,
+) -> None:
+    """The third of its pods frees half of what one asks for, and nobody else is to go there."""
+    host = Host(4, 3, 6, unit=unit)
+    runs(host, "stays", 1, cpu=2, priority=9)
+    for number, (node, cpu) in enumerate([(0, 2), (0, 2), (1, 1)]):
+        pod = make_pod(f"wide-{number}", group="wide", cpu=cpu, min_available=3)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
+    for name in ("x", "y", "z"):
+        runs(host, name, 2, cpu=2)
+    host.gang("high", 3, 5, cpu=2)
+    assert gone(host) == {"wide", "z"}
+
+
+@EACH_UNIT
+def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(unit: Unit) -> None:
+    host = Host(2, 2, 4, 3, 2, unit=unit)
+    runs(host, "stays", 3, cpu=2, priority=9)
+    runs(host, "enough", 0, 1, cpu=2)
+    seems: dict[str, Any] = {"group": "seems", "min_available": 2}
+    for number, (node, cpu) in enumerate([(2, 2), (3, 1)]):
+        pod = make_pod(f"seems-{number}", cpu=cpu, **seems)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
+    runs(host, "small", 4, cpu=2)
+    host.gang("high", 3, 5, cpu=2)
+    assert gone(host) == {"enough"}
+
+
+@EACH_UNIT
+def test_one_large_pod_goes_before_many_small_ones(unit: Unit) -> None:
+    host = Host(4, 4, unit=unit)
+    runs(host, "large", 0, cpu=4)
+    for name in ("a", "b", "c", "d"):
+        runs(host, name, 1)
+    host.gang("high", 4, 5)
+    assert gone(host) == {"large"}
+
+
+@EACH_UNIT
+def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(unit: Unit) -> None:
+    host = Host(4, 4, unit=unit)
+    runs(host, "one", 0, cpu=3)
+    runs(host, "two", 1, 1, cpu=2)
+    host.gang("high", 2, 5, cpu=2)
+    assert gone(host) == {"one"}
+
+
+@EACH_UNIT
+def test_room_for_pods_of_two_kinds_counts_for_both(unit: Unit) -> None:
+    host = Host(2, 2, unit=unit)
+    host.tell(NodeAdded(make_node("n2", gpu=1)))
+    runs(host, "pair", 0, 0)
+    runs(host, "a", 1)
+    runs(host, "b", 1)
+    runs(host, "gpu", 2, cpu=0, gpu=1)
+    member: dict[str, Any] = {"group": "high", "min_available": 3, "priority": 5}
+    host.pods(
+        make_pod("high-0", cpu=1, **member),
+        make_pod("high-1", cpu=1, **member),
+        make_pod("high-2", gpu=1, **member),
+    )
+    assert gone(host) == {"pair", "gpu"}
+
+
+@EACH_UNIT
+def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(unit: Unit) -> None:
+    """One that came last stays at first: of its role there has to be one."""
+    host = Host(6, unit=unit)
+    host.tell(PodGroupAdded(PodGroup(name="wide", min_available=2, roles={"ps": 1})))
+    for number, role in enumerate([None, None, None, "ps"]):
+        pod = make_pod(f"wide-{number}", group="wide", cpu=1, role=role)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName("n0"))))
+    runs(host, "a", 0)
+    runs(host, "b", 0)
+    host.gang("high", 4, 5)
+    assert gone(host) == {"wide"}
+
+
+@EACH_UNIT
+def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(unit: Unit) -> None:
+    host = Host(2, unit=unit)
+    host.gang("low", 2, 0)
+    host.gang("mid", 2, 3)
+    host.tell(NodeAdded(make_node("n1", cpu=2)))
+    runs(host, "other", 1, 1, priority=3)
+    assert gone(host) == {"low"}
+    host.gang("high", 2, 5)
+    assert gone(host) == {"low"}
+    assert host.kept == ["high-0", "high-1"]
+
+
+# Which pods -----------------------------------------------------------------------------------
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize(("created", "goes"), [((1, 2), "b"), ((2, 1), "a"), ((1, 1), "b")])
+def test_of_equals_the_youngest_goes(
+    unit: Unit, is_signed: bool, created: tuple[float, float], goes: str
+) -> None:
+    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    for name, created_at in zip(("a", "b"), created, strict=True):
+        host.pods(make_pod(name, cpu=1, created_at=created_at))
+    host.pods(make_pod("high", cpu=1, priority=5, created_at=3))
+    assert host.scheduler._state.profile.signed == is_signed
+    assert host.evicted == [goes]
+
+
+@EACH_UNIT
+def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: Unit) -> None:
+    host = Host(5, unit=unit)
+    runs(host, "low", *[0] * 5, min_available=1)
+    host.gang("high", 2, 5)
+    assert set(host.evicted) == {"low-3", "low-4"}
+
+
+@EACH_UNIT
+def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: Unit) -> None:
+    host = Host(7, unit=unit)
+    runs(host, "lower", 0, 0, min_available=1)
+    runs(host, "higher", 0, 0, min_available=1, priority=1)
+    runs(host, "falls", *[0] * 3, priority=1)
+    host.gang("high", 4, 5)
+    assert set(host.evicted) == {"lower-1", *(f"falls-{n}" for n in range(3))}
+
+
+@EACH_UNIT
+def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(unit: Unit) -> None:
+    host = Host(8, unit=unit)
+    runs(host, "more", *[0] * 3, min_available=1)
+    runs(host, "less", *[0] * 2, min_available=1)
+    runs(host, "falls", *[0] * 3)
+    host.gang("high", 5, 5)
+    assert set(host.evicted) == {"more-2", "less-1", *(f"falls-{n}" for n in range(3))}
+
+
+@EACH_UNIT
+def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: Unit) -> None:
+    host = Host(unit=unit)
+    host.tell(NodeAdded(Node(name=NodeName("n0"), allocatable={"cpu": 1, "pods": 1})))
+    host.pods(make_pod("low"))
+    host.pods(make_pod("high", priority=5))
+    assert host.evicted == ["low"]
+
+
+# Where ----------------------------------------------------------------------------------------
+
+
+def within_a_rack(host: Host, count: int, **more: Any) -> None:
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=count, topology=topology)))
+    host.gang("high", count, 5, **more)
+
+
+@EACH_UNIT
+def test_within_a_rack_it_counts_what_is_lacking_there(unit: Unit) -> None:
+    """In all racks together nothing is."""
+    host = Host(7, 4, 4, unit=unit)
+    runs(host, "big", *[0] * 3)
+    runs(host, "mid", *[0] * 2)
+    runs(host, "a", 0)
+    runs(host, "b", 0)
+    within_a_rack(host, 5)
+    assert gone(host) == {"big", "mid"}
+
+
+@EACH_UNIT
+def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: Unit) -> None:
+    host = Host(3, 2, unit=unit)
+    runs(host, "three", *[0] * 3)
+    runs(host, "two", *[1] * 2)
+    within_a_rack(host, 2)
+    assert gone(host) == {"two"}
+
+
+@EACH_UNIT
+def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(unit: Unit) -> None:
+    host = Host(6, 8, unit=unit)
+    runs(host, "small", *[0] * 6, min_available=2)
+    runs(host, "large", *[1] * 4, min_available=2, cpu=2)
+    within_a_rack(host, 2, cpu=2)
+    assert set(host.evicted) == {"large-2", "large-3"}
