@@ -14,8 +14,11 @@ from gangsched import (
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodUpdated,
+    Success,
     Topology,
     Unit,
+    Unschedulable,
 )
 from gangsched.testing import make_node, make_pod
 from support.making_room import Host
@@ -199,6 +202,19 @@ def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: Unit) -
     assert host.evicted == ["low"]
 
 
+def test_nobody_goes_where_a_check_changes_its_mind_as_the_room_is_planned() -> None:
+    """Who is going anyway is enough, and the first plan for that was turned down."""
+    odd = Odd("pre_filter")
+    host = Host(1, 1, odd=odd)
+    runs(host, "low", 0)
+    runs(host, "mid", 1, priority=3)
+    host.tell(PodUpdated(evolve(host.cluster.pods()[0], deleted_at=0.0)))
+    answers = iter([Success(), Unschedulable("not yet")])
+    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert (host.evicted, host.kept) == ([], ["high"])
+
+
 # Where ----------------------------------------------------------------------------------------
 
 
@@ -234,5 +250,19 @@ def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(unit: Un
     host = Host(6, 8, unit=unit)
     runs(host, "small", *[0] * 6, min_available=2)
     runs(host, "large", *[1] * 4, min_available=2, cpu=2)
-    within_a_rack(host, 2, cpu=2)
+    topology = Topology(key="rack", required=True)
+    spec = PodGroup(name="high", min_available=2, topology=topology, min_resources={"cpu": 4})
+    host.tell(PodGroupAdded(spec))
+    host.gang("high", 2, 5, cpu=2)
     assert set(host.evicted) == {"large-2", "large-3"}
+
+
+@EACH_UNIT
+def test_of_many_racks_two_are_compared_those_where_the_most_pods_are(unit: Unit) -> None:
+    host = Host(3, 4, 5, unit=unit)
+    for name in ("a", "b", "c"):
+        runs(host, name, 0)
+    runs(host, "four", *[1] * 4)
+    runs(host, "five", *[2] * 5)
+    within_a_rack(host, 1)
+    assert gone(host) == {"four"}

@@ -301,8 +301,9 @@ class _Search:
         found = [unit for unit, _held in kept]
         found += [unit for unit, _held in kept_pieces if not unit.is_surplus]
         self.taken = kept + kept_pieces + [e for e in mild if self._fell(e[0], fallen)]
+        all_of = [unit.priority for unit, _held in kept + kept_pieces]
         cost = (
-            max(unit.priority for unit, _held in kept + kept_pieces),
+            max(all_of, default=float("-inf")),  # of nobody where a plugin changed its mind
             sum(unit.falls for unit in found),
             sum(unit.pods for unit in found) + len(members),
         )
