@@ -1,0 +1,225 @@
+"""Who may be displaced, by whom, and what is asked while it is planned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    CycleState,
+    NodeAdded,
+    NodeName,
+    Nominated,
+    NominationLapsed,
+    Outcome,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodUpdated,
+    StateKey,
+    Success,
+    Topology,
+    Unit,
+    Unschedulable,
+)
+from gangsched.protocols import NodeView
+from gangsched.testing import make_node, make_pod
+from support.making_room import Host, blocked
+from support.odd import Odd
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+LEFT: StateKey[tuple[str, float]] = StateKey("left")
+
+
+def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
+    """Let a gang run, with a member on each of some nodes; it needs all, unless it says less."""
+    each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": len(nodes), **more}
+    for number, node in enumerate(nodes):
+        pod = make_pod(f"{name}-{number}", priority=priority, **each)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
+
+
+# Who may be displaced -------------------------------------------------------------------------
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_regular_pod_counts_as_a_gang_of_one(unit: Unit, is_signed: bool) -> None:
+    """Of the two, the younger goes."""
+    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    runs(host, "gang", 0)
+    runs(host, "alone", 0, group=None, min_available=None)
+    host.gang("high", 1, 5)
+    assert host.evicted == ["alone-0"]
+
+
+@EACH_UNIT
+def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(unit: Unit) -> None:
+    host = Host(1, unit=unit)
+    host.gang("low", 1, 0)
+    host.gang("mid", 1, 3)
+    host.tell(NodeAdded(make_node("n1", cpu=2)))
+    runs(host, "other", 1, 1, priority=3, min_available=1)
+    host.gang("high", 1, 5)
+    assert (host.evicted, host.kept) == (["low-0"], ["high-0"])
+
+
+@EACH_UNIT
+def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: Unit) -> None:
+    host = blocked(unit=unit)
+    host.gang("peer", 2, 5)
+    assert (host.kept, host.told(NominationLapsed)) == (["high-0", "high-1"], [])
+
+
+@EACH_UNIT
+def test_a_bundle_counts_each_of_its_groups_once(unit: Unit) -> None:
+    host = Host(5, unit=unit)
+    for name, other in (("a", "b"), ("b", "a")):
+        spec = PodGroup(name=name, min_available=1, bundle=(f"default/{other}",))
+        host.tell(PodGroupAdded(spec))
+        runs(host, name, 0, min_available=None)
+    runs(host, "three", *[0] * 3)
+    host.gang("high", 2, 5)
+    assert sorted(host.evicted) == ["a-0", "b-0"]
+
+
+@EACH_UNIT
+def test_a_group_falls_alone_whose_bundle_is_gone(unit: Unit) -> None:
+    host = Host(1, unit=unit)
+    host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=("default/b",))))
+    runs(host, "a", 0, min_available=None)
+    host.gang("high", 1, 5)
+    assert host.evicted == ["a-0"]
+
+
+@EACH_UNIT
+def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: Unit) -> None:
+    host = Host(4, unit=unit)
+    host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
+    runs(host, "low", *[0] * 4, min_available=None, role="ps")
+    host.gang("high", 3, 5)
+    assert sorted(host.evicted) == ["low-1", "low-2", "low-3"]
+
+
+@EACH_UNIT
+def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    runs(host, "going", 0, group=None, min_available=None)
+    runs(host, "stays", 1)
+    (going,) = (pod for pod in host.cluster.pods() if pod.name == "going-0")
+    host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
+    host.gang("high", 1, 5)
+    assert (host.evicted, host.kept) == ([], ["high-0"])
+
+
+# For whom -------------------------------------------------------------------------------------
+
+
+def test_who_was_turned_down_for_another_reason_displaces_nobody() -> None:
+    odd = Odd("pre_filter")
+    host = Host(1, odd=odd)
+    runs(host, "low", 0)
+    answers = iter([Unschedulable("quota is used")])
+    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    host.gang("high", 1, 5)
+    assert (host.evicted, host.kept) == ([], [])
+
+
+@EACH_UNIT
+def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    runs(host, "a", 0)
+    runs(host, "b", 1)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, priority=5, roles={"ps": 1})))
+    each: dict[str, Any] = {"group": "high", "cpu": 1, "priority": 5}
+    host.pods(make_pod("w", role="worker", **each), make_pod("ps", role="ps", **each))
+    assert (len(host.evicted), host.kept) == (1, ["ps"])
+
+
+@EACH_UNIT
+def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: Unit) -> None:
+    """Though there is room in another."""
+    host = Host(2, 2, unit=unit)
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
+    runs(host, "high", 0, priority=5, min_available=None)
+    runs(host, "low", 0)
+    host.pods(make_pod("high-1", group="high", cpu=1, priority=5))
+    assert (host.evicted, host.kept) == (["low-0"], ["high-1"])
+    host.end("low-0")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("goes_alone", [True, False])
+def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: Unit, goes_alone: bool) -> None:
+    odd = Odd("pre_filter", "filter", "pre_score")
+    host = Host(2, unit=unit, odd=odd)
+    if goes_alone:
+        runs(host, "high", 0, priority=5)
+    runs(host, "low", *[0] * (1 if goes_alone else 2))
+
+    def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        assert state.group is not None
+        assert (state.group.key, set(state.nodes), now) == ("default/high", {"n0"}, host.now)
+        state.write(LEFT, (pod.uid, now))
+        return Success()
+
+    def find(state: CycleState, pod: Pod, _node: NodeView) -> Outcome:
+        assert state.read(LEFT) == (pod.uid, host.now)
+        return Success()
+
+    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        assert state.read(LEFT) == (pod.uid, now)
+        return Success()
+
+    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}
+    host.now = 3.0
+    host.pods(make_pod("high-1", group="high", cpu=1, priority=5, min_available=1))
+    assert len(host.evicted) == (1 if goes_alone else 2)
+
+
+# What is told, and whom it helps --------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_it(
+    unit: Unit,
+) -> None:
+    host = blocked(unit=unit)
+    assert [notice.deadline for notice in host.told(Nominated)] == [60.0]
+    host.end("low-0", "low-1")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+    assert host.told(NominationLapsed) == []
+
+
+@EACH_UNIT
+def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Unit) -> None:
+    odd = Odd("pre_filter")
+    host = blocked(unit=unit, odd=odd)
+    host.pods(make_pod("other", cpu=1))
+    host.at(5.0)
+    odd.answers["pre_filter"] = lambda _state, pod, *, now: (
+        Unschedulable("turned down") if pod.priority else Success()
+    )
+    host.end("low-0", "low-1")
+    assert host.where == {"other": "n0"}
+
+
+@EACH_UNIT
+def test_what_is_left_of_room_that_a_higher_priority_takes_over_is_free_for_others(
+    unit: Unit,
+) -> None:
+    host = Host(unit=unit)
+    host.tell(NodeAdded(make_node("n0", cpu=2, gpu=2)))
+    host.gang("low", 2, 0)
+    host.tell(NodeAdded(make_node("n1", cpu=1)))
+    host.gang("mid", 3, 3)
+    host.pods(make_pod("other", cpu=1))
+    host.at(5.0)
+    assert len(host.kept) == 3
+    host.gang("high", 2, 5, gpu=1)
+    assert host.where["other"] == "n1"
