@@ -18,12 +18,14 @@ from gangsched import (
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodRejected,
     PodUpdated,
     StateKey,
     Success,
     Topology,
     Unit,
     Unschedulable,
+    Wait,
 )
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
@@ -113,6 +115,31 @@ def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit) -> None:
     host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
     host.gang("high", 1, 5)
     assert (host.evicted, host.kept) == ([], ["high-0"])
+
+
+@EACH_UNIT
+def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again(
+    unit: Unit,
+) -> None:
+    odd = Odd("permit")
+    host = Host(2, unit=unit, odd=odd)
+    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+        Success() if pod.priority else Wait(50.0)
+    )
+    host.pods(make_pod("low", cpu=2))
+    assert len(host.scheduler.waiting) == 1
+    host.pods(make_pod("other", cpu=1))
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert (host.where, host.evicted) == ({"high": "n0"}, [])
+    (rejected,) = host.told(PodRejected)
+    assert rejected.reason == "makes room for pod default/high"
+    (nominated,) = host.told(Nominated)
+    assert (nominated.victims, host.kept) == ((), [])
+    host.at(5.0)
+    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/other"]
+    host.end("high", "other")
+    host.at(20.0)  # it does not rest any more
+    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
 
 
 # For whom -------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ __all__ = [
     "fail_entity",
     "gate",
     "park_holding",
+    "put_out",
     "reject_group",
     "release_node",
     "set_down",
@@ -87,6 +88,18 @@ def evict(state: State, member: Member, reason: str) -> None:
     state.put(member, MemberState.TERMINATING)
     member.reason = reason
     state.out.append(Evict(member.pod.uid, node, reason))
+
+
+def put_out(state: State, member: Member, reason: str, *, now: float) -> NodeName:
+    """Let a regular pod that waits give its node back, and rest; return the node. O(log n)."""
+    node = member.node
+    assert node is not None
+    verdict = release_node(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
+    set_down(state, member, node, reason)
+    fail_entity(state, member.entity, now=now)
+    if verdict is not None:
+        carry_out(state, verdict, now=now)
+    return node
 
 
 def set_down(state: State, member: Member, node: NodeName, reason: str) -> None:

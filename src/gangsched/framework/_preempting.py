@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
@@ -135,7 +136,9 @@ def _carry_out(
     for unit in found.units:
         for info in unit.groups:
             _falls.carry_out(state, EvictGroup(info.key, reason), now=now)
-        if unit.member is not None:
+        if unit.member is not None and unit.member.state is MemberState.WAITING:
+            freed.append(_falls.put_out(state, unit.member, reason, now=now))
+        elif unit.member is not None:
             _falls.evict(state, unit.member, reason)
     for member in found.members:
         _falls.evict(state, member, reason)
