@@ -9,6 +9,7 @@ from attrs import evolve
 
 from gangsched import (
     CycleState,
+    GroupKey,
     NodeAdded,
     NodeName,
     Nominated,
@@ -80,7 +81,7 @@ def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: Unit) -> Non
 def test_a_bundle_counts_each_of_its_groups_once(unit: Unit) -> None:
     host = Host(5, unit=unit)
     for name, other in (("a", "b"), ("b", "a")):
-        spec = PodGroup(name=name, min_available=1, bundle=(f"default/{other}",))
+        spec = PodGroup(name=name, min_available=1, bundle=(GroupKey(f"default/{other}"),))
         host.tell(PodGroupAdded(spec))
         runs(host, name, 0, min_available=None)
     runs(host, "three", *[0] * 3)
@@ -91,7 +92,7 @@ def test_a_bundle_counts_each_of_its_groups_once(unit: Unit) -> None:
 @EACH_UNIT
 def test_a_group_falls_alone_whose_bundle_is_gone(unit: Unit) -> None:
     host = Host(1, unit=unit)
-    host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=("default/b",))))
+    host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=(GroupKey("default/b"),))))
     runs(host, "a", 0, min_available=None)
     host.gang("high", 1, 5)
     assert host.evicted == ["a-0"]
