@@ -141,3 +141,18 @@ def test_a_key_that_is_not_there_is_a_key_error() -> None:
             ask()
     with pytest.raises((KeyError, StopIteration)):
         lazy().popitem()
+
+
+def test_what_is_put_there_by_default_or_by_name_is_there() -> None:
+    found = lazy()
+    given_value = [1]
+    assert found.setdefault("a", given_value) is given_value
+    found.update(b=given_value)
+    assert found["b"] is given_value
+
+
+def test_it_equals_what_holds_the_same_and_nothing_else() -> None:
+    assert lazy(a=[1]) == lazy(a=[1])
+    assert lazy(a=[1]) == {"a": [1]}
+    assert lazy(a=[1]) != lazy(a=[2])
+    assert lazy(a=[1]) != [("a", [1])]
