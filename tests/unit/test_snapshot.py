@@ -552,8 +552,11 @@ def test_what_is_written_under_a_key_that_no_plugin_names_is_refused() -> None:
         state_keys = ()
 
     _cluster, scheduler = busy_scheduler(Silent())
-    with pytest.raises(InvalidValueError, match="a key that a plugin names in its state_keys"):
+    with pytest.raises(InvalidValueError) as caught:
         scheduler.snapshot()
+    assert caught.value.field.endswith(": scratch")
+    assert caught.value.value == "Notes"
+    assert caught.value.expected == "a key that a plugin names in its state_keys"
 
 
 def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_alone() -> None:
@@ -795,6 +798,7 @@ def test_what_was_decided_and_cannot_be_told_as_that_of_a_plugin_makes_no_snapsh
     with pytest.raises(InvalidValueError) as caught:
         scheduler.snapshot()
     assert (caught.value.field, caught.value.value) == ("deferred", error)
+    assert caught.value.expected == "an error of a plugin"
 
 
 @pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])
