@@ -27,6 +27,7 @@ from gangsched import (
     Unit,
     Unschedulable,
     Wait,
+    group_key,
 )
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
@@ -154,6 +155,53 @@ def test_who_was_turned_down_for_another_reason_displaces_nobody() -> None:
     odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.gang("high", 1, 5)
     assert (host.evicted, host.kept) == ([], [])
+
+
+def test_who_may_not_queue_any_more_displaces_nobody() -> None:
+    """It falls before room is made for it as a whole, and is held then."""
+    odd = Odd("pre_enqueue")
+    host = Host(2, odd=odd)
+    runs(host, "low", 0)
+    for n in range(2):
+        pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
+        host.tell(PodAdded(pod))
+    host.scheduler.schedule_one(now=host.now)
+    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/high-0"]
+    odd.answers["pre_enqueue"] = Unschedulable("held")
+    host.decide()
+    (rejected,) = host.told(PodRejected)
+    assert (rejected.uid, rejected.reason) == (
+        "default/high-0",
+        "0/1 nodes are available: 1 Insufficient cpu.",
+    )
+    assert (host.evicted, host.kept) == ([], [])
+
+
+@EACH_UNIT
+def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(unit: Unit) -> None:
+    host = Host(4, unit=unit)
+    runs(host, "high", 0, priority=5)
+    runs(host, "low", 0, cpu=2)
+    large, small = (
+        make_pod(f"high-{cpu}", group="high", cpu=cpu, priority=5, min_available=1)
+        for cpu in (2, 1)
+    )
+    host.pods(large, small)
+    assert host.where["high-1"] == "n0"
+    assert (host.evicted, host.kept) == (["low-0"], ["high-2"])
+
+
+def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
+    host = Host(2)
+    for name in ("first", "second"):
+        both = (group_key("default", "first"), group_key("default", "second"))
+        host.tell(PodGroupAdded(PodGroup(name=name, min_available=1, bundle=both)))
+    runs(host, "first", 0, min_available=None)
+    runs(host, "second", 0, min_available=None, priority=5)
+    host.pods(make_pod("second-1", group="second", cpu=1, priority=5))
+    assert (host.evicted, host.kept) == ([], [])
+    host.gang("high", 1, 9)
+    assert host.evicted == ["first-0", "second-0"]
 
 
 @EACH_UNIT

@@ -86,15 +86,17 @@ def _make_room(
         return
     if info is not None and info.key in state.holding:
         # what it holds itself is room too
-        _falls.reject_group(state, info.key, entity.reason or "makes room as a whole", now=now)
+        culprit = entity.culprit
+        reason = "makes room as a whole" if culprit is None else culprit.reason
+        _falls.reject_group(state, info.key, reason, now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
     task: MakingRoom
     if info is None or _shapes.goes_alone(state, info):
-        culprit = None if entity.culprit is None else state.members.get(entity.culprit.uid)
-        if culprit is None or culprit.pod.uid not in entity:
-            culprit = _shapes.next_member(state, entity)
-        task = Alone(state, culprit, now)
+        member = None if entity.culprit is None else state.members.get(entity.culprit.uid)
+        if member is None or member.pod.uid not in entity:
+            member = _shapes.next_member(state, entity)
+        task = Alone(state, member, now)
     else:
         task = Gang(state, entity, info, now)
     found = _plan(state, task, priority, displaces)
