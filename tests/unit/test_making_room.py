@@ -20,7 +20,9 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodRejected,
+    PodUID,
     PodUpdated,
+    RejectGroup,
     StateKey,
     Success,
     Topology,
@@ -142,6 +144,24 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     host.end("high", "other")
     host.at(20.0)  # it does not rest any more
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
+
+
+def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> None:
+    odd = Odd("permit", "unreserve", "reserve")
+    host = Host(2, odd=odd)
+    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+        Success() if pod.name == "high" else Wait(50.0)
+    )
+    odd.answers["unreserve"] = lambda _state, pod, _node, *, cause, now: (
+        RejectGroup(GroupKey("default/friends"), "alone again") if pod.name == "low" else None
+    )
+    host.gang("friends", 1, 1)
+    host.pods(make_pod("low", cpu=1))
+    assert len(host.scheduler.waiting) == 2
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert host.where == {"high": "n0"}
+    told = {rejected.uid: rejected.reason for rejected in host.told(PodRejected)}
+    assert told[PodUID("default/friends-0")] == "alone again"
 
 
 # For whom -------------------------------------------------------------------------------------
