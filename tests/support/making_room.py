@@ -6,24 +6,31 @@ from typing import Any, TypeVar
 
 from gangsched import (
     Coscheduling,
+    CycleState,
     Evict,
     NodeAdded,
     NominationLapsed,
+    Outcome,
     Pod,
     PodAdded,
     Preemption,
     Profile,
     Scheduler,
+    StateKey,
+    Success,
     Unit,
 )
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
 from support.odd import Odd
 
-__all__ = ["Host", "blocked", "reason_of"]
+__all__ = ["Host", "blocked", "hand_down", "reason_of"]
 
 T = TypeVar("T")
+
+_LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
 
 class Host(AtOnce):
@@ -83,3 +90,23 @@ def reason_of(host: Host) -> str:
     (lapsed,) = host.told(NominationLapsed)
     assert lapsed.group == "default/high"
     return lapsed.reason
+
+
+def hand_down(host: Host, odd: Odd) -> None:
+    """Let what checks a member of ``high`` first leave word, which whoever checks it next finds."""
+
+    def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        assert state.group is not None
+        assert (state.group.key, set(state.nodes), now) == ("default/high", {"n0"}, host.now)
+        state.write(_LEFT, (pod.uid, now))
+        return Success()
+
+    def find(state: CycleState, pod: Pod, _node: NodeView) -> Outcome:
+        assert state.read(_LEFT) == (pod.uid, host.now)
+        return Success()
+
+    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+        assert state.read(_LEFT) == (pod.uid, now)
+        return Success()
+
+    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from gangsched import (
@@ -23,12 +24,13 @@ from gangsched import (
     group_key,
     presets,
 )
+from gangsched.framework import _outlook
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.at_once import AtOnce
 from support.odd import Odd
 
-__all__ = ["BIG", "EXACT", "Host", "OddHost", "crowded", "running"]
+__all__ = ["BIG", "EXACT", "Host", "OddHost", "crowded", "plans", "running"]
 
 SECONDS = "example.com/seconds"
 EXACT = AnnotatedRunTimes(SECONDS)
@@ -94,3 +96,16 @@ def crowded(policy: Backfill | None = None) -> Host:
     host.gang("big", 4)
     host.decide()
     return host
+
+
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return who is planned for, from now on."""
+    seen: list[str] = []
+    inner = _outlook.look_ahead
+
+    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
+        seen.append(entity.group.key)
+        return inner(state, entity, *args, **options)
+
+    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    return seen

@@ -39,7 +39,7 @@ from gangsched.framework.keeping import without
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
 from support.odd import OOPS, Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, running
+from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
 def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() -> None:
@@ -231,14 +231,7 @@ def test_who_takes_the_reservation_over_is_planned_for_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = crowded()
-    planned: list[str] = []
-    inner = _outlook.look_ahead
-
-    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
-        planned.append(entity.group.key)
-        return inner(state, entity, *args, **options)
-
-    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    planned = plans(monkeypatch)
     host.gang("vip", 4, priority=1)
     host.decide()
     assert host.reservation.group == "default/vip"

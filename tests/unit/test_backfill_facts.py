@@ -22,26 +22,18 @@ from gangsched import (
     Wait,
     group_key,
 )
-from gangsched.framework import _applicants, _backfilling, _outlook
+from gangsched.framework import _applicants, _backfilling
 from gangsched.framework._promise import Promise, Reserving
 from gangsched.framework.keeping import lifted
 from gangsched.testing import make_pod
 from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, running
+from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return who is planned for, from now on."""
-    seen: list[str] = []
-    inner = _outlook.look_ahead
-
-    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
-        seen.append(entity.group.key)
-        return inner(state, entity, *args, **options)
-
-    monkeypatch.setattr(_outlook, "look_ahead", counted)
-    return seen
+    return plans(monkeypatch)
 
 
 @pytest.fixture

@@ -8,14 +8,11 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    CycleState,
     GroupKey,
     NodeAdded,
     NodeName,
     Nominated,
     NominationLapsed,
-    Outcome,
-    Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
@@ -23,7 +20,6 @@ from gangsched import (
     PodUID,
     PodUpdated,
     RejectGroup,
-    StateKey,
     Success,
     Topology,
     Unit,
@@ -31,13 +27,11 @@ from gangsched import (
     Wait,
     group_key,
 )
-from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
-from support.making_room import Host, blocked
+from support.making_room import Host, blocked, hand_down
 from support.odd import Odd
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
-LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
 
 def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
@@ -258,21 +252,7 @@ def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: Unit, goes_alone: bool) -
         runs(host, "high", 0, priority=5)
     runs(host, "low", *[0] * (1 if goes_alone else 2))
 
-    def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
-        assert state.group is not None
-        assert (state.group.key, set(state.nodes), now) == ("default/high", {"n0"}, host.now)
-        state.write(LEFT, (pod.uid, now))
-        return Success()
-
-    def find(state: CycleState, pod: Pod, _node: NodeView) -> Outcome:
-        assert state.read(LEFT) == (pod.uid, host.now)
-        return Success()
-
-    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
-        assert state.read(LEFT) == (pod.uid, now)
-        return Success()
-
-    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}
+    hand_down(host, odd)
     host.now = 3.0
     host.pods(make_pod("high-1", group="high", cpu=1, priority=5, min_available=1))
     assert len(host.evicted) == (1 if goes_alone else 2)

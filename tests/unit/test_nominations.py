@@ -10,7 +10,6 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    CycleState,
     GroupKey,
     NodeAdded,
     NodeName,
@@ -25,21 +24,18 @@ from gangsched import (
     PodPhase,
     PodUID,
     PodUpdated,
-    StateKey,
     Success,
     Topology,
     Unit,
     Unschedulable,
 )
-from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
-from support.making_room import Host, blocked, reason_of
+from support.making_room import Host, blocked, hand_down, reason_of
 from support.odd import Odd
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
 HIGH = GroupKey("default/high")
-LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
 
 def change(host: Host, name: str, **changes: Any) -> None:
@@ -203,19 +199,7 @@ def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
     odd = Odd("pre_filter", "filter", "pre_score")
     host = blocked(unit=unit, odd=odd)
 
-    def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
-        state.write(LEFT, (pod.uid, now))
-        return Success()
-
-    def find(state: CycleState, pod: Pod, _node: NodeView) -> Outcome:
-        assert state.read(LEFT) == (pod.uid, host.now)
-        return Success()
-
-    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
-        assert state.read(LEFT) == (pod.uid, now)
-        return Success()
-
-    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}
+    hand_down(host, odd)
     host.now = 3.0
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}

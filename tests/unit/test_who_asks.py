@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gangsched import (
@@ -17,10 +15,9 @@ from gangsched import (
     Unit,
     group_key,
 )
-from gangsched.framework import _outlook
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import GroupView
-from support.reserving import BIG, EXACT, Host
+from support.reserving import BIG, EXACT, Host, plans
 
 
 class TwoByTwo:
@@ -100,14 +97,7 @@ def test_a_gang_whose_last_member_goes_asks_no_more() -> None:
 def test_who_would_not_fit_on_the_empty_cluster_is_looked_at_again_when_a_node_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planned: list[str] = []
-    inner = _outlook.look_ahead
-
-    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
-        planned.append(entity.group.key)
-        return inner(state, entity, *args, **options)
-
-    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    planned = plans(monkeypatch)
     host = Host(a=2)
     host.gang("huge", 3)
     host.decide()
