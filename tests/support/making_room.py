@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import pytest
+from attrs import evolve
+
 from gangsched import (
     Coscheduling,
     CycleState,
     Evict,
     NodeAdded,
+    NodeName,
     NominationLapsed,
     Outcome,
     Pod,
@@ -26,9 +30,11 @@ from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
 from support.odd import Odd
 
-__all__ = ["Host", "blocked", "hand_down", "reason_of"]
+__all__ = ["EACH_UNIT", "Host", "blocked", "hand_down", "reason_of", "runs"]
 
 T = TypeVar("T")
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
 
 _LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
@@ -90,6 +96,14 @@ def reason_of(host: Host) -> str:
     (lapsed,) = host.told(NominationLapsed)
     assert lapsed.group == "default/high"
     return lapsed.reason
+
+
+def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
+    """Let a gang run, with a member on each of some nodes; it needs all, unless it says less."""
+    each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": len(nodes), **more}
+    for number, node in enumerate(nodes):
+        pod = make_pod(f"{name}-{number}", priority=priority, **each)
+        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
 
 
 def hand_down(host: Host, odd: Odd) -> None:

@@ -21,18 +21,8 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.testing import make_node, make_pod
-from support.making_room import Host
+from support.making_room import EACH_UNIT, Host, runs
 from support.odd import Odd
-
-EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
-
-
-def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
-    """Let a gang run, with a member on each of some nodes; it needs all, unless it says less."""
-    each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": len(nodes), **more}
-    for number, node in enumerate(nodes):
-        pod = make_pod(f"{name}-{number}", priority=priority, **each)
-        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
 
 
 def gone(host: Host) -> set[str]:

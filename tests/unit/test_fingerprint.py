@@ -107,9 +107,10 @@ def changes_of_a_heap(heap: PriorityHeap[Any]) -> Iterator[Undo]:
     """Push; to undo it, put back the whole heap but for its entries, which a push leaves alone."""
     kept = copy.copy(heap)
     if type(heap).__module__.endswith("_c"):
+        compiled: Any = heap
         state: Any = heap.__reduce__()[2]
         state = ([list(part) for part in state[0]], *state[1:])
-        restore: Undo = partial(heap.__setstate__, state)  # type: ignore[attr-defined]
+        restore: Undo = partial(compiled.__setstate__, state)
     else:
         slots = {name: getattr(kept, name) for name in type(heap).__slots__}
         slots.update({name: list(slots[name]) for name in ("_run", "_heap", "_new")}, _fast=None)

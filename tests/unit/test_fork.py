@@ -218,14 +218,16 @@ def test_what_is_not_looked_at_is_not_copied() -> None:
     _cluster, scheduler = many(200)
     ahead = _what_if.look(scheduler, scheduler._state, 1.0)
     members, nodes = ahead.state.members, ahead.state.nodes
+    groups = ahead.state.registry._groups
     assert isinstance(members, LazyDict)
+    assert isinstance(groups, LazyDict)
     assert isinstance(nodes.infos, LazyDict)
     name = NodeName("n007")
     ahead.tell(NodeUpdated(Node(name=name, allocatable={"cpu": 3})))
     ahead.run(1.0)
     assert [node for node in nodes.infos if node in nodes.infos._own] == [name]
     assert len(members._own) <= 1
-    assert len(ahead.state.registry._groups._own) <= 1  # type: ignore[attr-defined]
+    assert len(groups._own) <= 1
 
 
 # Plugins -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import itertools
 import math
 import random
 import weakref
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -272,7 +273,7 @@ class Fickle:
         self.number = number
         self.fuse = fuse
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
     def _other(self, other: object) -> int:
         assert isinstance(other, Fickle)

@@ -20,7 +20,7 @@ class Compiled:
 def chosen(monkeypatch: pytest.MonkeyPatch, switch: str | None, *, is_built: bool) -> Any:
     """Return which class is taken, and what is said of it."""
     extension = ModuleType("gangsched._core._heap._c")
-    extension.PriorityHeap = Compiled  # type: ignore[attr-defined]
+    vars(extension)["PriorityHeap"] = Compiled
     # a module that is None there cannot be imported
     monkeypatch.setitem(sys.modules, extension.__name__, extension if is_built else None)
     if switch is None:

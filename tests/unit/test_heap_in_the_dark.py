@@ -30,7 +30,8 @@ class Shy:
         return self.number < other.number
 
     def __eq__(self, other: object) -> bool:
-        return self is other or not (self < other or other < self)  # type: ignore[operator]
+        assert isinstance(other, Shy)
+        return self is other or not (self < other or other < self)
 
     __hash__: Any = None
 

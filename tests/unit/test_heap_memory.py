@@ -24,6 +24,7 @@ class Thing:
     def __init__(self, number: int = 0) -> None:
         self.number = number
         self.heap: Any = None
+        self.handle: Any = None
 
     def __lt__(self, other: Thing) -> bool:
         return self.number < other.number
@@ -100,7 +101,7 @@ def test_a_circle_through_a_heap_is_collected(build: str, sorted_first: bool) ->
     thing = Thing()
     thing.heap = heap
     handle = heap.push((1, 2.0), thing)
-    thing.handle = handle  # type: ignore[attr-defined]
+    thing.handle = handle
     if sorted_first:
         heap.peek()
     gone = weakref.ref(thing)

@@ -10,7 +10,6 @@ from attrs import evolve
 from gangsched import (
     GroupKey,
     NodeAdded,
-    NodeName,
     Nominated,
     NominationLapsed,
     PodAdded,
@@ -28,19 +27,8 @@ from gangsched import (
     group_key,
 )
 from gangsched.testing import make_node, make_pod
-from support.making_room import Host, blocked, hand_down
+from support.making_room import EACH_UNIT, Host, blocked, hand_down, runs
 from support.odd import Odd
-
-EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
-
-
-def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> None:
-    """Let a gang run, with a member on each of some nodes; it needs all, unless it says less."""
-    each: dict[str, Any] = {"group": name, "cpu": 1, "min_available": len(nodes), **more}
-    for number, node in enumerate(nodes):
-        pod = make_pod(f"{name}-{number}", priority=priority, **each)
-        host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
-
 
 # Who may be displaced -------------------------------------------------------------------------
 

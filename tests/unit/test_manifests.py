@@ -19,11 +19,13 @@ from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
 from gangsched.membership import membership
 from gangsched.model import (
     Node,
+    NodeName,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PodGroup,
     PodPhase,
+    PodUID,
     Resources,
     Taint,
     TaintEffect,
@@ -122,7 +124,7 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
     assert pod == Pod(
         name="web-0",
         namespace="team",
-        uid="u-1",  # type: ignore[arg-type]
+        uid=PodUID("u-1"),
         priority=7,
         requests=Resources({"cpu": 2, "memory": "1Gi"}),
         limits=Resources({"cpu": 2, "memory": "1Gi"}),
@@ -132,7 +134,7 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
         pod_group="g",
         scheduling_gates=("wait",),
         owners=("web", "app"),
-        node_name="n1",  # type: ignore[arg-type]
+        node_name=NodeName("n1"),
         phase=PodPhase.RUNNING,
         deleted_at=5.0,
         created_at=5.0,

@@ -31,10 +31,9 @@ from gangsched import (
 )
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
-from support.making_room import Host, blocked, hand_down, reason_of
+from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of
 from support.odd import Odd
 
-EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
 HIGH = GroupKey("default/high")
 
 
