@@ -6,6 +6,9 @@ from gangsched import Bind, Bound, Effect, Event, InMemoryCluster, PodDeleted, P
 
 __all__ = ["AtOnce"]
 
+_MANY = 10_000
+"""Decisions in one instant: more than any of these clusters needs."""
+
 
 class AtOnce:
     """A cluster, the scheduler that a subclass makes for it, and all that came out of it.
@@ -25,9 +28,11 @@ class AtOnce:
 
     def decide(self) -> list[str]:
         """Decide until nothing is left to decide; return who was let go, in order."""
-        known = len(self.effects)
+        known, decisions = len(self.effects), 0
         while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
             self._take(effects)
+            decisions += 1
+            assert decisions < _MANY, "it decides on and on"
         gone = [effect.uid for effect in self.effects[known:] if isinstance(effect, Bind)]
         return [uid.partition("/")[2] for uid in gone]
 
