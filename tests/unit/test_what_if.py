@@ -12,6 +12,7 @@ from gangsched import (
     Bind,
     Bound,
     Coscheduling,
+    Event,
     Evict,
     GroupKey,
     GroupScheduled,
@@ -29,6 +30,8 @@ from gangsched import (
     PodRejected,
     PodScheduled,
     PodUID,
+    PodUnschedulable,
+    PodUpdated,
     Preemption,
     Profile,
     Scheduler,
@@ -46,7 +49,7 @@ from gangsched import (
 from gangsched.errors import ClusterStateError, GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import BindFailed
 from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running, Why
-from gangsched.framework import _why
+from gangsched.framework import _smallest_change, _what_if, _why
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, NodeView
 from gangsched.replay import DecisionLog, Recipe
@@ -164,6 +167,19 @@ def test_a_bind_that_the_cluster_does_not_allow_fails() -> None:
     bind, failed, *_others = scheduler.what_if().effects
     assert bind == Bind(PodUID("default/p"), ONE.name, 1)
     assert "binding rejected: the pod or the node is gone" in str(failed)
+
+
+@pytest.mark.parametrize("change", [{"phase": "Succeeded"}, {"deleted_at": 0.0}])
+def test_a_bind_of_a_pod_that_has_finished_or_is_going_fails(change: dict[str, Any]) -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    pod = make_pod("p", cpu=1)
+    for event in (NodeAdded(ONE), PodAdded(pod)):
+        tell(cluster, scheduler, event, now=0.0)
+    cluster.apply(PodUpdated(evolve(pod, **change)))
+    bind, failed = scheduler.what_if().effects
+    assert bind == Bind(pod.uid, ONE.name, 1)
+    assert isinstance(failed, PodRejected | PodUnschedulable)
 
 
 def test_a_bind_of_a_pod_that_is_bound_by_somebody_else_fails() -> None:
@@ -301,6 +317,25 @@ def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
         assert isinstance(found.why, NoRoom)
 
 
+def test_each_reason_why_a_shape_takes_none_of_them_is_named_once() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for number, resource in enumerate(("gpu", "fpga", "gpu")):
+        pod = make_pod(f"s-{number}", group="small", min_available=3, requests={resource: 1})
+        tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    found = smallest(scheduler, SMALL, most=1)
+    assert isinstance(found, Insufficient)
+    assert found.refusal == "Insufficient gpu; Insufficient fpga"
+
+
+def test_a_shape_is_judged_as_a_node_that_nobody_is_on() -> None:
+    _cluster, scheduler = gangs(("small", 3, 0))
+    shape = Node(name=NodeName("m"), allocatable={"cpu": 1, "pods": 1})
+    found = scheduler.smallest_change(SMALL, shape, most=1)
+    assert isinstance(found, Insufficient)
+    assert found.refusal == ""
+
+
 NOTE: StateKey[str] = StateKey("note")
 
 
@@ -314,7 +349,8 @@ class Notes:
         return Unschedulable("not today") if pod.name.endswith("-0") else Success()
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        return Success() if state.read(NOTE) == pod.name else Unschedulable("nothing is noted")
+        noted = state.group is not None and state.read(NOTE) == pod.name
+        return Success() if noted else Unschedulable("nothing is noted")
 
 
 def noted(unit: Unit, *names: str) -> Insufficient:
@@ -370,21 +406,46 @@ def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:
     )
 
 
-def test_a_group_that_would_lose_a_member_may_keep_it_with_more_nodes() -> None:
-    cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster, preemption=Preemption())
+def losing_a_member() -> tuple[Event, ...]:
+    """Return a gang of two, one of which holds the only node, and a pod that is worth more."""
     node = Node(name=NodeName("n"), allocatable={"cpu": 1})
     first, second = (make_pod(f"s-{n}", group="small", min_available=2, cpu=1) for n in range(2))
-    for event in (
+    return (
         NodeAdded(node),
         PodAdded(evolve(first, node_name=node.name)),
         PodAdded(second),
         PodAdded(make_pod("high", cpu=1, priority=9)),
-    ):
+    )
+
+
+def test_a_group_that_would_lose_a_member_may_keep_it_with_more_nodes() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    for event in losing_a_member():
         tell(cluster, scheduler, event, now=0.0)
     lost = scheduler.what_if()
     assert lost.why[str(SMALL)] == NotEnoughMembers(SMALL, 1, 2)
     assert smallest(scheduler, SMALL, most=2) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
+
+
+def test_before_the_first_call_a_group_may_keep_a_member_with_more_nodes_too() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    for event in losing_a_member():
+        cluster.apply(event)
+    assert scheduler.what_if(now=0.0).why[str(SMALL)] == NotEnoughMembers(SMALL, 1, 2)
+    assert smallest(scheduler, SMALL, most=2, now=0.0) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
+
+
+def test_the_nodes_are_numbered_and_take_the_first_names_that_nobody_has() -> None:
+    cluster, scheduler = gangs()
+    for number in (2, 4):
+        taken = Node(name=NodeName(f"more-{number}"), allocatable={"cpu": 1})
+        tell(cluster, scheduler, NodeAdded(taken), now=100.0)
+    ahead = _what_if.look(scheduler, scheduler._state, 100.0)
+    nodes = list(_smallest_change._fresh(ahead, ONE, 4))
+    assert [node.name for node in nodes] == ["more-0", "more-1", "more-3", "more-5"]
+    assert {evolve(node, name=ONE.name) for node in nodes} == {ONE}
 
 
 def test_the_names_of_the_nodes_are_nobodys() -> None:
@@ -404,7 +465,11 @@ def test_a_group_may_be_given_itself() -> None:
 
 ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
     (lambda s: s.what_if("x"), InvalidValueError, {"field": "event", "value": "x"}),
-    (lambda s: s.what_if(now=99.0), InvalidValueError, {"field": "now", "value": 99.0}),
+    (
+        lambda s: s.what_if(now=99.0),
+        InvalidValueError,
+        {"field": "now", "value": 99.0, "expected": "an instant not before 100"},
+    ),
     (lambda s: s.what_if(now=math.inf), InvalidValueError, {"field": "now"}),
     (lambda s: s.what_if(until=99.0), InvalidValueError, {"field": "until", "value": 99.0}),
     (lambda s: s.what_if(until="x"), InvalidValueError, {"field": "until", "value": "x"}),

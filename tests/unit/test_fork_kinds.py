@@ -1,0 +1,158 @@
+"""What a fork makes of a thing of each kind."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from sortedcontainers import SortedDict, SortedList
+
+from gangsched._core._backoff import Backoff
+from gangsched.framework import _fork
+from gangsched.framework._lazy import LazyDict
+
+
+def test_who_is_shared_with_whom_is_as_it_was() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    made = _fork.fork(ring)
+    assert made is not ring
+    assert made[1] is made
+    one = deque([[1]], maxlen=3)
+    twice = _fork.fork({"a": one, "b": one, 3: SortedDict({1: one[0]})})
+    assert twice["a"] is twice["b"]
+    assert twice["a"] is not one
+    assert (twice["a"].maxlen, twice[3][1] is twice["a"][0]) == (3, True)
+
+
+def containers() -> dict[str, Any]:
+    return {
+        "list": [[1]],
+        "dict": {"a": 1},
+        "dict of what changes": {"a": [1]},
+        "dict by what changes": {ByIdentity(): 1},
+        "ordered dict": OrderedDict(a=[1]),
+        "set": {1},
+        "deque": deque([[1]]),
+        "sorted dict": SortedDict({1: [1]}),
+        "sorted list": SortedList([1]),
+        "sorted list of what changes": SortedList([[1]]),
+        "object": ByIdentity(),
+        "function": note_of([1]),
+    }
+
+
+class ByIdentity:
+    """Stands for one of ours that changes."""
+
+
+ByIdentity.__module__ = "gangsched._core.somewhere"
+
+
+def note_of(seen: list[Any]) -> Callable[[], list[Any]]:
+    def note() -> list[Any]:
+        seen.append(note)
+        return seen
+
+    note.__module__ = "gangsched.somewhere"  # those of others are shared
+    return note
+
+
+@pytest.mark.parametrize("kind", containers())
+def test_what_is_met_twice_is_copied_once(kind: str) -> None:
+    thing = containers()[kind]
+    first, second = _fork.fork((thing, thing))
+    assert first is second
+    assert first is not thing
+    assert type(first) in (type(thing), LazyDict)
+
+
+def test_a_function_that_remembers_itself_is_a_copy_that_remembers_the_copy() -> None:
+    seen: list[Any] = []
+    note = note_of(seen)
+    twin = _fork.fork(note)
+    assert twin()[0] is twin
+    assert seen == []
+
+
+def test_a_value_all_parts_of_which_change_is_made_of_their_copies() -> None:
+    @attrs.frozen
+    class Pair:
+        one: list[int]
+        other: list[int]
+
+    Pair.__module__ = "gangsched._core.somewhere"
+    pair = Pair([1], [2])
+    made = _fork.fork(pair)
+    assert made == pair
+    made.one.append(3)
+    made.other.append(4)
+    assert (pair.one, pair.other) == ([1], [2])
+
+
+def test_a_value_no_part_of_which_changes_is_shared() -> None:
+    backoff = Backoff(initial=1.0, maximum=8.0)
+    assert _fork.fork(backoff) is backoff
+
+
+def test_what_keeps_its_order_in_a_way_of_its_own_stays_what_it_is() -> None:
+    members = OrderedDict((n, (n, [n])) for n in range(3))
+    made = _fork.fork(members)
+    assert type(made) is OrderedDict
+    made.move_to_end(0)
+    made[1][1].append(9)
+    assert list(made.items()) == [(1, (1, [1, 9])), (2, (2, [2])), (0, (0, [0]))]
+    assert list(members.items()) == [(0, (0, [0])), (1, (1, [1])), (2, (2, [2]))]
+
+
+def test_a_function_that_remembers_something_is_copied_with_what_it_takes_for_granted() -> None:
+    seen: list[int] = []
+
+    def note(number: int = 3, *, times: int = 2) -> list[int]:
+        seen.extend([number] * times)
+        return seen
+
+    note.__module__ = "gangsched.somewhere"  # those of others are shared
+    note.__name__ = "renamed"
+    twin = _fork.fork(note)
+    assert (twin(), seen) == ([3, 3], [])
+    assert (twin.__name__, twin.__qualname__) == ("renamed", note.__qualname__)
+
+
+class Sealed:
+    """Stands for a class of the extension: what an object holds is seen only by pickling it."""
+
+    __slots__ = ()
+    made: ClassVar[int] = 0
+    inside: ClassVar[dict[int, Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Sealed.make, (7,), self.inside[id(self)])
+
+    def __setstate__(self, inside: Any) -> None:
+        self.inside[id(self)] = inside
+
+    @classmethod
+    def make(cls, number: int) -> Sealed:
+        cls.made += number
+        return cls()
+
+
+def test_what_shows_no_attributes_is_copied_as_a_pickle_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sealed, "__module__", "gangsched._core._heap._c")
+    monkeypatch.setattr(Sealed, "made", 0)
+    monkeypatch.setattr(Sealed, "inside", {})
+    one, items = Sealed(), [1]
+    one.__setstate__([items, one])  # it holds itself
+    first, second, others = _fork.fork((one, one, items))
+    assert first is second
+    assert first is not one
+    assert Sealed.made == 7
+    copied, itself = Sealed.inside[id(first)]
+    assert copied is others
+    assert (copied, copied is items, itself is first) == ([1], False, True)
