@@ -330,6 +330,16 @@ class Single(Bare):
         self.left = left
 
 
+class Private(Bare):
+    """Has a slot whose name is a private one."""
+
+    __slots__ = ("__left",)
+    name = "Private"
+
+    def __init__(self, left: list[int]) -> None:
+        self.__left = left
+
+
 @dataclass(frozen=True)
 class Listed(list[str]):
     """Sets nothing, and is a list."""
@@ -359,6 +369,7 @@ REFUSED = [
     Data(Still().pre_filter),
     Frozen(object()),
     Single([1]),
+    Private([1]),
     Listed(),
 ]
 

@@ -341,7 +341,19 @@ def _attributes(thing: object, slots: tuple[str, ...] | None = None) -> dict[str
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of a class."""
-    of_each: list[Any] = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
-    names = (name for slots in of_each for name in ((slots,) if type(slots) is str else slots))
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+    """Return the names of the slots of a class, as its objects have them."""
+    of_each: list[tuple[type, Any]] = [
+        (base, base.__dict__.get("__slots__", ())) for base in kind.__mro__
+    ]
+    return tuple(
+        _mangled(base, name)
+        for base, slots in of_each
+        for name in ((slots,) if type(slots) is str else slots)
+        if name not in ("__dict__", "__weakref__")
+    )
+
+
+def _mangled(owner: type, name: str) -> str:
+    """Return the name of an attribute as Python makes it of one in the body of a class."""
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{owner.__name__.lstrip('_')}{name}" if private else name
