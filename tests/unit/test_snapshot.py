@@ -7,6 +7,7 @@ import enum
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import pytest
@@ -103,7 +104,9 @@ def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() ->
 
 def test_what_is_passing_is_empty_between_two_calls() -> None:
     _cluster, scheduler = busy_scheduler()
-    for each in everything_in(scheduler):
+    for each in chain.from_iterable(
+        map(everything_in, (scheduler, nominating_scheduler(), reserving_scheduler()))
+    ):
         for name in HELD[type(each)].passing.split() if type(each) in HELD else ():
             assert not getattr(each, name)
 

@@ -103,9 +103,7 @@ HELD: Final[Mapping[type, Held]] = {
         " _by_room _reasons",
     ),
     Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
-    Nomination: Held(
-        kept="entity priority kept asks specs awaited deadline is_lifted",
-    ),
+    Nomination: Held(kept="entity priority kept asks specs awaited deadline", passing="is_lifted"),
     SchedulingQueue: Held(kept="_active _backoff _gated _lines", given="_sort"),
     Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
     QueuedEntity: Held(

@@ -211,7 +211,6 @@ _NOMINATION: Final = Record(
     specs=many(row(TEXT, optional(GROUP.form))),
     awaited=_TEXTS,
     deadline=SECONDS,
-    is_lifted=FLAG,
 )
 _PROMISE: Final = Record(
     PromiseRow,

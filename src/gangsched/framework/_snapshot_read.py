@@ -291,7 +291,6 @@ class _Reader:
                 specs=row.specs,
                 awaited=list(row.awaited),
                 deadline=row.deadline,
-                is_lifted=row.is_lifted,
             )
 
     def _read_reserving(self) -> None:

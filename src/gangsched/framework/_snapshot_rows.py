@@ -228,7 +228,6 @@ class NominationRow:
     specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
     awaited: tuple[PodUID, ...] = ()
     deadline: float
-    is_lifted: bool = False
 
 
 @final

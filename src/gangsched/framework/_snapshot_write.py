@@ -291,7 +291,6 @@ def _nomination(nomination: Nomination) -> NominationRow:
         specs=nomination.specs,
         awaited=tuple(nomination.awaited),
         deadline=nomination.deadline,
-        is_lifted=nomination.is_lifted,
     )
 
 
