@@ -15,7 +15,7 @@ from attrs import define
 
 from gangsched import ClusterState, Effect, Event, Scheduler
 
-__all__ = ["Passing", "Twins", "posted", "state_of"]
+__all__ = ["Passing", "Twins", "elsewhere", "posted", "state_of"]
 
 T = TypeVar("T")
 Make = Callable[[ClusterState], Scheduler]
@@ -24,6 +24,20 @@ Make = Callable[[ClusterState], Scheduler]
 def posted(data: object) -> Any:
     """Return a snapshot as it comes back from a database that does not keep fields in order."""
     return json.loads(json.dumps(data, sort_keys=True, allow_nan=False))
+
+
+def elsewhere(scheduler: Scheduler) -> Scheduler:
+    """Return another that was made as a scheduler was, and goes on from its snapshot."""
+    state = scheduler._state
+    other = Scheduler(
+        state.cluster,
+        state.profile,
+        unit=state.unit,
+        preemption=state.preemption,
+        backfill=state.reserving.policy,
+    )
+    other.restore(posted(scheduler.snapshot()))
+    return other
 
 
 def state_of(scheduler: Scheduler) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import pytest
@@ -186,3 +187,65 @@ def test_an_entity_is_in_one_place(place: str) -> None:
     error = refusal(make, data)
     assert (error.field, error.value) == (f"{place}[{number}]", seq)
     assert error.expected == "an entity that is in one place"
+
+
+# The whole of it --------------------------------------------------------------------------------
+
+
+def test_what_is_no_value_of_a_field_is_refused_by_the_name_of_the_field_alone() -> None:
+    data, make = busy()
+    error = refusal(make, data | {"now": "soon"})
+    assert (error.field, error.value) == ("now", "soon")
+
+
+def endless(shape: Data) -> Data:
+    """Return a shape with a part, which has a part, and so on."""
+    found = shape
+    for _part in range(20_000):
+        found = shape | {"parts": [found]}
+    return found
+
+
+CONTRARY: list[tuple[Callable[[Data], object], str]] = [
+    (lambda data: data.update(waiting=[]), "default/w-0 is WAITING"),
+    (lambda data: put(data, "lines[0].shape", endless(data["lines"][0]["shape"])), "RecursionErr"),
+]
+
+
+@pytest.mark.parametrize(("change", "because"), CONTRARY, ids=["invariant", "depth"])
+def test_what_agrees_nowhere_with_itself_is_refused_as_a_whole(
+    change: Callable[[Data], object], because: str
+) -> None:
+    data, make = busy()
+    change(data)
+    error = refusal(make, data)
+    assert (error.field, error.value) == ("snapshot", "a snapshot")
+    assert error.expected.startswith(f"one that agrees with itself: {because}")
+
+
+ELSEWHERE: list[tuple[Made, Data, tuple[str, object, str]]] = [
+    (busy, {"unit": "group"}, ("unit", "group", "pod, as here")),
+    (
+        busy,
+        {"plugins": ["Coscheduling"]},
+        (
+            "plugins",
+            ("Coscheduling",),
+            "('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), as here",
+        ),
+    ),
+    (nominating, {}, ("nominations", 1, "none, as there is no preemption here")),
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "told"), ELSEWHERE, ids=[row[2][0] for row in ELSEWHERE]
+)
+def test_what_was_kept_by_a_scheduler_that_was_made_otherwise_is_refused(
+    made: Made, changes: Data, told: tuple[str, object, str]
+) -> None:
+    data, make = made()
+    if not changes:
+        make = partial(presets.coscheduling, InMemoryCluster())
+    error = refusal(make, data | changes)
+    assert (error.field, error.value, error.expected) == told

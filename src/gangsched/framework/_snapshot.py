@@ -162,8 +162,9 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
         expected = f"one that agrees with itself: {error!r}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
-    if blank.deferred != [] and len(blank.deferred) != len(rows.deferred):
-        raise blank.deferred[-1]
+    if blank.deferred:
+        raise blank.deferred[0]
+    blank.deferred.extend(row.error() for row in rows.deferred)
     return rows
 
 

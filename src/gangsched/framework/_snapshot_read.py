@@ -88,7 +88,6 @@ class _Reader:
         state.yielding.update(rows.yielding)
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.out.extend(rows.out)
-        state.deferred.extend(row.error() for row in rows.deferred)
         state.step, state.numbers, state.undecided = rows.step, rows.numbers, rows.undecided
 
     # Pods and groups --------------------------------------------------------------------------

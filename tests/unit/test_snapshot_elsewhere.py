@@ -1,0 +1,166 @@
+"""A scheduler goes on elsewhere from its snapshot: with the same room kept, and the same labels."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Backfill,
+    InMemoryCluster,
+    NodeAdded,
+    PluginError,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
+    presets,
+)
+from gangsched.testing import make_node, make_pod
+from support import making_room, reserving
+from support.busy import busy_scheduler, tell
+from support.making_room import blocked, reason_of
+from support.reserving import BIG, plans
+from support.restored import elsewhere, posted
+from support.snapshots import Fitting, another
+
+# Room that is kept ------------------------------------------------------------------------------
+
+
+def test_room_lapses_elsewhere_too_once_too_few_are_left_to_use_it() -> None:
+    host = blocked()
+    host.scheduler = elsewhere(host.scheduler)
+    host.end("high-0")
+    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+
+
+def test_room_lapses_elsewhere_too_once_the_group_is_specified_anew() -> None:
+    host = making_room.Host(2)
+    host.gang("low", 2, 0)
+    spec = PodGroup(name="high", min_available=2, priority=5)
+    host.tell(PodGroupAdded(spec))
+    host.gang("high", 2, 5, min_available=None)
+    assert host.kept == ["high-0", "high-1"]
+    host.scheduler = elsewhere(host.scheduler)
+    host.tell(PodGroupUpdated(evolve(spec, schedule_timeout=7.0)))
+    assert reason_of(host) == "the specification of pod group default/high has changed"
+
+
+def test_who_was_waited_for_in_vain_is_not_counted_on_elsewhere_either() -> None:
+    host = blocked()
+    host.at(60.0)
+    assert reason_of(host) == "2 pods are not gone in time"
+    host.scheduler = elsewhere(host.scheduler)
+    host.at(200.0)
+    host.tell(NodeAdded(make_node("n1", cpu=1)))
+    host.decide()
+    assert host.kept == []
+
+
+# Reservations -----------------------------------------------------------------------------------
+
+
+def test_who_left_early_moves_a_reservation_elsewhere_too() -> None:
+    host = reserving.Host(a=2, b=2)
+    host.pod("soon", 100)
+    host.pod("late", 200)
+    host.decide()
+    host.gang("big", 4)
+    host.decide()
+    assert host.reservation.starts_at == 200.0
+    host.end("late")
+    host.scheduler = elsewhere(host.scheduler)
+    host.decide()
+    assert host.reservation.starts_at == 100.0
+
+
+def test_gangs_take_turns_elsewhere_too_when_nodes_were_drained_for_them_in_vain() -> None:
+    host = reserving.Host(Backfill(drain_for=50.0), a=3)
+    for name in ("p", "q", "r"):
+        host.pod(name)
+    host.decide()
+    host.gang("young", 3, None)
+    host.decide()
+    for n in range(3):
+        pod = make_pod(f"elder-{n}", group="elder", min_available=3, cpu=1, created_at=-1.0)
+        host.tell(PodAdded(pod))
+    turns: list[str] = []
+    for n in range(4):
+        host.decide()
+        turns.append(host.reservation.group)
+        host.at(50.0 * (n + 1))
+        assert host.scheduler.reservation is None
+        host.scheduler = elsewhere(host.scheduler)
+        host.tell(NodeAdded(make_node(f"n{n}", cpu=1)))
+        host.pod(f"fills-{n}")
+    young, elder = "default/young", "default/elder"
+    assert turns == [young, elder, elder, young]
+
+
+def test_who_fits_on_no_empty_cluster_is_not_planned_for_again_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned = plans(monkeypatch)
+    host = reserving.Host(a=2)
+    host.gang("huge", 3)
+    host.decide()
+    assert planned == ["default/huge"]
+    host.scheduler = elsewhere(host.scheduler)
+    host.at(1.0)
+    host.pod("p", 100)
+    host.decide()
+    host.gang("big", 2)
+    host.decide()
+    assert planned == ["default/huge", BIG]
+
+
+# Classes of nodes -------------------------------------------------------------------------------
+
+
+def test_only_what_stands_alone_is_written_with_what_it_becomes() -> None:
+    """What becomes of another is found again by what plugins read of it."""
+    _cluster, scheduler = busy_scheduler()
+    classes = list(scheduler._state.nodes.classes._known.values())
+    assert any(each.after for each in classes)
+    assert any(each.before for each in classes)
+    for row in posted(scheduler.snapshot())["node_classes"]:
+        assert not row.keys() & {"alone", "after", "before", "endless"}
+
+
+def test_a_class_is_written_with_its_labels_where_they_are_not_those_that_are_read_now() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2, labels={"zone": "z"})), now=0)
+    assert [row.get("labels") for row in scheduler.snapshot()["node_classes"]] == [None]
+    pod = evolve(make_pod("p", cpu=1), node_selector={"zone": "z"})
+    tell(cluster, scheduler, PodAdded(pod), now=0)
+    assert scheduler.schedule_one(now=0) is not None
+    labels = [row.get("labels") for row in posted(scheduler.snapshot())["node_classes"]]
+    assert labels == [[], None, None]
+
+
+def test_a_node_stands_alone_elsewhere_too_of_which_a_plugin_could_not_say_what_it_reads() -> None:
+    cluster = InMemoryCluster()
+    fitting = Fitting(signs=True)
+    fitting.is_broken = True
+    scheduler = another(cluster, fitting)
+    with pytest.raises(PluginError, match="no such node"):
+        tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2)), now=0)
+    other = elsewhere(scheduler)
+    assert other._state.nodes.classes.of(1).key is None
+    assert other.schedule_one(now=0) is None
+
+
+def test_what_a_plugin_raises_now_is_raised_before_what_one_raised_earlier() -> None:
+    cluster = InMemoryCluster()
+    fitting = Fitting(signs=True)
+    scheduler = another(cluster, fitting)
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2)), now=0)
+    earlier = PluginError("Fitting", "post_bind", "default/p", "raised OSError('no route')")
+    scheduler._state.deferred.append(earlier)
+    fitting.is_broken = True
+    with pytest.raises(PluginError, match="'Fitting' at node_signature for n: raised OSError"):
+        elsewhere(scheduler)
+    fitting.is_broken = False
+    with pytest.raises(PluginError, match="'Fitting' at post_bind for default/p"):
+        elsewhere(scheduler).advance(now=1)
