@@ -189,6 +189,25 @@ def test_an_entity_is_in_one_place(place: str) -> None:
     assert error.expected == "an entity that is in one place"
 
 
+@pytest.mark.parametrize(
+    ("counter", "most"),
+    [("numbers", 29), ("group_numbers", 4), ("indices", 3), ("node_class_numbers", 4)],
+)
+def test_a_number_that_was_given_out_is_not_given_out_again(counter: str, most: int) -> None:
+    data, make = busy()
+    make().restore(data | {counter: most})
+    error = refusal(make, data | {counter: most - 1})
+    assert (error.field, error.value) == (counter, most - 1)
+    assert error.expected == f"at least {most}, which was given out"
+
+
+def test_numbers_begin_at_none_where_none_was_given_out() -> None:
+    make = partial(another, InMemoryCluster())
+    make().restore(make().snapshot() | {"numbers": 0})
+    error = refusal(make, make().snapshot() | {"numbers": -1})
+    assert (error.field, error.expected) == ("numbers", "at least 0, which was given out")
+
+
 # The whole of it --------------------------------------------------------------------------------
 
 

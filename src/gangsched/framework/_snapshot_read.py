@@ -89,6 +89,20 @@ class _Reader:
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.out.extend(rows.out)
         state.step, state.numbers, state.undecided = rows.step, rows.numbers, rows.undecided
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """See that whoever comes next gets a number that nobody has."""
+        rows = self._rows
+        for name, last, given in (
+            ("numbers", rows.numbers, [*self._entities, *(row.seq for row in rows.members)]),
+            ("group_numbers", rows.group_numbers, [row.uid for row in rows.groups]),
+            ("indices", rows.indices, [row.index for row in rows.nodes]),
+            ("node_class_numbers", rows.node_class_numbers, [*self._node_classes]),
+        ):
+            most = max(given, default=0)
+            if last < most:
+                raise InvalidValueError(name, last, f"at least {most}, which was given out")
 
     # Pods and groups --------------------------------------------------------------------------
 
