@@ -1,4 +1,4 @@
-"""A scheduler goes on elsewhere from its snapshot: with the same room kept, and the same labels."""
+"""A scheduler goes on elsewhere from its snapshot: with the same room kept, and so on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
+    Resources,
     presets,
 )
+from gangsched.framework._shapes import Shape
 from gangsched.testing import make_node, make_pod
 from support import making_room, reserving
+from support.bundles import AB, pods, specs
 from support.busy import busy_scheduler, tell
+from support.driver import Driver
 from support.making_room import blocked, reason_of
 from support.reserving import BIG, plans
 from support.restored import elsewhere, posted
@@ -55,6 +59,31 @@ def test_who_was_waited_for_in_vain_is_not_counted_on_elsewhere_either() -> None
     host.tell(NodeAdded(make_node("n1", cpu=1)))
     host.decide()
     assert host.kept == []
+
+
+# Who stands in line -----------------------------------------------------------------------------
+
+
+def test_who_failed_is_known_elsewhere_by_all_that_it_asks_for() -> None:
+    """Two groups that start together, with roles, and with resources that they need in all."""
+    driver = Driver()
+    driver.tell(NodeAdded(make_node("n", cpu=5)))
+    roles = {"head": 1, "arm": 1}
+    for event in specs(*AB, roles=roles, min_resources={"cpu": 2}):
+        driver.tell(event)
+    for group in AB:
+        for n, role in enumerate(roles):
+            driver.add(*pods(group, 1, first=n, cpu=4, role=role))
+    driver.step()
+    other = elsewhere(driver.scheduler)
+    for scheduler in (driver.scheduler, other):
+        (shape,) = scheduler._state.queue._lines
+        assert isinstance(shape, Shape)
+        assert (shape.needed, shape.floor, len(shape.parts)) == (4, Resources({"cpu": 4}), 2)
+        for part in shape.parts:
+            assert (part.needed, part.floor) == (2, Resources({"cpu": 2}))
+            assert part.quotas == (("arm", 1), ("head", 1))
+            assert part.roles == ("head", "arm")
 
 
 # Reservations -----------------------------------------------------------------------------------
