@@ -9,12 +9,18 @@ from attrs import evolve
 
 from gangsched import (
     GroupKey,
+    Node,
     NodeAdded,
+    NodeName,
+    NodeUpdated,
     Nominated,
     NominationLapsed,
+    Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
     PodRejected,
     PodUID,
     PodUpdated,
@@ -26,8 +32,9 @@ from gangsched import (
     Wait,
     group_key,
 )
+from gangsched.framework import _victims
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, blocked, hand_down, runs
+from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
 from support.odd import Odd
 
 # Who may be displaced -------------------------------------------------------------------------
@@ -146,6 +153,89 @@ def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> No
     assert told[PodUID("default/friends-0")] == "alone again"
 
 
+@EACH_UNIT
+def test_who_is_going_already_is_counted_on_where_nobody_else_is(unit: Unit) -> None:
+    host = Host(1, unit=unit)
+    runs(host, "going", 0, group=None, min_available=None)
+    (going,) = host.cluster.pods()
+    host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
+    host.gang("high", 1, 5)
+    assert (host.evicted, host.kept) == ([], ["high-0"])
+
+
+@EACH_UNIT
+def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
+    unit: Unit,
+) -> None:
+    host = Host(2, unit=unit)
+    spec = PodGroup(name="low", min_available=1)
+    host.tell(PodGroupAdded(spec))
+    runs(host, "low", 0, 0, min_available=None)
+    host.tell(PodGroupDeleted(spec.key))
+    host.gang("high", 1, 5)
+    assert host.evicted == ["low-0", "low-1"]
+
+
+@EACH_UNIT
+def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: Unit) -> None:
+    """Though its specification says less by now."""
+    host = Host(1, unit=unit)
+    runs(host, "mixed", 0, priority=3)
+    runs(host, "lower", 0, cpu=0)
+    host.tell(PodGroupAdded(PodGroup(name="mixed", min_available=1, priority=0)))
+    host.gang("high", 1, 2)
+    assert host.evicted == []
+    host.gang("higher", 1, 4)
+    assert host.evicted == ["mixed-0"]
+
+
+def waits_for(name: str) -> Odd:
+    """Return a plugin by which the pods wait whose names begin so."""
+    odd = Odd("permit")
+    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+        Wait(50.0) if pod.name.startswith(name) else Success()
+    )
+    return odd
+
+
+def test_a_gang_that_waits_is_put_out_before_one_that_runs_falls() -> None:
+    host = Host(4, odd=waits_for("waits"))
+    host.gang("waits", 2, 0)
+    runs(host, "runs", 0, 0)
+    assert len(host.scheduler.waiting) == 2
+    host.gang("high", 2, 5)
+    assert host.evicted == []
+    assert host.where["high-0"] == "n0"
+
+
+def test_of_two_gangs_the_one_falls_of_which_fewer_run_and_more_only_wait() -> None:
+    """Though it is the elder."""
+    host = Host(4, odd=waits_for("one-late"))
+    runs(host, "one", 0, min_available=1)
+    runs(host, "two", 0, 0)
+    host.pods(make_pod("one-late", group="one", cpu=1, min_available=1))
+    assert len(host.scheduler.waiting) == 1
+    host.gang("high", 2, 5)
+    assert host.evicted == ["one-0"]
+
+
+def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
+    host = Host(9, odd=waits_for("spare-late"))
+    runs(host, "exact", 0, 0)
+    runs(host, "spare", 0, 0, 0, min_available=2)
+    host.pods(make_pod("spare-late", group="spare", cpu=1, min_available=2))
+    runs(host, "one", 0)
+    runs(host, "few", 0, min_available=2)
+    found = _victims.units(host.scheduler._state, 5, ())
+    assert [(u.groups[0].key, u.is_surplus, u.falls, u.pods, u.size) for u in found] == [
+        ("default/exact", False, 1, 2, 2),
+        ("default/spare", True, 0, 1, 1),
+        ("default/spare", False, 1, 3, 4),
+        ("default/one", False, 1, 1, 1),
+        ("default/few", False, 0, 1, 1),
+    ]
+
+
 # For whom -------------------------------------------------------------------------------------
 
 
@@ -232,6 +322,53 @@ def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: Unit) -> No
 
 
 @EACH_UNIT
+def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: Unit) -> None:
+    """Though in another rack nothing is lacking."""
+    host = Host(5, 2, unit=unit)
+    topology = Topology(key="rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
+    runs(host, "high", 0, priority=5, min_available=None)
+    runs(host, "a", 0)
+    runs(host, "b", 0)
+    runs(host, "pair", 0, 0)
+    host.pods(make_pod("high-1", group="high", cpu=2, priority=5))
+    assert host.evicted == ["pair-0", "pair-1"]
+
+
+@EACH_UNIT
+def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    runs(host, "a", 0)
+    runs(host, "b", 1)
+    topology = Topology(key="rack", required=False)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, topology=topology)))
+    host.gang("high", 2, 5)
+    assert sorted(host.evicted) == ["a-0", "b-0"]
+
+
+@EACH_UNIT
+def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: Unit) -> None:
+    host = Host(1, 1, unit=unit)
+    runs(host, "a", 0)
+    runs(host, "b", 1)
+    topology = Topology(key="rack", required=True)
+    for name, other in (("high", "peer"), ("peer", "high")):
+        spec = PodGroup(name=name, min_available=1, topology=topology)
+        host.tell(PodGroupAdded(evolve(spec, bundle=(GroupKey(f"default/{other}"),))))
+    host.pods(*[make_pod(f"{name}-0", group=name, cpu=1, priority=5) for name in ("high", "peer")])
+    assert sorted(host.evicted) == ["a-0", "b-0"]
+
+
+@EACH_UNIT
+def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: Unit) -> None:
+    host = Host(5, unit=unit)
+    runs(host, "one", 0)
+    runs(host, "three", *[0] * 3)
+    host.gang("high", 2, 5)
+    assert host.evicted == ["one-0"]
+
+
+@EACH_UNIT
 @pytest.mark.parametrize("goes_alone", [True, False])
 def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: Unit, goes_alone: bool) -> None:
     odd = Odd("pre_filter", "filter", "pre_score")
@@ -271,6 +408,61 @@ def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Unit) ->
     )
     host.end("low-0", "low-1")
     assert host.where == {"other": "n0"}
+
+
+@EACH_UNIT
+def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_changes(
+    unit: Unit,
+) -> None:
+    host = Host(2, unit=unit)
+    spec = PodGroup(name="high", min_available=1)
+    host.tell(PodGroupAdded(spec))
+    runs(host, "high", 0, priority=5, min_available=None)
+    runs(host, "low", 0)
+    host.pods(make_pod("high-1", group="high", cpu=1, priority=5))
+    assert host.kept == ["high-1"]
+    host.tell(PodGroupUpdated(evolve(spec, schedule_timeout=9.0)))
+    assert reason_of(host) == "the specification of pod group default/high has changed"
+
+
+@EACH_UNIT
+def test_for_room_that_is_of_no_use_to_one_nobody_is_tried_again_who_asks_for_the_same(
+    unit: Unit,
+) -> None:
+    host = Host(2, unit=unit)
+    host.pods(make_pod("low", cpu=2), make_pod("of-no-help"))
+    host.pods(*[make_pod(name, cpu=1, priority=5) for name in ("one", "other")])
+    assert host.kept == ["one", "other"]
+    host.tell(NodeUpdated(make_node("n0", labels={"rack": "r0"})))
+    host.end("low")
+    assert host.kept == []
+    known = len(host.effects)
+    host.at(5.0)
+    assert host.effects[known:] == []
+
+
+def own(name: str, resource: str, **more: Any) -> Pod:
+    """Return a pod that asks for what one node alone offers."""
+    return evolve(make_pod(name, **more), requests={"cpu": 1, resource: 1})
+
+
+@EACH_UNIT
+def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for_others(
+    unit: Unit,
+) -> None:
+    host = Host(unit=unit)
+    host.tell(NodeAdded(make_node("n0", cpu=2, gpu=2)))
+    host.gang("low", 2, 0)
+    for name, node in (("first", "n1"), ("second", "n2")):
+        host.tell(NodeAdded(Node(name=NodeName(node), allocatable={"cpu": 1, name: 1})))
+        each: dict[str, Any] = {"group": name, "min_available": 2, "priority": 3, "cpu": 1}
+        host.pods(make_pod(f"{name}-0", gpu=1, **each), own(f"{name}-1", name, **each))
+    assert host.kept == ["first-0", "first-1", "second-0", "second-1"]
+    host.pods(own("for-first", "first"), own("for-second", "second"))
+    host.at(5.0)
+    host.gang("high", 2, 5, gpu=1)
+    assert host.where["for-first"] == "n1"
+    assert host.where["for-second"] == "n2"
 
 
 @EACH_UNIT
