@@ -26,7 +26,7 @@ from gangsched import (
 )
 from gangsched.framework import _topology
 from gangsched.framework._plan import Domain
-from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
@@ -125,6 +125,27 @@ def test_who_must_have_a_role_is_not_made_up_for_by_others() -> None:
     placed = place(driver, *workers, server, spec=group)
     assert "server" in placed
     assert len(placed) == 2
+
+
+def test_members_that_ask_for_the_same_go_each_where_it_may() -> None:
+    """They share the very object that says what they ask for."""
+    driver = gang_driver(node("a", 9, rack="r1"), node("b", 9, rack="r2"))
+    first, second = members("g", 2, cpu=1)
+    there = {"g-0": "r2", "g-1": "r1"}
+    pods = [evolve(pod, node_selector={"rack": there[pod.name]}) for pod in (first, second)]
+    pods[1] = evolve(pods[1], requests=pods[0].requests)
+    assert place(driver, *pods) == {"g-0": "b", "g-1": "a"}
+
+
+def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None:
+    """Nobody holds it until it is complete: its only rule is how many are needed."""
+    driver, odd = odd_gang("members_needed", "permit", policy=PrioritySort())
+    odd.answers["members_needed"] = 3
+    driver.tell(node("a", 9))
+    assert place(driver, *members("g", 2, cpu=1)) == {}
+    found = driver.scheduler._state.entities[GroupKey("default/g")].culprit
+    assert found is not None
+    assert found.reason == "too few members may be placed"
 
 
 def test_who_is_not_needed_and_turned_down_as_scores_are_prepared_keeps_nobody() -> None:

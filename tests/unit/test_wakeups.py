@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gangsched import (
+    Backfill,
     ClusterState,
     Coscheduling,
     GroupKey,
@@ -28,6 +29,7 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.gangs import gang_driver, members, node, place, specify, where
+from support.making_room import blocked
 from support.odd import Odd
 from support.odd_gang import only
 
@@ -321,3 +323,33 @@ def test_who_follows_in_line_is_tried_when_the_first_has_come_to_hold_a_node() -
     driver.tell(node("n", 1), node("m", 2))
     driver.drain()
     assert set(where(driver)) == {"h-0", "h-1"}
+
+
+# Whom one may reach ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("priority", "displaces", "reaches"),
+    [(0, True, False), (1, True, True), (5, False, False), (6, False, True)],
+)
+def test_only_who_has_a_lower_priority_gives_way(
+    priority: int, displaces: bool, reaches: bool
+) -> None:
+    """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
+    state = blocked().scheduler._state
+    assert [kept.priority for kept in state.nominations.values()] == [5]
+    assert _wakeups.reaches_somebody(state, priority, displaces) is reaches
+
+
+# Who asks for a reservation -------------------------------------------------------------------
+
+
+def test_of_who_asks_and_failed_only_those_may_fit_whom_the_room_given_back_was_taken_from() -> (
+    None
+):
+    state = gang_driver(node("a", 1), backfill=Backfill()).scheduler._state
+    state.reserving.failed.update({"before": 4, "since": 5, "same": 6})
+    _wakeups.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")
+    assert state.reserving.failed == {"before": 4, "same": 6}
+    _wakeups.gain(state, [NodeName("a")], now=0.0)
+    assert state.reserving.failed == {}
