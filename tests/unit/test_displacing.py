@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
+    GroupKey,
     Node,
     NodeAdded,
     NodeName,
@@ -20,6 +21,9 @@ from gangsched import (
     Unit,
     Unschedulable,
 )
+from gangsched.framework import _displacing, _victims
+from gangsched.framework._making_room import Gang
+from gangsched.framework._vacancy import Vacancy
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, runs
 from support.odd import Odd
@@ -111,16 +115,21 @@ def test_room_for_pods_of_two_kinds_counts_for_both(unit: Unit) -> None:
     assert gone(host) == {"pair", "gpu"}
 
 
-@EACH_UNIT
-def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(unit: Unit) -> None:
-    """One that came last stays at first: of its role there has to be one."""
-    host = Host(6, unit=unit)
+def gives_up_two(host: Host) -> None:
+    """Let a gang of 4 run that needs 2, one of a role, and two gangs of one."""
     host.tell(PodGroupAdded(PodGroup(name="wide", min_available=2, roles={"ps": 1})))
     for number, role in enumerate([None, None, None, "ps"]):
         pod = make_pod(f"wide-{number}", group="wide", cpu=1, role=role)
         host.tell(PodAdded(evolve(pod, node_name=NodeName("n0"))))
     runs(host, "a", 0)
     runs(host, "b", 0)
+
+
+@EACH_UNIT
+def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(unit: Unit) -> None:
+    """One that came last stays at first: of its role there has to be one."""
+    host = Host(6, unit=unit)
+    gives_up_two(host)
     host.gang("high", 4, 5)
     assert gone(host) == {"wide"}
 
@@ -225,6 +234,37 @@ def test_within_a_rack_it_counts_what_is_lacking_there(unit: Unit) -> None:
     runs(host, "b", 0)
     within_a_rack(host, 5)
     assert gone(host) == {"big", "mid"}
+
+
+@EACH_UNIT
+def test_within_a_rack_the_rest_of_a_gang_that_gave_up_members_goes_before_two_others(
+    unit: Unit,
+) -> None:
+    host = Host(6, unit=unit)
+    gives_up_two(host)
+    within_a_rack(host, 4)
+    assert gone(host) == {"wide"}
+
+
+def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_looked_at() -> None:
+    """That of members who were given up before the rest of their gang fell too."""
+    host = Host(6)
+    gives_up_two(host)
+    for number in range(4):
+        host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=1, min_available=4)))
+    state = host.scheduler._state
+    key = GroupKey("default/high")
+    info = state.registry.get(key)
+    assert info is not None
+    task = Gang(state, state.entities[key], info, host.now)
+    vacancy = Vacancy(state.nodes)
+    search = _displacing._Search(state, task, vacancy, None)
+    found = search.run(_victims.units(state, 5, (info,)))
+    assert found is not None
+    assert len(found.units) == 1
+    search.undo()
+    assert state.nodes.infos[NodeName("n0")].pod_count == 6
+    vacancy.close()
 
 
 @EACH_UNIT

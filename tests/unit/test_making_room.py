@@ -33,6 +33,7 @@ from gangsched import (
     group_key,
 )
 from gangsched.framework import _victims
+from gangsched.framework._making_room import Gang
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
 from support.odd import Odd
@@ -305,6 +306,25 @@ def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: Unit) -> None:
     each: dict[str, Any] = {"group": "high", "cpu": 1, "priority": 5}
     host.pods(make_pod("w", role="worker", **each), make_pod("ps", role="ps", **each))
     assert (len(host.evicted), host.kept) == (1, ["ps"])
+
+
+@EACH_UNIT
+def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
+    unit: Unit,
+) -> None:
+    host = Host(0, unit=unit)
+    spec = PodGroup(name="high", min_available=4, roles={"ps": 1, "worker": 1})
+    host.tell(PodGroupAdded(spec))
+    asked = [(1, None), (1, None), (1, None), (2, "ps"), (2, "ps"), (3, "worker"), (3, "worker")]
+    for number, (cpu, role) in enumerate(asked):
+        host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=cpu, role=role)))
+    state = host.scheduler._state
+    info = state.registry.get(spec.key)
+    assert info is not None
+    lacks = Gang(state, state.entities[spec.key], info, host.now).lacks(None)
+    assert lacks is not None
+    found = {lack.pod_class.sample.requests.amount("cpu") // 1000: lack.count for lack in lacks}
+    assert found == {1: 2, 2: 1, 3: 1}
 
 
 @EACH_UNIT
