@@ -121,6 +121,13 @@ def test_it_looks_no_further_than_it_is_asked_to() -> None:
     assert [waiting.what_if(until=until).until for until in (None, 9.0)] == [0.0, 9.0]
 
 
+def test_before_the_first_call_a_group_of_a_listing_is_seen_to_lack_members() -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(PodAdded(make_pod("w-0", group="small", min_available=3, cpu=1)))
+    told = presets.gang(cluster).smallest_change(SMALL, ONE, now=5.0)
+    assert told == Insufficient(SMALL, ONE, 0, 5.0, NotEnoughMembers(SMALL, 1, 3))
+
+
 def test_before_the_first_call_it_takes_in_a_listing() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)

@@ -64,8 +64,8 @@ def search(
     lacks_members = False
     while True:
         ahead = _what_if.look(calls, state, now)
-        if not number and ahead.state.registry.get(key) is not None:
-            lacks_members = isinstance(_why.why(ahead.state, key), NotEnoughMembers)
+        if not number:
+            lacks_members = _lacks_members(ahead, key)
         for node in _fresh(ahead, shape, number):
             ahead.tell(NodeAdded(node))
         ahead.run(until)
@@ -81,6 +81,14 @@ def search(
         number += 1
     why = _why.why(ahead.state, key)
     return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
+
+
+def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
+    """Say whether a group has too few members before anything is decided."""
+    if ahead.state.registry.get(key) is None:
+        ahead.take_in()
+    known = ahead.state.registry.get(key) is not None
+    return known and isinstance(_why.why(ahead.state, key), NotEnoughMembers)
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:

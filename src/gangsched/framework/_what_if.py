@@ -54,6 +54,10 @@ class Ahead:
         """Make a fact true, and tell it."""
         self._perform(self._calls.handle(self.cluster.apply(event), now=self.now))
 
+    def take_in(self) -> None:
+        """Take in what the cluster lists, where that was not done, and decide nothing."""
+        self._perform(self._calls.advance(now=self.now))
+
     def settle(self) -> None:
         """Decide until nobody can be tried."""
         while (effects := self._calls.schedule_one(now=self.now)) is not None:
