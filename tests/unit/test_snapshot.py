@@ -580,6 +580,50 @@ def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_
     assert other.snapshot() == before
 
 
+def test_a_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back() -> None:
+    class Choosy(Notes):
+        """It takes one state, and no other after it."""
+
+        def __init__(self, name: str, times: int) -> None:
+            super().__init__()
+            self.name = name
+            self.state_keys = ()
+            self.times = times
+
+        def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+            return Success()
+
+        def unreserve(
+            self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+        ) -> None:
+            return
+
+        def restore(self, data: Any) -> None:
+            if not self.times:
+                raise ValueError(f"not {data['seen']}")
+            self.times -= 1
+            super().restore(data)
+
+    def choosy() -> list[Choosy]:
+        return [Choosy("Once", 1), Choosy("Often", 9), Choosy("Never", 0)]
+
+    plugins = choosy()
+    for plugin in plugins:
+        plugin.seen = 7
+    cluster, scheduler = busy_scheduler(*plugins)
+    mine = choosy()
+    other = another(cluster, *mine)
+    with pytest.raises(PluginError) as caught:
+        other.restore(posted(scheduler.snapshot()))
+    assert caught.value.args == (
+        "Never",
+        "restore",
+        "its state",
+        "raised ValueError('not 7'); 'Once' raised ValueError('not 0') as its own was put back",
+    )
+    assert [plugin.seen for plugin in mine] == [7, 0, 0]
+
+
 def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_restored() -> None:
     cluster, scheduler = busy_scheduler(Fitting(signs=True))
     data = posted(scheduler.snapshot())

@@ -195,7 +195,8 @@ def restore_plugins(state: State, rows: SnapshotRow) -> None:
     """Let plugins keep what they kept; all of them, or none.
 
     Raises:
-        PluginError: A plugin raised; what the others keep is as it was.
+        PluginError: A plugin raised; what the others keep is as it was, but for those that raise
+            when it is put back, each of which is named.
     """
     before = plugin_states(state)
     for number, (plugin, (name, data)) in enumerate(
@@ -204,8 +205,10 @@ def restore_plugins(state: State, rows: SnapshotRow) -> None:
         try:
             plugin.restore(data)
         except Exception as error:
-            for done, (_name, kept) in zip(
-                state.profile.keepers[:number], before[:number], strict=True
-            ):
-                done.restore(kept)
-            raise PluginError(name, "restore", "its state", f"raised {error!r}") from error
+            problem = f"raised {error!r}"
+            for done, (other, kept) in zip(state.profile.keepers[:number], before, strict=False):
+                try:
+                    done.restore(kept)
+                except Exception as again:
+                    problem += f"; {other!r} raised {again!r} as its own was put back"
+            raise PluginError(name, "restore", "its state", problem) from error
