@@ -62,6 +62,10 @@ def test_it_has_the_points_of_the_published_plugin_and_no_more() -> None:
     ]
 
 
+def test_all_that_it_says_of_one_member_holds_for_the_others() -> None:
+    assert Coscheduling().group_wide == ("pre_filter", "reserve", "permit")
+
+
 @pytest.mark.parametrize(
     "bad", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 10**400, None, "10"]
 )
@@ -133,6 +137,23 @@ def test_an_incomplete_group_is_held_at_both_gates(
     policy = Coscheduling()
     assert policy.pre_enqueue(POD, group, now=0.0) == expected
     assert policy.pre_filter(cycle(group), POD, now=0.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("of_ps", "expected"),
+    [
+        (
+            RoleCounts(unscheduled=1),
+            Unschedulable("waiting for 1 more ps: 1 of 2 exist", resolvable=False),
+        ),
+        (RoleCounts(unscheduled=1, scheduled=1), SUCCESS),
+    ],
+)
+def test_a_group_that_lacks_members_of_a_role_is_held_too(
+    of_ps: RoleCounts, expected: Outcome
+) -> None:
+    group = FakeGroup(unscheduled=2, assigned=1, roles={"ps": 2}, of_role={"ps": of_ps})
+    assert Coscheduling().pre_enqueue(POD, group, now=0.0) == expected
 
 
 # The last gate --------------------------------------------------------------------------------

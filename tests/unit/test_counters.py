@@ -96,6 +96,14 @@ def test_a_member_is_counted_once_however_often_it_is_set() -> None:
     assert (counters.waiting, counters.scheduled, len(counters)) == (1, 1, 1)
 
 
+def test_members_that_are_set_together_may_be_new_or_known() -> None:
+    counters = PodGroupCounters()
+    counters.set(UIDS[1], MemberState.WAITING)
+    counters.set_all(UIDS[:3], MemberState.BINDING)
+    counters._check()
+    assert [counters.state(uid) for uid in UIDS[:3]] == [MemberState.BINDING] * 3
+
+
 def test_the_check_sees_a_count_that_drifted() -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.WAITING)

@@ -257,8 +257,9 @@ def test_the_check_sees_a_turn_that_nobody_has() -> None:
     entity = a_pod(1)
     entity._check()
     entity._pod = None
-    with pytest.raises(InternalError):
+    with pytest.raises(InternalError) as caught:
         entity._check()
+    assert caught.value.invariant == "a ready member is not pending"
 
 
 def test_a_pod_by_itself_is_its_only_member() -> None:
@@ -329,6 +330,56 @@ def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> N
         entity.put_back(first.uid)
         entity._check()
     assert entity._turns is turns
+
+
+@pytest.mark.parametrize("members", [40, 200])
+def test_who_comes_last_goes_behind_the_others_without_new_turns(members: int) -> None:
+    entity = a_group(1, members=members)
+    assert entity.next_member is not None
+    turns = entity._turns
+    for number in range(members, members + 3):
+        entity.add(Pod(name="late", uid=PodUID(f"late-{number}")), number)
+        entity._check()
+    assert entity._turns is turns
+
+
+def test_who_is_last_has_its_turn_back_without_new_turns() -> None:
+    entity = a_group(1, members=5)
+    assert entity.next_member is not None
+    turns, last = entity._turns, entity.pending[-1].uid
+    entity.put_aside(last)
+    entity.put_back(last)
+    entity._check()
+    assert entity._turns is turns
+
+
+def test_a_question_for_roles_looks_at_everybody_but_once() -> None:
+    entity = a_group(1, members=0)
+    for number in range(3):
+        entity.add(pod(number), number, "ps")
+    assert entity.next_of(["ps"]) == pod(0)
+    turns = entity._turns_by_role
+    entity.put_aside(UIDS[0])
+    entity.add(pod(3), 3, "worker")
+    assert (entity.next_of(["ps"]), entity.next_of(["worker"])) == (pod(1), pod(3))
+    assert entity._turns_by_role is turns
+
+
+def test_turns_of_those_who_went_are_dropped_when_they_outnumber_the_members() -> None:
+    entity = a_group(1, members=100)
+    assert entity.next_member is not None
+    for number in range(100, 1_000):
+        late = Pod(name="p", uid=PodUID(f"{number}"))
+        entity.add(late, number)
+        assert entity.next_member is not None
+        assert len(entity._turns or ()) <= 2 * len(entity) + 65
+        entity.discard(late.uid)
+
+
+def test_a_group_that_has_no_members_yet_has_nobody_to_try() -> None:
+    entity = a_group(1, members=0)
+    assert entity.next_member is None
+    assert entity.next_of(["ps"]) is None
 
 
 def test_a_group_whose_members_are_gone_keeps_none_of_them() -> None:

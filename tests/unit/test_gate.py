@@ -101,6 +101,19 @@ def test_who_waits_without_a_minimum_goes_when_it_is_said() -> None:
     assert gone(gate.declare(PodGroup(name="g", min_available=1), now=1)) == ["a"]
 
 
+def test_a_specification_that_asks_for_more_than_wait_lets_nobody_go() -> None:
+    gate = Gate()
+    gate.arrive(member("a", "default/g", None), now=0)
+    assert gate.declare(PodGroup(name="g", min_available=2), now=1) == ()
+    assert [wait.uid for wait in gate.waiting] == ["a"]
+
+
+def test_a_specification_of_a_gang_that_went_has_nobody_to_let_go() -> None:
+    gate = Gate()
+    gate.arrive(member("a", "default/g", 1), now=0)
+    assert gate.declare(PodGroup(name="g", min_available=1), now=1) == ()
+
+
 def test_a_specification_that_is_forgotten_leaves_what_members_say() -> None:
     gate = Gate()
     gate.declare(PodGroup(name="g", min_available=3), now=0)

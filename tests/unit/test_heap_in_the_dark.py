@@ -123,6 +123,9 @@ class Meddler:
         return self.number < other.number
 
 
+USED = "^the heap was used while keys were compared$"
+
+
 def test_a_key_that_empties_the_heap_while_the_first_is_looked_for_is_seen() -> None:
     heap: PriorityHeap[int] = BUILDS["python"]()
     for number in range(100):
@@ -132,7 +135,21 @@ def test_a_key_that_empties_the_heap_while_the_first_is_looked_for_is_seen() -> 
     heap.push(late, -1)
     assert heap.peek() == -1
     late.deed = heap.clear
-    with pytest.raises(RuntimeError, match="the heap was used while keys were compared"):
+    with pytest.raises(RuntimeError, match=USED):
         heap.pop()
     heap._check()
     assert len(heap) == 0
+
+
+def test_a_key_that_takes_the_last_of_those_that_were_sorted_is_seen() -> None:
+    heap: PriorityHeap[int] = BUILDS["python"]()
+    for number in range(5):
+        heap.push(Meddler(number), number)
+    assert [heap.pop() for _first in range(4)] == [0, 1, 2, 3]
+    late = Meddler(5)
+    heap.push(late, 5)
+    late.deed = heap.pop
+    with pytest.raises(RuntimeError, match=USED):
+        heap.peek()
+    heap._check()
+    assert list(heap) == [5]

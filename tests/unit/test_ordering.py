@@ -114,6 +114,14 @@ def test_a_regular_pod_is_nobodys_member() -> None:
     assert sort_key(plain(3, priority=2, at=5.0)) == SortKey(-2, 5.0, 0, 3, 0)
 
 
+def test_a_member_has_the_priority_and_the_creation_of_its_group() -> None:
+    group = FakeGroup(priority=5, created_at=3.0)
+    pod = Pod(name="p", priority=1, created_at=1.0)
+    queued = QueuedPod(pod=pod, seq=1, queued_at=2.0, group=group)
+    assert (queued.priority, queued.created_at) == (5, 3.0)
+    assert sort_key(queued) == SortKey(-5, 3.0, 1, group.uid, 1)
+
+
 def test_a_key_does_not_change_when_its_group_fails() -> None:
     """F4."""
     group = FakeGroup(created_at=1.0)

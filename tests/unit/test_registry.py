@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gangsched._core._counters import MemberState
+from gangsched._core._counters import MemberState, RoleCounts
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
-from gangsched.errors import InvalidPodGroupError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import GroupKey, PodGroup, PodUID
 from support.groups import claim_of, grouped, key
 
@@ -44,6 +45,47 @@ def test_the_first_member_fixes_what_no_specification_says() -> None:
     assert (info.min_available, info.priority, info.created_at) == (3, 7, 5.0)
     assert (info.namespace, info.name) == ("ns", "g")
     registry._check()
+
+
+def test_the_first_slash_of_a_key_ends_the_namespace() -> None:
+    info = PodGroupInfo(key=GroupKey("ns/a/b"), uid=1)
+    assert (info.namespace, info.name) == ("ns", "a/b")
+
+
+def test_a_group_of_which_only_refused_members_are_known_was_made_at_no_time() -> None:
+    registry = PodGroupRegistry()
+    pod = grouped("a", created_at=5.0)
+    info = registry.join(pod, claim_of(pod), MemberState.REFUSED)
+    assert (info.first_seen_at, info.created_at) == (None, 0.0)
+
+
+def test_a_group_is_complete_with_members_of_a_role_that_hold_a_node_and_that_hold_none() -> None:
+    registry = PodGroupRegistry()
+    info = registry.declare(spec(2, roles={"ps": 2}))
+    for name in ("a", "b"):
+        pod = grouped(name, annotations={"volcano.sh/task-spec": "ps"})
+        registry.join(pod, claim_of(pod))
+        assert info.is_complete is (name == "b")
+    info.members.set(uid("a"), MemberState.ASSIGNED)
+    assert info.is_complete
+    assert info.role("ps") == RoleCounts(unscheduled=1, scheduled=1)
+
+
+@pytest.mark.parametrize("grace", [-1, math.nan, math.inf, None])
+def test_a_registry_that_would_remember_for_no_time_is_not_made(grace: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        PodGroupRegistry(grace)
+    expected = f"grace: expected seconds, finite and not negative, got {grace!r}"
+    assert str(caught.value) == expected
+
+
+def test_who_leaves_at_no_instant_stays() -> None:
+    registry = PodGroupRegistry()
+    info = join(registry, "a")
+    with pytest.raises(InvalidValueError) as caught:
+        registry.leave(G, uid("a"), now=math.nan)
+    assert str(caught.value) == "now: expected a finite number of seconds, got nan"
+    assert list(info.members) == [uid("a")]
 
 
 def test_a_minimum_may_come_with_a_later_member() -> None:

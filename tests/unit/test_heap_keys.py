@@ -1,0 +1,80 @@
+"""What the heap asks of keys, and how long it keeps what has left."""
+
+from __future__ import annotations
+
+import pytest
+
+from gangsched._core._heap import PriorityHeap
+from gangsched.errors import InvalidValueError
+from support.heaps import BUILDS, each_build
+
+
+class Unordered(tuple[int, ...]):
+    """A tuple that cannot be compared."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[int, ...]) -> bool:
+        raise ZeroDivisionError("no order")
+
+
+@each_build
+def test_a_tuple_that_compares_in_its_own_way_is_asked_when_it_comes(build: str) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    heap.push(Unordered((1, 2)), 1)
+    with pytest.raises(InvalidValueError) as caught:
+        heap.push(Unordered((1, 2)), 2)
+    assert caught.value.field == "key"
+    assert list(heap) == [1]
+
+
+@each_build
+def test_a_part_that_adds_up_and_has_no_order_is_refused(build: str) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    heap.push((1, 2.0), 1)
+    with pytest.raises(InvalidValueError):
+        heap.push((1, 2j), 2)
+    assert list(heap) == [1]
+
+
+@each_build
+def test_beside_a_key_that_is_not_of_numbers_keys_of_numbers_are_looked_at(build: str) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    heap.push((1, 2), 1)
+    heap.push((0, "a"), 2)
+    heap._check()
+    with pytest.raises(InvalidValueError):
+        heap.push((0, 5), 3)
+    assert [heap.pop(), heap.pop()] == [2, 1]
+
+
+@each_build
+@pytest.mark.parametrize(("size", "kept"), [(64, 63), (104, 52), (128, 64)])
+def test_who_was_removed_leaves_a_trace_until_traces_outnumber_the_items(
+    build: str, size: int, kept: int
+) -> None:
+    """Or, of few, until none is left: to look through all at each removal would cost too much."""
+    heap: PriorityHeap[int] = BUILDS[build]()
+    handles = [heap.push((item, 0), item) for item in range(size)]
+    for handle in handles[:kept]:
+        heap.remove(handle)
+        assert len(heap._entries) == size
+        heap._check()
+    heap.remove(handles[kept])
+    assert len(heap._entries) == len(heap) == size - kept - 1
+
+
+@each_build
+def test_traces_are_counted_wherever_they_are(build: str) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    handles = [heap.push((item, 0), item) for item in range(101)]
+    assert heap.pop() == 0
+    for item in range(101, 105):
+        heap.push((item, 0), item)
+        assert heap.peek() == 1
+    for handle in handles[2:54]:
+        heap.remove(handle)
+    assert len(heap._entries) == 104
+    heap._check()
+    heap.remove(handles[54])
+    assert len(heap._entries) == len(heap) == 51
