@@ -65,6 +65,19 @@ def test_who_was_removed_leaves_a_trace_until_traces_outnumber_the_items(
 
 
 @each_build
+@pytest.mark.parametrize("gone", range(1, 5))
+def test_a_trace_is_given_to_nobody(build: str, gone: int) -> None:
+    heap: PriorityHeap[int] = BUILDS[build]()
+    handles = [heap.push((item, 0), item) for item in range(5)]
+    assert heap.peek() == 0
+    heap.remove(handles[gone])
+    assert heap.peek() == 0
+    heap._check()
+    left = [item for item in range(5) if item != gone]
+    assert [heap.pop() for _item in left] == left
+
+
+@each_build
 def test_traces_are_counted_wherever_they_are(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push((item, 0), item) for item in range(101)]
