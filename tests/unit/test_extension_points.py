@@ -270,7 +270,9 @@ def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
             host.decide()
         error = raised.value
         assert (error.plugin, error.point, error.subject) == ("Recorder", point, "default/p")
-        assert (error.__cause__ is broken) == isinstance(broken, Exception)
+        raised_it = isinstance(broken, Exception)
+        assert error.problem == f"{'raised' if raised_it else 'returned'} {broken!r}"
+        assert (error.__cause__ is broken) == raised_it
         assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
     recorder.answers.clear()
     effects = host.decide()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -141,6 +143,20 @@ def test_a_key_that_is_not_there_is_a_key_error() -> None:
             ask()
     with pytest.raises((KeyError, StopIteration)):
         lazy().popitem()
+
+
+class Key:
+    """A key of which one can say whether it is still there."""
+
+
+def test_a_key_that_was_taken_out_is_not_held_on_to() -> None:
+    key = Key()
+    lazily, seen = LazyDict({key: [1]}, list), weakref.ref(key)
+    assert lazily.pop(key) == [1]
+    del key
+    gc.collect()
+    assert seen() is None
+    assert lazily == {}
 
 
 def test_what_is_put_there_by_default_or_by_name_is_there() -> None:

@@ -15,6 +15,7 @@ from gangsched import (
     NodeName,
     NodeUpdated,
     Nominated,
+    NominationLapsed,
     Outcome,
     Pod,
     PodAdded,
@@ -35,6 +36,7 @@ from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of
 from support.odd import Odd
 
 HIGH = GroupKey("default/high")
+BUNDLE = ("high", "peer")
 
 
 def change(host: Host, name: str, **changes: Any) -> None:
@@ -124,6 +126,41 @@ def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(u
     assert len(host.kept) == 2
 
 
+@EACH_UNIT
+def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_are_left_in_all(
+    unit: Unit,
+) -> None:
+    host = Host(4, unit=unit)
+    host.gang("low", 4, 0)
+    for name, other in (("high", "peer"), ("peer", "high")):
+        bundle = (GroupKey(f"default/{other}"),)
+        host.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=bundle)))
+    host.pods(*[make_pod(f"{g}-{n}", group=g, cpu=1, priority=5) for g in BUNDLE for n in (0, 1)])
+    assert len(host.kept) == 4
+    host.tell(PodDeleted(PodUID("default/high-0")))
+    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+    assert host.kept == []
+
+
+@EACH_UNIT
+def test_who_is_to_be_tried_anyway_is_not_asked_about_as_its_room_is_kept_no_more(
+    unit: Unit,
+) -> None:
+    odd = Odd("pre_enqueue")
+    host = blocked(unit=unit, odd=odd)
+    host.tell(PodAdded(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2)))
+    asked: list[str] = []
+
+    def note(pod: Pod, _group: Any, *, now: float) -> Outcome:
+        asked.append(pod.name)
+        return Success()
+
+    odd.answers["pre_enqueue"] = note
+    told = host.scheduler.advance(now=60.0)
+    assert [type(effect) for effect in told] == [NominationLapsed]
+    assert asked == []
+
+
 def on_hold(host: Host) -> Callable[..., Outcome]:
     """Return a check that holds the gang of priority 5, if it is asked as it should be."""
 
@@ -175,6 +212,7 @@ def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it
         host.tell(PodAdded(evolve(make_pod(f"high-{n}", **member), node_name=NodeName("n1"))))
     host.end("low-0", "low-1")
     assert host.where == {"high-1": "n0", "high-2": "n0", "high-3": "n1", "high-4": "n1"}
+    assert reason_of(host) == "nobody is in the way, and it cannot start"
 
 
 @EACH_UNIT
@@ -202,6 +240,17 @@ def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
     host.now = 3.0
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
+@EACH_UNIT
+def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: Unit) -> None:
+    host = Host(4, unit=unit)
+    for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 5)):
+        host.gang(name, 2, priority)
+    assert host.kept == ["high-0", "high-1", "peer-0", "peer-1"]
+    AtOnce.end(host, "low-0", "low-1", "lower-0", "lower-1")  # and only then somebody decides
+    host.decide()
+    assert host.where == {f"{name}-{n}": "n0" for name in BUNDLE for n in (0, 1)}
 
 
 def two_racks(*, unit: Unit) -> Host:

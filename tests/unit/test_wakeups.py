@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Backfill,
@@ -16,6 +17,7 @@ from gangsched import (
     PodGroupAdded,
     PodUID,
     PodUnschedulable,
+    PodUpdated,
     Profile,
     RejectGroup,
     Scheduler,
@@ -323,6 +325,20 @@ def test_who_follows_in_line_is_tried_when_the_first_has_come_to_hold_a_node() -
     driver.tell(node("n", 1), node("m", 2))
     driver.drain()
     assert set(where(driver)) == {"h-0", "h-1"}
+
+
+def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_checks_look_at() -> (
+    None
+):
+    driver = gang_driver(node("n", 1))
+    first, second = members("g", 2, cpu=1)
+    driver.add(first, second)
+    driver.settle()
+    tried = attempts(driver, "g")
+    driver.tell(PodUpdated(evolve(first, annotations={"told": "again"})))
+    assert not is_awake(driver, "default/g-0")
+    driver.settle()
+    assert attempts(driver, "g") == tried
 
 
 # Whom one may reach ---------------------------------------------------------------------------
