@@ -102,7 +102,7 @@ class LazyDict(dict[Any, Any]):
         return self
 
     def __eq__(self, other: object) -> bool:
-        return dict(self) == (dict(other) if isinstance(other, LazyDict) else other)
+        return dict(self) == other
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -268,7 +268,7 @@ def _now_and_then(state: State, nomination: Nomination, name: NodeName) -> list[
     now = then = classes.of(info.index)
     awaited: dict[PodUID, None] = {}
     for other in state.nominations.values():
-        if other is nomination or other.is_lifted:
+        if other is nomination:
             continue
         for kept in other.kept.values():
             if kept.node == name:

@@ -227,10 +227,8 @@ class Plan:
     def _fill(
         self, pod_class: PodClass, judge: Judge, left: list[Member], given: NodeClass, index: int
     ) -> None:
-        before = len(left)
         while left and not pod_class.judgement(given, judge).reasons:
             member = left.pop()
             given = self._nodes.taking(given, member.requests)
             self.placed.append((member, index))
         self._at[index] = given
-        self._count[index] = self._count.get(index, 0) + before - len(left)
