@@ -253,6 +253,22 @@ def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: Unit) -> No
     assert host.where == {f"{name}-{n}": "n0" for name in BUNDLE for n in (0, 1)}
 
 
+@EACH_UNIT
+def test_a_gang_is_not_put_beside_who_is_to_go_where_its_node_has_come_to_offer_less(
+    unit: Unit,
+) -> None:
+    """What was kept for itself is not free there until they are gone."""
+    host = Host(4, unit=unit)
+    for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 4)):
+        host.gang(name, 2, priority)
+    assert host.evicted == ["lower-0", "lower-1", "low-0", "low-1"]
+    host.tell(NodeUpdated(make_node("n0", cpu=3, labels={"rack": "r0"})))
+    host.end("lower-0", "lower-1")
+    assert host.where == {"low-0": "n0", "low-1": "n0"}
+    host.end("low-0", "low-1")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+
+
 def two_racks(*, unit: Unit) -> Host:
     """Return a host where a gang within a rack has its room kept in the younger of two."""
     host = Host(2, unit=unit)
