@@ -225,6 +225,9 @@ def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
     host.gang("vip", 4, priority=1)
     host.decide()
     assert host.reservation.group == group_key("default", "vip")
+    assert set(host.reservation.nodes) == {"a", "b"}
+    host.pod("long")
+    assert host.decide() == []
 
 
 def test_who_takes_the_reservation_over_is_planned_for_once(

@@ -11,6 +11,7 @@ from gangsched import (
     Backfill,
     Node,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     Pod,
     PodAdded,
@@ -84,6 +85,12 @@ def draining(drain_for: float = 50.0) -> Host:
 YOUNG = group_key("default", "young")
 
 
+def change_pod(host: Host, name: str, **changes: Any) -> None:
+    pod = host.cluster.pod(PodUID(f"default/{name}"))
+    assert pod is not None
+    host.tell(PodUpdated(evolve(pod, **changes)))
+
+
 # When it ends ---------------------------------------------------------------------------------
 
 
@@ -131,6 +138,25 @@ def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None
         host.tell(NodeAdded(Node(name=NodeName(f"n{host.now:g}"), allocatable={"cpu": 1})))
         host.pod(f"fills-{host.now:g}")
         host.decide()
+
+
+def test_nothing_is_kept_for_a_gang_that_the_nodes_that_are_left_could_never_hold() -> None:
+    host = crowded()
+    host.pod("long")
+    assert host.decide() == []
+    host.tell(NodeDeleted(NodeName("b")))
+    assert host.at(5.0) == ["long"], "it rests for a second"
+    assert host.scheduler.reservation is None
+
+
+def test_who_asks_and_goes_is_forgotten_at_once() -> None:
+    host = crowded()
+    host.gang("other", 4)
+    host.decide()
+    other = group_key("default", "other")
+    assert other in memory(host).asking
+    host.end(*(f"other-{n}" for n in range(4)))
+    assert list(memory(host).asking) == [BIG]
 
 
 # When it moves --------------------------------------------------------------------------------
@@ -200,6 +226,40 @@ def test_who_has_waited_long_enough_is_helped_at_that_very_instant() -> None:
     assert host.reservation.group == BIG
     host.at(25.0)
     assert host.reservation.group == "default/vip"
+
+
+def test_a_gang_has_waited_since_the_last_came_whom_it_needs() -> None:
+    host = Host(Backfill(EXACT, after_seconds=10.0), a=2, b=2)
+    host.pod("old", 100)
+    host.pod("big-0", 10, group="big", min_available=4)
+    host.decide()
+    host.now = 5.0
+    for n in (1, 2, 3):
+        host.pod(f"big-{n}", 10, group="big", min_available=4)
+    host.decide()
+    host.at(10.0)
+    assert host.scheduler.reservation is None
+    host.at(15.0)
+    assert host.reservation.group == BIG
+
+
+@pytest.mark.parametrize("change", [{}, {"priority": 7}])
+@pytest.mark.parametrize("has_run", [False, True])
+def test_who_is_bound_by_another_hand_runs_since_then(
+    has_run: bool, change: dict[str, Any]
+) -> None:
+    host = Host(Backfill(EXACT, least_members=1), a=1)
+    host.pod("old", 4)
+    if has_run:
+        host.decide()
+        host.now = 1.0
+        change_pod(host, "old", node_name=None, **change)
+    host.now = 3.0
+    change_pod(host, "old", node_name=NodeName("a"), **change)
+    host.now = 5.0
+    host.gang("big", 1)
+    host.decide()
+    assert host.reservation.starts_at == 7.0
 
 
 # When nothing is looked at --------------------------------------------------------------------
@@ -305,7 +365,40 @@ def test_while_nothing_is_kept_nobody_is_tried_again_for_a_reservation_that_is_m
     assert ring.attempts == 1
 
 
+def test_a_gang_rests_though_somebody_comes_who_could_give_way() -> None:
+    """There is no more room, and what came before was none that helps."""
+    host = OddHost(Odd("post_bind"), a=2, b=2)
+    host.pod("old", 100, priority=1)
+    host.decide()
+    host.gang("big", 4, priority=1)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.tell(NodeAdded(Node(name=NodeName("c"), allocatable={"cpu": 0})))
+    host.decide()
+    low = make_pod("low", priority=0)
+    host.tell(PodAdded(evolve(low, node_name=NodeName("c"))))
+    host.decide()
+    big = host.scheduler.registry.get(BIG)
+    assert big is not None
+    assert big.attempts == 1
+    host.at(1.0)
+    assert big.attempts == 2
+
+
 # Who is tried ---------------------------------------------------------------------------------
+
+
+def test_who_has_to_heed_the_promise_and_fails_shows_nothing_of_who_need_not() -> None:
+    """Also where somebody need not have heeded it before."""
+    host = crowded()
+    for name in ("x", "y", "z"):
+        host.pod(name, 100)
+    host.pod("brief", 50)
+    assert host.decide() == ["x", "y", "z"]
+    assert host.at(10.0) == []
+    host.end("x")
+    host.pod("long")
+    assert host.decide() == ["brief"]
 
 
 class Table:
@@ -363,10 +456,8 @@ def test_a_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[st
     host = Host(Backfill(EXACT, least_members=1), a=1)
     host.pod("old", 4)
     host.decide()
-    old = host.cluster.pod(PodUID("default/old"))
-    assert old is not None
     host.now = 3.0
-    host.tell(PodUpdated(evolve(old, **change)))
+    change_pod(host, "old", **change)
     host.gang("big", 1)
     host.decide()
     assert host.reservation.starts_at == 4.0
