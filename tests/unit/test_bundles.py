@@ -111,6 +111,22 @@ def test_the_others_of_a_bundle_are_without_itself() -> None:
         assert _bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
 
 
+def test_a_turn_of_a_group_that_runs_is_about_nobody_who_would_start_with_it() -> None:
+    driver = Driver()
+    driver.tell(node("n", 9), PodGroupAdded(spec("two/b", 2)))
+    driver.add(*pods("two/b"))
+    driver.settle()
+    driver.tell(*specs(*AB))
+    driver.add(*pods("one/a", cpu=99))
+    driver.settle()
+    state = driver.scheduler._state
+    entity = state.entities[key("two/b")]
+    assert _bundles.pending(state, entity) == [entity]
+    driver.add(*pods("two/b", 1, first=2))
+    driver.settle()
+    assert running(driver) == {"two/b": 3}
+
+
 # Who is held, and why -------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
+    Bind,
     GroupKey,
     NodeAdded,
     NodeName,
@@ -213,6 +214,17 @@ def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it
     host.end("low-0", "low-1")
     assert host.where == {"high-1": "n0", "high-2": "n0", "high-3": "n1", "high-4": "n1"}
     assert reason_of(host) == "nobody is in the way, and it cannot start"
+
+
+@EACH_UNIT
+def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: Unit) -> None:
+    host = blocked(unit=unit)
+    AtOnce.end(host, "low-0", "low-1")
+    effects = host.scheduler.schedule_one(now=host.now) or ()
+    assert [each.uid for each in effects if isinstance(each, Bind)] == [
+        "default/high-0",
+        "default/high-1",
+    ]
 
 
 @EACH_UNIT
