@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gangsched import (
     Bound,
+    CycleState,
+    EvictGroup,
     GroupKey,
     GroupRejected,
     NodeDeleted,
@@ -199,6 +203,39 @@ def test_a_bind_that_fails_frees_the_node_for_others_while_its_pod_rests() -> No
     assert causes == [("bind_failed", 20.0)]
     driver.drain()
     assert where(driver) == {"q": "n"}
+
+
+def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
+    """Its node is taken from it then, and it is tried again."""
+    driver, _odd = odd_driver(cpu=4)
+    driver.watched = False
+    driver.add(make_pod("p"))
+    for fate, failures in ((Fate.FAILED, 1), (Fate.DONE, 0), (Fate.FAILED, 1), (Fate.FAILED, 2)):
+        driver.fate = fate
+        driver.advance(driver.now + 20.0)
+        driver.step()
+        assert driver.scheduler._state.members[P].entity.failures == failures
+        if fate is Fate.DONE:
+            update(driver, P, node_name=None)
+
+
+def test_who_is_to_end_counts_no_more_for_its_group_as_its_bind_fails() -> None:
+    driver, odd = odd_driver("reserve", "unreserve", cpu=4)
+    driver.watched = False
+    driver.fate = Fate.PENDING
+    driver.add(*members("g", 2))
+    driver.drain()
+    left = list[int]()
+
+    def undo(cycle: CycleState, *_args: Any, **_how: Any) -> EvictGroup:
+        assert cycle.group is not None
+        left.append(cycle.group.unscheduled)
+        return EvictGroup(G, "all or nothing")
+
+    odd.answers["unreserve"] = undo
+    for bind in list(driver.under_way):
+        driver.report(bind, Fate.FAILED)
+    assert left == [1, 1]
 
 
 def test_what_a_pod_has_become_as_it_was_being_bound_is_so_when_its_bind_has_failed() -> None:

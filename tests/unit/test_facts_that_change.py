@@ -12,10 +12,14 @@ from gangsched import (
     GroupKey,
     GroupRejected,
     GroupScheduled,
+    InMemoryCluster,
     MatchPolicy,
+    Membership,
     NodeName,
     NodeUpdated,
     Pod,
+    PodAdded,
+    PodDeleted,
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
@@ -23,13 +27,18 @@ from gangsched import (
     PodPhase,
     PodRefused,
     PodUID,
+    Profile,
+    Scheduler,
     Success,
     Topology,
     Unschedulable,
     Wait,
     WhenBlocked,
+    membership,
 )
 from gangsched.explain import Held
+from gangsched.framework.nodes import Nodes
+from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, spec, specs, why
 from support.driver import Fate
@@ -112,6 +121,26 @@ def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_the
     assert len(labels) == 1
     driver.delete(P)
     assert len(labels) == 0
+
+
+def test_a_group_without_a_label_tells_no_nodes_apart_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, _odd = odd_driver(cpu=4)
+    anew = list[str]()
+    inner = Nodes.classify_anew
+
+    def noted(nodes: Nodes) -> None:
+        anew.append("all")
+        inner(nodes)
+
+    monkeypatch.setattr(Nodes, "classify_anew", noted)
+    driver.tell(PodGroupAdded(specify("g", 1)), PodGroupUpdated(specify("g", 2)))
+    assert anew == []
+    driver.tell(PodGroupUpdated(specify("g", 2, Topology("rack"))))
+    assert anew == ["all"]
+    driver.tell(PodGroupAdded(specify("h", 1, Topology("rack"))), PodGroupDeleted(G))
+    assert anew == ["all"], "another reads it"
 
 
 def test_a_pod_that_comes_on_a_node_shows_what_has_become_of_the_node() -> None:
@@ -300,6 +329,23 @@ def test_a_specification_that_comes_and_goes_without_members_is_forgotten() -> N
     assert driver.scheduler._state.registry.get(G) is None
 
 
+def test_who_leaves_a_group_that_nobody_contradicts_has_nobody_else_of_it_looked_at() -> None:
+    asked = list[str]()
+
+    def listen(pod: Pod) -> Membership | None:
+        asked.append(pod.name)
+        return membership(pod)
+
+    cluster = InMemoryCluster()
+    profile = Profile(Coscheduling(), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile, membership=listen)
+    for pod in members("g", 3, 3):
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    asked.clear()
+    scheduler.handle(cluster.apply(PodDeleted(PodUID("default/g-1"))), now=0.0)
+    assert asked == []
+
+
 # Bundles --------------------------------------------------------------------------------------
 
 
@@ -365,3 +411,18 @@ def test_who_was_to_follow_a_group_that_runs_is_held_when_nobody_of_it_runs(how:
             update(driver, pod.uid, deleted_at=driver.now)
     reason = "waiting for pod group two/b of its bundle: it has no pending members"
     assert why(driver, "one/a") == Held(reason)
+
+
+def test_a_bind_that_fails_of_a_group_that_runs_on_wakes_nobody_who_would_start_with_it() -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.tell(PodGroupAdded(spec("two/b", 2)))
+    driver.add(*pods("two/b"))
+    driver.fate = Fate.PENDING
+    driver.drain()
+    driver.tell(PodGroupUpdated(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2, AB)))
+    driver.add(*pods("one/a", cpu=9))
+    driver.drain()
+    driver.advance(20.0)
+    driver.drain()
+    driver.report(driver.under_way[0], Fate.FAILED)
+    assert driver.scheduler.queue.head() is None

@@ -269,7 +269,7 @@ def _update(
 ) -> None:
     before, node = member.state, member.node
     changed = member.pod != pod
-    left = member.pod.node_name if pod.node_name is None else None
+    left = member.pod.node_name
     member.replace(pod)
     if pod.node_name is None:
         member.started_at = None
