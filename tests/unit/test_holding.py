@@ -205,6 +205,22 @@ def test_a_pod_that_is_turned_down_where_it_holds_a_node_gives_it_back_with_a_re
 
 
 @BOTH
+def test_who_is_turned_down_before_the_bind_beside_a_quorum_that_runs_is_all_that_is_told(
+    unit: Unit,
+) -> None:
+    """Nobody goes, so nobody is said to be released."""
+    match = MatchPolicy.WAITING_AND_RUNNING
+    driver, odd = odd_driver(
+        "pre_bind", unit=unit, policy=Coscheduling(match_policy=match), match=match
+    )
+    driver.add(*members("g", 3, 2, cpu=1))
+    driver.drain()
+    odd.answers["pre_bind"] = Unschedulable("not today")
+    driver.add(make_pod("g-late", group="g", min_available=2, cpu=1))
+    assert decide(driver) == (PodUnschedulable(PodUID("default/g-late"), "not today"),)
+
+
+@BOTH
 @pytest.mark.parametrize("point", ["permit", "pre_bind"])
 def test_a_turn_that_breaks_off_gives_back_what_was_reserved_in_the_same_instant(
     point: str, unit: Unit

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
@@ -13,6 +14,7 @@ from hypothesis.stateful import invariant
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
+from gangsched.framework._vacancy import Holder, Vacancy
 from gangsched.framework.node_class import NodeClass
 from gangsched.framework.nodes import NodeInfo, Nodes
 from gangsched.memory import InMemoryCluster
@@ -142,6 +144,27 @@ def test_who_is_assumed_together_holds_what_he_would_one_by_one(
     for name in (N1, N2):
         assert together.infos[name].free == singly.infos[name].free
         assert together.infos[name].holders == singly.infos[name].holders
+
+
+def test_pods_for_whom_a_node_is_kept_count_as_pods_on_it() -> None:
+    _cluster, nodes = fleet(N1)
+    nodes.assume(POD, N1)
+    assert nodes.infos[N1].keep({"cpu": 1000}, 2)
+    assert nodes.infos[N1].pod_count == 3
+
+
+def test_who_is_gone_already_keeps_nobody_from_going() -> None:
+    _cluster, nodes = fleet(N1)
+    others = [evolve(POD, name=name, uid=PodUID(name)) for name in ("first", "second")]
+    for pod in others:
+        nodes.assume(pod, N1)
+    first, second = (Holder(pod.uid, nodes.infos[N1].index, pod.requests) for pod in others)
+    vacancy = Vacancy(nodes)
+    assert vacancy.vacate([first]) == [first]
+    assert vacancy.vacate([first, second]) == [second]
+    vacancy.close()
+    assert nodes.infos[N1].pod_count == 2
+    nodes._check()
 
 
 def test_nodes_of_which_nobody_says_what_it_reads_stand_alone() -> None:

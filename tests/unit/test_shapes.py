@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,17 +13,19 @@ from gangsched import (
     NodeName,
     PodGroup,
     PodGroupAdded,
+    Preemption,
     Profile,
     Resources,
     Scheduler,
     Topology,
+    presets,
 )
 from gangsched.framework import _points, _shapes
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, specs
 from support.driver import Driver
-from support.gangs import members, node, where
+from support.gangs import gang_driver, members, node, specify, where
 from support.odd import Odd
 
 NOTHING = Resources({})
@@ -107,6 +110,34 @@ def test_a_group_that_asks_for_nothing_in_all_does_so_when_members_hold_nodes() 
     assert shape(driver, "default/g").floor == NOTHING
 
 
+@pytest.mark.parametrize("roles", [{}, {"ps": 1}])
+def test_who_may_displace_whom_is_part_of_it(roles: dict[str, int]) -> None:
+    driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, roles=roles)))
+    driver.add(*members("g", 2, cpu=1, priority=7))
+    assert shape(driver, "default/g").reach == (7, True)
+
+
+def test_whom_a_bundle_may_displace_is_part_of_it() -> None:
+    driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
+    driver.tell(*specs(*AB))
+    driver.add(*(pod for group in AB for pod in pods(group, priority=7)))
+    assert shape(driver, "one/a").reach == (7, True)
+
+
+def test_who_has_to_go_where_others_of_its_group_are_is_like_nobody() -> None:
+    driver = gang_driver(node("n", 2, rack="r"))
+    driver.tell(PodGroupAdded(specify("g", 2, Topology("rack"))))
+    driver.add(*members("g", 2, cpu=1))
+    entity = driver.scheduler._state.entities[GroupKey("default/g")]
+    assert isinstance(_shapes.shape(driver.scheduler._state, entity), _shapes.Shape)
+    driver.drain()
+    late = members("g", 1, 2, prefix="late", cpu=1)
+    driver.add(*late)
+    entity = driver.scheduler._state.entities[GroupKey("default/g")]
+    assert _shapes.shape(driver.scheduler._state, entity) == entity.seq
+
+
 # What is missing ------------------------------------------------------------------------------
 
 
@@ -165,6 +196,7 @@ def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> 
     assert where(driver) == {"g-0": "n"}
     assert _points.members_needed(state, info) is None
     assert _points.roles_needed(state, info) == {}
+    assert _shapes.presence(state, info) == (1, ())
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
 from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
+from support.odd import Odd
 from support.restored import posted, state_of
 from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
 
@@ -704,18 +705,11 @@ def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
     assert caught.value.args == ("Notes", "snapshot", "its state", "raised OSError('gone')")
 
 
-def test_a_plugin_with_one_half_of_it_makes_no_profile() -> None:
-    class Half:
-        name = "Half"
-
-        def pre_enqueue(self, pod: Pod, group: object, *, now: float) -> Outcome:
-            return Success()
-
-        def restore(self, data: object) -> None:
-            return
-
-    with pytest.raises(ProfileError, match="'Half' has no snapshot"):
-        another(InMemoryCluster(), Half())
+@pytest.mark.parametrize(("half", "other"), [("snapshot", "restore"), ("restore", "snapshot")])
+def test_a_plugin_with_one_half_of_it_makes_no_profile(half: str, other: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        another(InMemoryCluster(), Odd("pre_enqueue", half))
+    assert str(caught.value) == f"{half}: 'Odd' has no {other}"
 
 
 def test_two_keys_of_one_name_make_no_profile() -> None:
@@ -723,8 +717,9 @@ def test_two_keys_of_one_name_make_no_profile() -> None:
         name = "Other"
         state_keys = (StateKey("Notes"),)
 
-    with pytest.raises(ProfileError, match="two keys are named 'Notes'"):
+    with pytest.raises(ProfileError) as caught:
         another(InMemoryCluster(), Notes(), Other())
+    assert str(caught.value) == "state_keys: two keys are named 'Notes'"
 
 
 # What is still to be told -----------------------------------------------------------------------

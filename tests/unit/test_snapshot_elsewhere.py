@@ -193,3 +193,16 @@ def test_what_a_plugin_raises_now_is_raised_before_what_one_raised_earlier() -> 
     fitting.is_broken = False
     with pytest.raises(PluginError, match="'Fitting' at post_bind for default/p"):
         elsewhere(scheduler).advance(now=1)
+
+
+def test_a_class_of_nodes_from_before_a_label_was_read_is_elsewhere_what_it_is_here() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=0.0)
+    tell(cluster, scheduler, PodAdded(make_pod("plain", cpu=9)), now=0.0)
+    picky = evolve(make_pod("picky", cpu=9), node_selector={"zone": "z"})
+    tell(cluster, scheduler, PodAdded(picky), now=0.0)
+    other = elsewhere(scheduler)
+    assert posted(other.snapshot()) == posted(scheduler.snapshot())
+    keys = [list(each._state.nodes.classes._known) for each in (scheduler, other)]
+    assert keys[0] == keys[1]

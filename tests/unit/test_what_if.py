@@ -401,6 +401,13 @@ def test_why_is_asked_before_the_first_try_and_after_the_last(
     assert asked == [SMALL, SMALL]
 
 
+def test_no_more_nodes_than_64_are_tried_where_nobody_says_how_many() -> None:
+    _cluster, scheduler = gangs(("small", 70, 0))
+    found = smallest(scheduler, SMALL, now=100.0)
+    assert isinstance(found, Insufficient)
+    assert found.most == 64
+
+
 def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:
     cluster, scheduler = gangs(room=1)
     tell(cluster, scheduler, PodAdded(make_pod("w", group="small", min_available=3)), now=100.0)

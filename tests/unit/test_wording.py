@@ -11,9 +11,12 @@ from gangsched import (
     Backfill,
     Backoff,
     Coscheduling,
+    GroupKey,
     InMemoryCluster,
     Layout,
     MatchPolicy,
+    Node,
+    NodeName,
     Order,
     PodGroupCounters,
     PodGroupRegistry,
@@ -34,6 +37,7 @@ Call = Callable[[], object]
 # of no type, as what is given is of the wrong one
 NO_PROFILE: Any = "x"
 BACKOFF: Any = Backoff()
+BACKFILL = Backfill()
 REGISTRY: Any = PodGroupRegistry()
 COUNTERS: Any = PodGroupCounters()
 HEAP: Any = PriorityHeap()
@@ -53,6 +57,11 @@ LATER.advance(now=2.5)
 
 def scheduler(**given: Any) -> Call:
     return lambda: Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
+
+
+def smallest(**given: Any) -> Call:
+    every = {"group": GroupKey("ns/g"), "shape": Node(name=NodeName("n")), "most": 1}
+    return lambda: LATER.smallest_change(**{**every, **given})
 
 
 SECONDS = "seconds, finite and not negative"
@@ -89,6 +98,15 @@ SENTENCES: list[tuple[Call, str]] = [
         scheduler(search_budget=-1),
         "search_budget: expected a whole number, not negative, got -1",
     ),
+    (scheduler(preemption=5), "preemption: expected a Preemption or None, got 5"),
+    (scheduler(backfill=5), "backfill: expected a Backfill or None, got 5"),
+    (
+        scheduler(backfill=BACKFILL, unit=Unit.POD),
+        f"backfill: expected None, with the unit pod, got {BACKFILL!r}",
+    ),
+    (smallest(group=5), "group: expected the key of a group, or a PodGroup, got 5"),
+    (smallest(shape=5), "shape: expected a Node, got 5"),
+    (smallest(most=-1), "most: expected a whole number, not negative, got -1"),
     (lambda: LATER.advance(now=NAN), "now: expected a finite number of seconds, got nan"),
     (lambda: LATER.advance(now=1), "now: expected an instant not before 2.5, got 1"),
     (lambda: Unit("x"), "unit: expected one of pod, group, got 'x'"),

@@ -169,7 +169,8 @@ def _release(
             state.waiting.allow(info.key)
         if info.attempt_started_at is not None:
             _mark_scheduled(state, info, now=now)
-        state.out.append(Release(info.key, tuple([member.pod.uid for member in gone])))
+        if gone:  # a quorum may run already, and of those that join it nobody may go
+            state.out.append(Release(info.key, tuple([member.pod.uid for member in gone])))
     state.put_all(gone, MemberState.BINDING)
     for member, effect in zip(members, binds, strict=True):
         if effect is None:
