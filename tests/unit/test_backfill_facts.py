@@ -9,6 +9,7 @@ from attrs import evolve
 
 from gangsched import (
     Backfill,
+    ClusterState,
     Node,
     NodeAdded,
     NodeDeleted,
@@ -19,14 +20,18 @@ from gangsched import (
     PodGroupAdded,
     PodUID,
     PodUpdated,
+    Scheduler,
     Topology,
     Wait,
     group_key,
+    presets,
 )
 from gangsched.framework import _applicants, _backfilling
 from gangsched.framework._promise import Promise, Reserving
 from gangsched.framework.keeping import lifted
 from gangsched.testing import make_pod
+from support.driver import Driver, Fate
+from support.gangs import members, node
 from support.odd import Odd
 from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
@@ -157,6 +162,19 @@ def test_who_asks_and_goes_is_forgotten_at_once() -> None:
     assert other in memory(host).asking
     host.end(*(f"other-{n}" for n in range(4)))
     assert list(memory(host).asking) == [BIG]
+
+
+def test_a_gang_of_which_no_bind_was_done_asks_for_no_room() -> None:
+    def make(cluster: ClusterState) -> Scheduler:
+        return presets.gang(cluster, backfill=Backfill(EXACT))
+
+    driver = Driver(make)
+    driver.tell(node("n", 4))
+    driver.add(*members("g", 2))
+    driver.fate = Fate.FAILED
+    driver.step()
+    reserving = driver.scheduler._state.reserving
+    assert list(reserving.asking) == []
 
 
 # When it moves --------------------------------------------------------------------------------

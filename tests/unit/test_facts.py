@@ -14,6 +14,7 @@ from gangsched import (
     GroupRejected,
     NodeDeleted,
     NodeName,
+    PodGroupAdded,
     PodPhase,
     PodRejected,
     PodScheduled,
@@ -21,11 +22,11 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import ClusterStateError
-from gangsched.explain import Terminating
+from gangsched.explain import BackingOff, Terminating
 from gangsched.plugins import PrioritySort
 from gangsched.testing import make_pod
 from support.driver import Fate
-from support.gangs import GPU, members, node, where
+from support.gangs import GPU, members, node, specify, where
 from support.odd_driver import odd_driver, told, update
 
 G = GroupKey("default/g")
@@ -236,6 +237,20 @@ def test_who_is_to_end_counts_no_more_for_its_group_as_its_bind_fails() -> None:
     for bind in list(driver.under_way):
         driver.report(bind, Fate.FAILED)
     assert left == [1, 1]
+
+
+def test_why_a_bind_failed_is_no_reason_of_a_group_of_which_others_went_since() -> None:
+    driver, odd = odd_driver("permit", cpu=4)
+    driver.fate = Fate.PENDING
+    driver.add(*members("g", 1))
+    driver.drain()
+    odd.answers["permit"] = Wait(9.0)
+    driver.add(*members("g", 1, prefix="late-"))
+    driver.drain()
+    driver.report(driver.under_way[0], Fate.FAILED)
+    odd.answers.clear()
+    driver.tell(PodGroupAdded(specify("g", 1)))
+    assert driver.scheduler.why(G) == BackingOff(1.0, 0, "", None)
 
 
 def test_what_a_pod_has_become_as_it_was_being_bound_is_so_when_its_bind_has_failed() -> None:

@@ -139,6 +139,21 @@ def test_whoever_goes_is_told_for_whom(unit: Unit) -> None:
 
 
 @EACH_UNIT
+def test_a_pod_that_waits_on_a_node_gives_it_back_as_one_that_is_rejected(unit: Unit) -> None:
+    odd = Odd("permit", "reserve", "unreserve")
+    host = Host(1, unit=unit, odd=odd)
+    causes = list[str]()
+    odd.answers = {
+        "permit": Wait(50.0),
+        "unreserve": lambda *_args, cause, now: causes.append(cause),
+    }
+    host.pods(make_pod("low", cpu=1))
+    del odd.answers["permit"]
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert (causes, host.where) == (["rejected"], {"high": "n0"})
+
+
+@EACH_UNIT
 def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(unit: Unit) -> None:
     host = Host(1, 1, unit=unit)
     host.pods(make_pod("mid", cpu=1, priority=3))
