@@ -198,7 +198,6 @@ def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, n
     )
     member.entity.put_back(pod.uid)
     _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
-    _falls.settle_hold(state, info)
 
 
 def _fail(
