@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Bound,
@@ -98,6 +99,20 @@ def test_a_group_of_which_the_only_one_that_waits_loses_its_node_holds_nothing()
     assert len(driver.scheduler.waiting) == 1
     driver.tell(NodeDeleted(N))
     assert driver.scheduler._state.holding == {}
+
+
+@pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
+def test_a_pod_that_is_shown_on_another_node_has_left_the_one_before(also: dict[str, Any]) -> None:
+    driver, _odd = odd_driver(cpu=4)
+    driver.tell(node("m", 4))
+    driver.add(evolve(make_pod("p", cpu=4), node_name=N), make_pod("q", cpu=1))
+    driver.drain()
+    driver.add(make_pod("next", cpu=4))
+    driver.drain()
+    update(driver, P, node_name=NodeName("m"), **also)
+    driver.settle()
+    assert where(driver)["next"] == "n"
+    driver.scheduler._check()
 
 
 def test_who_is_bound_by_another_where_it_waits_waits_no_more() -> None:

@@ -278,7 +278,7 @@ def _update(
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
-        _look_at_node(state, pod.node_name or left, now=now)
+        _look_at_nodes(state, left, pod.node_name, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             _places.review(state, member.entity, now=now)
         return
@@ -296,7 +296,7 @@ def _update(
         member.entity.add(pod, member.seq, member.role)
     state.put(member, wanted)
     _tell_held(state, member, problem)
-    _look_at_node(state, pod.node_name or left, now=now)
+    _look_at_nodes(state, left, pod.node_name, now=now)
     _places.settle(state, member.entity, now=now)
 
 
@@ -381,3 +381,9 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
     if name is not None and state.nodes.refresh(name):
         _wakeups.gain(state, (name,), now=now)
+
+
+def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
+    """Look at the node that a pod has left, if any, and at the one that it is on."""
+    for name in dict.fromkeys(names):
+        _look_at_node(state, name, now=now)
