@@ -158,12 +158,9 @@ def test_what_shows_no_attributes_is_copied_as_a_pickle_would(
     assert (copied, copied is items, itself is first) == ([1], False, True)
 
 
-class _X_:
-    __slots__ = ("__hidden__", "__left", "_kept", "open")
-
-
 def test_slots_are_named_as_python_names_them() -> None:
     """A private name has the name of its class in it, without what that begins with."""
-    names = _fork._slots(_X_)
+    kind = type("_X_", (), {"__slots__": ("__hidden__", "__left", "_kept", "open")})
+    names = _fork._slots(kind)
     assert len(names) == 4
-    assert set(names) <= set(vars(_X_))
+    assert set(names) <= set(vars(kind))
