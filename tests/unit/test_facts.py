@@ -112,7 +112,8 @@ def test_a_pod_that_is_shown_on_another_node_has_left_the_one_before(also: dict[
     update(driver, P, node_name=NodeName("m"), **also)
     driver.settle()
     assert where(driver)["next"] == "n"
-    driver.scheduler._check()
+    for name, info in driver.scheduler._state.nodes.infos.items():
+        assert set(info.holders) == {pod.uid for pod in driver.cluster.pods_on(name)}
 
 
 def test_who_is_bound_by_another_where_it_waits_waits_no_more() -> None:
