@@ -30,11 +30,22 @@ from gangsched.testing import make_pod
 from support.at_once import AtOnce
 from support.odd import Odd
 
-__all__ = ["BIG", "EXACT", "Host", "OddHost", "crowded", "plans", "running"]
+__all__ = [
+    "BIG",
+    "EXACT",
+    "YOUNG",
+    "Host",
+    "OddHost",
+    "crowded",
+    "draining",
+    "plans",
+    "running",
+]
 
 SECONDS = "example.com/seconds"
 EXACT = AnnotatedRunTimes(SECONDS)
 BIG = group_key("default", "big")
+YOUNG = group_key("default", "young")
 
 
 def running(pod: Pod, seconds: str | None) -> Pod:
@@ -95,6 +106,22 @@ def crowded(policy: Backfill | None = None) -> Host:
     host.decide()
     host.gang("big", 4)
     host.decide()
+    return host
+
+
+def draining(drain_for: float = 50.0) -> Host:
+    """Return a full node of 3, an elder gang of 3, and a younger one, for which it is drained."""
+    host = Host(Backfill(drain_for=drain_for), a=3)
+    for name in ("p", "q", "r"):
+        host.pod(name)
+    host.decide()
+    host.gang("young", 3, None)
+    host.decide()
+    for n in range(3):
+        pod = make_pod(f"elder-{n}", group="elder", min_available=3, cpu=1, created_at=-1.0)
+        host.tell(PodAdded(pod))
+    host.decide()
+    assert host.reservation.group == YOUNG
     return host
 
 

@@ -33,7 +33,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.gangs import members, node
 from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
+from support.reserving import BIG, EXACT, YOUNG, Host, OddHost, crowded, draining, plans, running
 
 
 @pytest.fixture
@@ -69,25 +69,6 @@ def promise_of(host: Host) -> Promise:
 def news(host: Host) -> None:
     """Let the gang of ``crowded`` be specified, as its members say it is."""
     host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
-
-
-def draining(drain_for: float = 50.0) -> Host:
-    """Return a full node of 3, an elder gang of 3, and a younger one, for which it is drained."""
-    host = Host(Backfill(drain_for=drain_for), a=3)
-    for name in ("p", "q", "r"):
-        host.pod(name)
-    host.decide()
-    host.gang("young", 3, None)
-    host.decide()
-    for n in range(3):
-        pod = make_pod(f"elder-{n}", group="elder", min_available=3, cpu=1, created_at=-1.0)
-        host.tell(PodAdded(pod))
-    host.decide()
-    assert host.reservation.group == YOUNG
-    return host
-
-
-YOUNG = group_key("default", "young")
 
 
 def change_pod(host: Host, name: str, **changes: Any) -> None:

@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    Backfill,
     InMemoryCluster,
     NodeAdded,
     PluginError,
@@ -24,7 +23,7 @@ from support.bundles import AB, pods, specs
 from support.busy import busy_scheduler, tell
 from support.driver import Driver
 from support.making_room import blocked, reason_of
-from support.reserving import BIG, plans
+from support.reserving import BIG, draining, plans
 from support.restored import elsewhere, posted
 from support.snapshots import Fitting, another
 
@@ -104,15 +103,7 @@ def test_who_left_early_moves_a_reservation_elsewhere_too() -> None:
 
 
 def test_gangs_take_turns_elsewhere_too_when_nodes_were_drained_for_them_in_vain() -> None:
-    host = reserving.Host(Backfill(drain_for=50.0), a=3)
-    for name in ("p", "q", "r"):
-        host.pod(name)
-    host.decide()
-    host.gang("young", 3, None)
-    host.decide()
-    for n in range(3):
-        pod = make_pod(f"elder-{n}", group="elder", min_available=3, cpu=1, created_at=-1.0)
-        host.tell(PodAdded(pod))
+    host = draining()
     turns: list[str] = []
     for n in range(4):
         host.decide()
