@@ -13,6 +13,7 @@ from gangsched import (
     Bind,
     GroupKey,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     NodeUpdated,
     Nominated,
@@ -88,6 +89,19 @@ def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(unit: 
 
 
 # When it is kept no longer --------------------------------------------------------------------
+
+
+@EACH_UNIT
+def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: Unit) -> None:
+    host = Host(1, unit=unit)
+    host.pods(make_pod("low", cpu=1))
+    host.decide()
+    host.pods(make_pod("high", cpu=1, priority=5))
+    host.decide()
+    assert host.kept == ["high"]
+    told = host.scheduler.handle(host.cluster.apply(NodeDeleted(NodeName("n0"))), now=host.now)
+    (lapsed,) = (effect for effect in told if isinstance(effect, NominationLapsed))
+    assert lapsed.pods == (PodUID("default/high"),)
 
 
 @EACH_UNIT

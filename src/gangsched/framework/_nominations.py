@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
@@ -101,20 +101,37 @@ def hold_back(state: State, nomination: Nomination, *, now: float) -> None:
     entity.reason = f"room is kept on {where} until {_pods_are(nomination)} gone from there"
 
 
-def drop(state: State, nomination: Nomination, reason: str) -> list[NodeName]:
-    """Keep room no more, and tell nobody but by a notice; return the nodes."""
+def drop(
+    state: State, nomination: Nomination, reason: str, uids: Iterable[PodUID] | None = None
+) -> list[NodeName]:
+    """Keep room no more, and tell nobody but by a notice; return the nodes.
+
+    Args:
+        state: The scheduler's memory.
+        nomination: The room.
+        reason: Why; empty where there is nothing to tell.
+        uids: For whom it was kept; None for those for whom it still is.
+    """
+    whose = [*nomination.kept] if uids is None else uids
     for stand_in in nomination.stand_ins():
         state.nodes.forget(stand_in.uid)
     del state.nominations[nomination.entity.seq]
     if reason:
-        pods = tuple(uid for uid in nomination.kept if uid in state.members)
+        pods = tuple(uid for uid in whose if uid in state.members)
         state.out.append(NominationLapsed(nomination.group, pods, reason))
     return nomination.nodes
 
 
-def lapse(state: State, nomination: Nomination, reason: str, *, now: float) -> None:
+def lapse(
+    state: State,
+    nomination: Nomination,
+    reason: str,
+    *,
+    now: float,
+    uids: Iterable[PodUID] | None = None,
+) -> None:
     """Keep room no more: whoever it was kept for, and whoever else it may help, is tried again."""
-    nodes = drop(state, nomination, reason)
+    nodes = drop(state, nomination, reason, uids)
     send_back(state, nomination, now=now)
     _wakeups.gain(state, nodes, now=now)
 
@@ -141,12 +158,13 @@ def review(state: State, *, now: float) -> None:
     if state.overdue:
         state.overdue = {uid for uid in state.overdue if uid in state.members}
     for nomination in list(state.nominations.values()):
+        uids = [*nomination.kept]
         reason = _vain(state, nomination, now=now)
         if not reason and not _is_there(state, nomination) and nomination.deadline <= now:
             state.overdue.update(uid for uid in nomination.awaited if holds_room(state, uid))
             reason = f"{_pods_are(nomination)} not gone in time"
         if reason:
-            lapse(state, nomination, reason, now=now)
+            lapse(state, nomination, reason, now=now, uids=uids)
         elif not nomination.awaited and nomination.entity.place is not Place.ACTIVE:
             _send_for(state, nomination, now=now)
 
