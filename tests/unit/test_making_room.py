@@ -101,10 +101,12 @@ def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: Unit) -
 
 
 @EACH_UNIT
-def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit) -> None:
-    host = Host(1, 1, unit=unit)
+@pytest.mark.parametrize("stays", [True, False], ids=["others-stay", "alone"])
+def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit, stays: bool) -> None:
+    host = Host(1, *[1] * stays, unit=unit)
     runs(host, "going", 0, group=None, min_available=None)
-    runs(host, "stays", 1)
+    if stays:
+        runs(host, "stays", 1)
     (going,) = (pod for pod in host.cluster.pods() if pod.name == "going-0")
     host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
     host.gang("high", 1, 5)
@@ -152,16 +154,6 @@ def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> No
     assert host.where == {"high": "n0"}
     told = {rejected.uid: rejected.reason for rejected in host.told(PodRejected)}
     assert told[PodUID("default/friends-0")] == "alone again"
-
-
-@EACH_UNIT
-def test_who_is_going_already_is_counted_on_where_nobody_else_is(unit: Unit) -> None:
-    host = Host(1, unit=unit)
-    runs(host, "going", 0, group=None, min_available=None)
-    (going,) = host.cluster.pods()
-    host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
-    host.gang("high", 1, 5)
-    assert (host.evicted, host.kept) == ([], ["high-0"])
 
 
 @EACH_UNIT

@@ -403,7 +403,7 @@ def test_a_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
     )
 
     assert node == Node(
-        name="x",  # type: ignore[arg-type]
+        name=NodeName("x"),
         allocatable=Resources({"cpu": "7900m", "memory": "30Gi", "pods": 110}),
         labels={"zone": "a"},
         taints=(Taint("k", "", TaintEffect.NO_EXECUTE), Taint("l", "v", TaintEffect.NO_SCHEDULE)),

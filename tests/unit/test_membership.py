@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,5 +206,6 @@ def test_a_claim_is_read_or_refused_and_never_lost(written: dict[Spelling, str])
 
 
 def test_without_gangs_every_pod_is_regular() -> None:
+    reader: Callable[[Pod], object] = ungrouped
     for spelling in SPELLINGS:
-        assert ungrouped(claims((spelling, "g", None))) is None  # type: ignore[func-returns-value]
+        assert reader(claims((spelling, "g", None))) is None

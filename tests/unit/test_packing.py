@@ -617,16 +617,19 @@ def test_requests_may_be_those_of_a_pod() -> None:
     assert Demand("a", 1, requests) == Demand("a", 1, {"gpu": 1000, "cpu": 0})
 
 
+LISTED: Any = ["a"]
+NAMELESS: Any = None
+
+
 def test_a_quota_that_names_no_kinds_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="kinds"):
-        Quota(["a"], 1)  # type: ignore[arg-type]
+        Quota(LISTED, 1)
     with pytest.raises(InvalidValueError, match="name"):
-        Quota(ALL, 1, None)  # type: ignore[arg-type]
+        Quota(ALL, 1, NAMELESS)
 
 
 AMOUNTLESS: Any = 7
 PARTIAL: Any = 0.5
-LISTED: Any = ["a"]
 COUNT = "a whole number that is not negative"
 
 

@@ -17,6 +17,7 @@ from gangsched import (
     NodeName,
     Pod,
     PodGroupAdded,
+    PodUID,
     Profile,
     Scheduler,
     Success,
@@ -206,8 +207,8 @@ def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     state = driver.scheduler._state
     info = state.registry.get(GroupKey("default/g"))
     assert info is not None
-    of_class: Any = {state.members[uid].pod_class: 3 if uid == uids[0] else 1 for uid in uids}  # type: ignore[index]
-    return [str(each) for each in _topology.domains(state, info, of_class.items(), needed)]
+    counts = {state.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
+    return [str(each) for each in _topology.domains(state, info, counts.items(), needed)]
 
 
 def test_the_value_with_the_least_room_that_may_be_enough_comes_first() -> None:

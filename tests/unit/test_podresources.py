@@ -173,7 +173,7 @@ def test_the_qos_class_is_that_of_kubernetes(
             "got True",
         ),
         (
-            {"containers": [_asking([])]},  # type: ignore[arg-type]
+            {"containers": [{"resources": {"requests": []}}]},
             "spec.containers[0].resources.requests",
             "expected a mapping, got a list",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -182,9 +183,9 @@ def test_a_whole_number_is_bounded_as_a_text_is(units: int) -> None:
 
 
 @pytest.mark.parametrize("value", [True, None, 1.5, b"1", [], {}])
-def test_what_is_neither_text_nor_a_whole_number_is_refused(value: object) -> None:
+def test_what_is_neither_text_nor_a_whole_number_is_refused(value: Any) -> None:
     with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity") as caught:
-        parse_quantity(value, field="cpu")  # type: ignore[arg-type]
+        parse_quantity(value, field="cpu")
 
     assert caught.value.field == "cpu"
     assert value is caught.value.value

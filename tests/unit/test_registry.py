@@ -21,16 +21,16 @@ G = key("g")
 MAY_CONTRADICT = [s for s in MemberState if s not in (MemberState.GATED, MemberState.UNSCHEDULED)]
 
 
-def join(registry: PodGroupRegistry, *names: str, **how: object) -> PodGroupInfo:
+def join(registry: PodGroupRegistry, *names: str, **how: Any) -> PodGroupInfo:
     for name in names:
-        pod = grouped(name, **how)  # type: ignore[arg-type]
+        pod = grouped(name, **how)
         info = registry.join(pod, claim_of(pod))
     return info
 
 
-def spec(minimum: int = 2, **fields: object) -> PodGroup:
-    given_ = {"name": "g", "namespace": "ns", "min_available": minimum, **fields}
-    return PodGroup(**given_)  # type: ignore[arg-type]
+def spec(minimum: int = 2, **fields: Any) -> PodGroup:
+    given_: dict[str, Any] = {"name": "g", "namespace": "ns", "min_available": minimum, **fields}
+    return PodGroup(**given_)
 
 
 def uid(name: str) -> PodUID:

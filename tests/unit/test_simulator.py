@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -48,8 +50,8 @@ def workload(*arrivals: tuple[float, Event]) -> Workload:
     return Workload(tuple(Arrival(at, event) for at, event in arrivals))
 
 
-def simulate(given: Workload, **options: float) -> tuple[Simulator, Report]:
-    simulator = Simulator(given, presets.coscheduling, **options)  # type: ignore[arg-type]
+def simulate(given: Workload, **options: Any) -> tuple[Simulator, Report]:
+    simulator = Simulator(given, presets.coscheduling, **options)
     simulator.run()
     simulator.jobs._check()
     simulator.scheduler._check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -72,8 +73,8 @@ class Host:
         return told
 
 
-def of(kind: type[Effect], effects: tuple[Effect, ...] | list[Effect]) -> list[PodUID]:
-    return [effect.uid for effect in effects if isinstance(effect, kind)]  # type: ignore[union-attr]
+def of(kind: type[Any], effects: Iterable[Effect]) -> list[PodUID]:
+    return [effect.uid for effect in effects if isinstance(effect, kind)]
 
 
 POLICIES = pytest.mark.parametrize("policy", [None, Coscheduling()], ids=["none", "gangs"])

@@ -84,7 +84,7 @@ def gangs(*sizes: tuple[str, int, int], room: int = 0) -> tuple[InMemoryCluster,
     return cluster, scheduler
 
 
-def smallest(scheduler: Scheduler, key: GroupKey, **options: Any) -> SmallestChange:
+def smallest(scheduler: Scheduler, key: Any, **options: Any) -> SmallestChange:
     return scheduler.smallest_change(key, ONE, **options)
 
 
@@ -492,8 +492,8 @@ ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
         ClusterStateError,
         {"subject": "x"},
     ),
-    (lambda s: smallest(s, 3), InvalidValueError, {"field": "group", "value": 3}),  # type: ignore[arg-type]
-    (lambda s: smallest(s, "default/x"), UnknownPodError, {"subject": "default/x"}),  # type: ignore[arg-type]
+    (lambda s: smallest(s, 3), InvalidValueError, {"field": "group", "value": 3}),
+    (lambda s: smallest(s, "default/x"), UnknownPodError, {"subject": "default/x"}),
     (lambda s: smallest(s, SMALL, most=-1), InvalidValueError, {"field": "most", "value": -1}),
     (lambda s: smallest(s, SMALL, most=True), InvalidValueError, {"field": "most"}),
     (lambda s: smallest(s, SMALL, most=1.0), InvalidValueError, {"field": "most"}),

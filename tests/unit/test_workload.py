@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,9 +82,9 @@ def test_merging_is_associative_and_loses_nothing(instants: list[list[int]]) -> 
 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, True, "1", None])
-def test_an_arrival_has_a_finite_instant(at: object) -> None:
+def test_an_arrival_has_a_finite_instant(at: Any) -> None:
     with pytest.raises(InvalidValueError, match="at: expected a finite number of seconds"):
-        Arrival(at, PodDeleted(PodUID("p")))  # type: ignore[arg-type]
+        Arrival(at, PodDeleted(PodUID("p")))
 
 
 def test_a_workload_can_be_pickled() -> None:
