@@ -192,10 +192,12 @@ class Coscheduling:
         match cause:
             case "timeout":
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
-            case "deleted" if isinstance(self._complete(group), Success):
+            case "deleted" | "changed" if isinstance(self._complete(group), Success):
                 return None
             case "deleted":
                 return RejectGroup(group.key, f"pod {pod.name} was deleted: {held}")
+            case "changed":
+                return RejectGroup(group.key, f"pod {pod.name} has changed: {held}")
             case "node_gone":
                 return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
             case _:

@@ -632,8 +632,9 @@ class ReservePlugin(Plugin, Protocol):
             state: The cycle's state.
             pod: The pod.
             node: The node that it gives back.
-            cause: ``timeout``, ``deleted``, ``rejected``, ``refused`` (a later point said no),
-                ``bind_failed`` or ``node_gone``.
+            cause: ``timeout``, ``deleted``, ``changed`` (it ended, is ending or is gated, or it is
+                another pod or in another group for the scheduler), ``rejected``, ``refused`` (a
+                later point said no), ``bind_failed`` or ``node_gone``.
             now: The current instant.
         """
         ...

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from attrs import evolve
 
 from gangsched import (
     MatchPolicy,
@@ -10,11 +13,14 @@ from gangsched import (
     NodeAdded,
     NodeName,
     Pod,
+    PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodUID,
     WhenBindFails,
     WhenBlocked,
 )
+from gangsched.explain import Refused
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.histories import Policy
@@ -39,6 +45,44 @@ def restarts() -> list[Move]:
         Move("restart, all happened", lambda _d: True, lambda d: d.restart(lambda _bind: True)),
         Move("restart, none happened", lambda _d: True, lambda d: d.restart(lambda _bind: False)),
     ]
+
+
+@pytest.mark.parametrize("field", ["min_available", "priority"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_who_contradicts_a_gang_that_runs_is_refused_after_a_restart_too(
+    field: str, reverse: bool
+) -> None:
+    """F42, F23: however old it is, and wherever it stands in the listing."""
+    gang: dict[str, Any] = {"min_available": 2}
+    driver = Driver(Policy().make)
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
+    names = ["a-odd", "b-0", "b-1"]
+    says = [gang, gang | {field: 5}, gang]
+    for name, each in zip(names[::-1] if reverse else names, says, strict=True):
+        driver.add(make_pod(name, group="g", cpu=1, **each))
+    driver.drain()
+    (left,) = (pod.uid for pod in driver.cluster.pods() if pod.node_name is None)
+    first = next(pod.uid for pod in driver.cluster.pods() if pod.uid != left)
+    before = driver.cluster.pod(first)
+    assert before is not None
+    driver.delete(first)
+    driver.add(evolve(before, uid=PodUID("anew"), node_name=None, created_at=9.0))
+    driver.drain()
+    driver.restart(lambda _bind: True)
+    driver.settle()
+    assert [pod.uid for pod in driver.cluster.pods() if pod.node_name is None] == [left]
+    assert isinstance(driver.scheduler.why(left), Refused)
+
+
+def test_of_members_without_a_node_a_listing_believes_the_eldest() -> None:
+    """F42: they came so, as far as a listing can tell."""
+    driver = Driver(Policy().make)
+    for name, minimum, created_at in (("a", 3, 3.0), ("b", 2, 1.0), ("c", 2, 2.0)):
+        pod = make_pod(name, group="g", min_available=minimum, created_at=created_at)
+        driver.cluster.apply(PodAdded(pod))
+    driver.restart(lambda _bind: True)
+    driver.advance(4.0)
+    assert isinstance(driver.scheduler.why(PodUID("default/a")), Refused)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))

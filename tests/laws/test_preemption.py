@@ -507,16 +507,16 @@ def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -
 
 
 @pytest.mark.once("the unit is the policy's")
-def test_who_runs_may_have_its_rank_of_a_member_that_is_pending() -> None:
-    """After a restart that one is seen first; so who is of its rank has nobody to displace."""
+@pytest.mark.parametrize("restarts", [False, True])
+def test_who_runs_may_have_its_rank_of_a_member_that_is_pending(restarts: bool) -> None:
+    """It came to a group whose first member ranks higher; after a restart it is seen first."""
     policy = Policy(unit=Unit.GROUP, preemption=Preemption())
     world = policy.world()
-    elder = PutPods(0, 1, 1, cpu=0, zone="b", priority=1)
-    world.live(elder, PutPods(2, 1, 1, cpu=1), PutNode(0, cpu=1, zone="a"))
-    world.live(
-        ChangePod(0, "relabel", 2), Decide(), Restart(0), PutPods(count=1, cpu=1, priority=1)
-    )
+    elder = PutPods(2, 1, 1, cpu=0, zone="b", priority=1)
+    world.live(elder, PutPods(0, 1, 1, cpu=1), PutNode(0, cpu=1, zone="a"), Decide())
+    world.live(ChangePod(1, "relabel", 2), *([Restart(0)] if restarts else []))
+    world.live(PutPods(count=1, cpu=1, priority=1))
     world.finish()
     on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
-    assert on_it == [0]
+    assert on_it == [1 if restarts else 0]
     nobody_sleeps_who_could_start(world, policy)

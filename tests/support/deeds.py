@@ -86,8 +86,8 @@ class DropGroup:
 class ChangePod:
     """Something happens to one pod.
 
-    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, recast (its role
-    changes), resize, seize (somebody else binds it).
+    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, reclaim (it
+    gives another minimum), recast (its role changes), resize, seize (somebody else binds it).
     """
 
     index: int

@@ -253,7 +253,7 @@ _hows = ["delete", "delete", "terminate", "succeed", "succeed", "fail", "ungate"
 pod_changes = st.builds(
     ChangePod,
     index=_indices,
-    how=st.sampled_from([*_hows, "recreate", "relabel", "recast", "resize", "seize"]),
+    how=st.sampled_from([*_hows, "recreate", "relabel", "reclaim", "recast", "resize", "seize"]),
     to=st.integers(0, 3),
 )
 decisions = st.builds(Decide, steps=st.sampled_from([None, None, 1, 1, 2, 3]), fate=_fates)

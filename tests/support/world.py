@@ -272,6 +272,11 @@ def _relabel(pod: Pod, to: int, _driver: Driver) -> Pod:
     return evolve(pod, labels=labels)
 
 
+def _reclaim(pod: Pod, to: int, _driver: Driver) -> Pod:
+    labels = {name: str(1 + to) if name == MINIMUM else v for name, v in pod.labels.items()}
+    return evolve(pod, labels=labels)
+
+
 def _recast(pod: Pod, to: int, _driver: Driver) -> Pod:
     labels = {name: value for name, value in pod.labels.items() if name != ROLE}
     role = ROLES[to % len(ROLES)]
@@ -294,6 +299,7 @@ _CHANGES: dict[str, Callable[[Pod, int, Driver], Pod]] = {
     "fail": _end(PodPhase.FAILED),
     "ungate": lambda pod, _to, _driver: evolve(pod, scheduling_gates=()),
     "relabel": _relabel,
+    "reclaim": _reclaim,
     "recast": _recast,
     "resize": _resize,
     "seize": _seize,

@@ -30,7 +30,7 @@ from support.views import KEY, FakeEntity, FakeGroup, cycle
 
 POD = Pod(name="p", namespace="ns")
 NODE = NodeName("n1")
-CAUSES = ["timeout", "deleted", "rejected", "refused", "bind_failed", "node_gone"]
+CAUSES = ["timeout", "deleted", "changed", "rejected", "refused", "bind_failed", "node_gone"]
 
 
 def permit(group: FakeGroup | None, *, now: float = 0.0, **policy: Any) -> Outcome:
@@ -333,6 +333,7 @@ def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, c
     [
         ("timeout", "timed out waiting on permit: 2 of 3 members held a node"),
         ("deleted", "pod p was deleted: 2 of 3 members held a node"),
+        ("changed", "pod p has changed: 2 of 3 members held a node"),
         ("node_gone", "node n1 of pod p is gone: 2 of 3 members held a node"),
         ("rejected", "pod p was turned down: 2 of 3 members held a node"),
         ("refused", "pod p was turned down: 2 of 3 members held a node"),
@@ -360,17 +361,18 @@ def test_who_fell_is_told_of_those_that_count_and_of_each_role_that_lacks_some()
     assert answer == RejectGroup(KEY, f"timed out waiting on permit: {held}")
 
 
+@pytest.mark.parametrize("cause", ["deleted", "changed"])
 @pytest.mark.parametrize(("spare", "falls"), [(1, True), (2, False)])
 def test_a_deleted_member_takes_its_group_along_unless_enough_are_left(
-    spare: int, falls: bool
+    spare: int, falls: bool, cause: str
 ) -> None:
     """F57."""
     group = FakeGroup(waiting=1, unscheduled=spare)
-    assert (unreserve(group, "deleted") is not None) is falls
+    assert (unreserve(group, cause) is not None) is falls
 
 
 @pytest.mark.parametrize(
-    "cause", [cause for cause in CAUSES if cause not in ("deleted", "bind_failed")]
+    "cause", [cause for cause in CAUSES if cause not in ("deleted", "changed", "bind_failed")]
 )
 def test_spare_members_do_not_help_against_any_other_cause(cause: str) -> None:
     assert unreserve(FakeGroup(waiting=1, unscheduled=9), cause) is not None

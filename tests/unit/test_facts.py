@@ -40,8 +40,8 @@ P = PodUID("default/p")
 
 ENDS = {
     "the node goes": ("node n is gone", "node_gone"),
-    "it ends": ("pod p is succeeded", "deleted"),
-    "its end is asked for": ("pod p is terminating", "deleted"),
+    "it ends": ("pod p is succeeded", "changed"),
+    "its end is asked for": ("pod p is terminating", "changed"),
     "it goes": ("pod p was deleted", "deleted"),
     "time": ("timed out after waiting 9s on permit", "timeout"),
 }

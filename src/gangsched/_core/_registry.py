@@ -5,8 +5,8 @@ Invariants (checked by ``_check``):
       its last member is gone, so that members that are made anew find it: its number, its place
       in the order, and how often it failed;
   I2  the first member fixes what no specification says: minimum, priority, creation; a later
-      member that contradicts is refused, and the first value kept while a member lives that
-      was not refused;
+      member that contradicts is refused. What holds is what the first of those says by now who
+      are in and say anything;
   I3  a query never creates, and never changes anything;
   I4  numbers ascend and are never used twice: a group that comes back later is a new group.
 """
@@ -41,7 +41,7 @@ class PodGroupInfo:
         key: ``namespace/name``.
         uid: An ascending number, given when the group is first heard of.
         spec: Its specification; None while only its members speak for it.
-        claimed_min: The minimum that its first member gave; None when it gave none.
+        claimed_min: The minimum that the first member to give one gives; None when none does.
         claimed_priority: The priority of its first member; None without a member.
         first_seen_at: The creation of its first member; None without a member.
         claims: The minimum and the priority that each member gives which was not refused.
@@ -168,8 +168,9 @@ class PodGroupInfo:
 class PodGroupRegistry:
     """Every pod group that is known.
 
-    Runtime complexity: every method O(1), except ``leave`` of a member of whom others took over
-    what it said, O(members); ``expire``, O(groups that are due); iteration and ``_check``.
+    Runtime complexity: every method O(1), except ``leave``, and ``restate`` of a member that says
+    something else than before, O(members); ``expire``, O(groups that are due); iteration and
+    ``_check``.
 
     Not thread-safe.
 
@@ -256,6 +257,32 @@ class PodGroupRegistry:
         info.members.give_role(pod.uid, claim.role)
         return info
 
+    def restate(self, pod: Pod, claim: Membership, state: MemberState) -> bool:
+        """Take note of what a member says by now that was taken in before.
+
+        A member that is in stays in, also where it contradicts the others. What it says holds
+        for its group where it is the first of them.
+
+        Args:
+            pod: The member.
+            claim: Its claim, for the group that it is in.
+            state: What it is doing from now on. Who is refused says nothing.
+
+        Returns:
+            Whether the group's minimum or priority, as its members say them, is another now.
+        """
+        info = self._groups[claim.group]
+        says = None if state is MemberState.REFUSED else (claim.min_available, pod.priority)
+        if says == info.claims.get(pod.uid):
+            return False
+        before = (info.claimed_min, info.claimed_priority)
+        if says is None:
+            del info.claims[pod.uid]
+        else:
+            info.claims[pod.uid] = says
+        self._read_claims(info)
+        return before != (info.claimed_min, info.claimed_priority)
+
     def leave(self, key: GroupKey, uid: PodUID, *, now: float) -> None:
         """Let a member go; with its last member a group begins to be forgotten.
 
@@ -270,9 +297,7 @@ class PodGroupRegistry:
         info.members.discard(uid)
         if info.claims.pop(uid, None) is not None:
             # what nobody says any more does not bind those that are left
-            said = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
-            info.claimed_min = next(said, None)
-            info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
+            self._read_claims(info)
         if not self._counts(info):
             info.claimed_min = info.claimed_priority = None
             info.attempt_started_at = info.complete_at = None
@@ -313,6 +338,12 @@ class PodGroupRegistry:
         self._numbers += 1
         info = self._groups[key] = PodGroupInfo(key=key, uid=self._numbers)
         return info
+
+    @staticmethod
+    def _read_claims(info: PodGroupInfo) -> None:
+        said = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
+        info.claimed_min = next(said, None)
+        info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
 
     @staticmethod
     def _counts(info: PodGroupInfo) -> bool:

@@ -121,9 +121,15 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
+        is_restated = False
         if member.state is MemberState.REFUSED and claim is not None:
             state.registry.join(pod, claim, wanted)
+        elif claim is not None:
+            is_restated = state.registry.restate(pod, claim, wanted)
         _update(state, member, pod, wanted, problem, now=now)
+        if is_restated:
+            _look_at_refused(state, member.group, now=now)
+            _places.settle(state, member.entity, now=now)
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -289,7 +295,7 @@ def _update(
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
-            _put_down(state, member, reason, cause="deleted", to=wanted, now=now)
+            _put_down(state, member, reason, cause="changed", to=wanted, now=now)
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
@@ -303,8 +309,10 @@ def _update(
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
     if member.node is not None:
-        reason = f"pod {member.pod.name} was deleted"
-        _put_down(state, member, reason, cause="deleted", to=MemberState.TERMINATING, now=now)
+        is_gone = _survey.look(state, uid) is None
+        cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
+        reason = f"pod {member.pod.name} {how}"
+        _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
     del state.members[uid]
     state.count_priority(member.pod.priority, -1)
@@ -322,10 +330,16 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             state.reserving.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
             # whoever contradicted those that are gone may be welcome now
-            for refused in state.of_group(info):
-                pod_changed(state, refused.pod.uid, now=now)
+            _look_at_refused(state, info, now=now)
     _look_at_node(state, member.pod.node_name, now=now)
     _places.settle(state, entity, now=now)
+
+
+def _look_at_refused(state: State, info: PodGroupInfo | None, *, now: float) -> None:
+    """Look at who contradicted what a group's members said before. O(members)."""
+    for member in () if info is None else state.of_group(info):
+        if member.state is MemberState.REFUSED:
+            pod_changed(state, member.pod.uid, now=now)
 
 
 def _confirm(state: State, member: Member, *, now: float) -> None:

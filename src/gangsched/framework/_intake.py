@@ -3,7 +3,9 @@
 Rules:
   R1  all that a fact is about is looked at before anything is changed; see ``_survey``. Whoever
       calls ``survey`` and ``take_in`` closes the survey, whatever is raised;
-  R2  a listing is told as facts: of nodes first, then of groups, then of pods.
+  R2  a listing is told as facts: of nodes first, then of groups, then of pods;
+  R3  of pods that contradict each other whoever has a node is believed first, then the elder:
+      a listing says nothing of the order in which they came.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gangsched.events import (
 )
 from gangsched.framework import _facts, _nominations, _survey
 from gangsched.framework._state import State
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, Pod
 
 __all__ = ["listing", "survey", "take_in"]
 
@@ -88,7 +90,7 @@ def take_in(state: State, event: Event, *, now: float) -> None:
 
 
 def listing(state: State, *, now: float) -> None:
-    """Take in all that the cluster state shows. O(pods + nodes)."""
+    """Take in all that the cluster state shows. O(nodes + pods log pods)."""
     try:
         _survey.everything(state)
         nodes = [node.name for node in state.cluster.nodes()]
@@ -97,12 +99,17 @@ def listing(state: State, *, now: float) -> None:
         groups = [group.key for group in state.cluster.pod_groups()]
         for key in _union(groups, [info.key for info in state.registry]):
             _facts.group_changed(state, key, now=now)
-        pods = [pod.uid for pod in state.cluster.pods()]
+        shown = sorted(state.cluster.pods(), key=_by_right)
+        pods = [pod.uid for pod in shown]
         for uid in _union(pods, state.members):
             _facts.pod_changed(state, uid, now=now)
         _nominations.review(state, now=now)
     finally:
         _survey.close(state)
+
+
+def _by_right(pod: Pod) -> tuple[bool, float]:
+    return (pod.node_name is None, pod.created_at)
 
 
 def _union(first: Iterable[T], second: Iterable[T]) -> list[T]:

@@ -19,7 +19,15 @@ from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
 __all__ = ["Symmetry"]
 
-_CAUSES: Final = ("timeout", "deleted", "rejected", "refused", "bind_failed", "node_gone")
+_CAUSES: Final = (
+    "timeout",
+    "deleted",
+    "changed",
+    "rejected",
+    "refused",
+    "bind_failed",
+    "node_gone",
+)
 
 
 @frozen
