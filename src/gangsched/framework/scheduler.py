@@ -213,7 +213,7 @@ class Scheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Take in all that the cluster state shows, as after a restart or a lost watch.
 
-        Runtime complexity: O(pods + nodes).
+        Runtime complexity: O(nodes + pods log pods).
 
         Args:
             now: The current instant, in seconds; never earlier than in the call before.
