@@ -18,8 +18,12 @@ from gangsched import (
     PodGroupRegistry,
     Preemption,
     Profile,
+    QueuedPod,
     Scheduler,
+    WhenBlocked,
+    less,
     presets,
+    sort_key,
 )
 from gangsched.errors import GangschedError, InvalidValueError, ProfileError
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, Strategy
@@ -32,6 +36,7 @@ from gangsched.simulation import (
 from gangsched.simulation.workload import RUN_SECONDS, parse_seconds, run_seconds
 from gangsched.testing import make_pod
 from support.refusals import NO_SECONDS, check_refusal, row
+from support.views import FakeGroup
 
 
 def bad(name: str, call: Callable[[], object], field: str, value: object, **more: Any) -> Any:
@@ -51,6 +56,10 @@ def scheduler(**given: Any) -> Callable[[], Scheduler]:
     return lambda: Scheduler(**{**every, **given})
 
 
+def queued(group: FakeGroup | None = None) -> QueuedPod:
+    return QueuedPod(pod=Pod(name="p"), seq=1, queued_at=0.0, group=group)
+
+
 NO_WORDS: list[Any] = ["never", "", None, 0, []]
 NO_COUNTS: list[Any] = [None, "1", 1.5, True, float("nan"), float("inf")]
 POLICIES = [
@@ -66,6 +75,15 @@ POLICIES = [
         bad(f"{field} {x!r}", policy(**{field: x}), field, x)
         for field in ("order", "when_blocked", "match_policy", "when_bind_fails")
         for x in NO_WORDS
+    ],
+    *[
+        bad(f"sorting {of} by {x!r}", call, "order", x)
+        for x in (*NO_WORDS, WhenBlocked.AT_ONCE)
+        for of, call in (
+            ("a pod", lambda x=x: sort_key(queued(), order=x)),
+            ("a member", lambda x=x: sort_key(queued(FakeGroup()), order=x)),
+            ("two", lambda x=x: less(queued(), queued(), order=x)),
+        )
     ],
     bad("preset's permit timeout", preset(permit_timeout=-1), "permit_timeout", -1),
     bad("preset's order", preset(order="fifo"), "order", "fifo"),

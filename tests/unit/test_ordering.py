@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import cmp_to_key
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -197,6 +198,15 @@ ROWS: list[tuple[str, QueuedPod, QueuedPod, bool]] = [
 def test_who_is_ahead_as_published(order: Order, p1: QueuedPod, p2: QueuedPod, ahead: bool) -> None:
     assert ahead is less(p1, p2, order=order)
     assert ahead is not less(p2, p1, order=order)
+
+
+@ORDERS
+@given(mixtures())
+def test_an_order_may_be_given_by_its_word(order: Order, pods: list[QueuedPod]) -> None:
+    word: Any = order.value
+    for a, b in itertools.pairwise(pods):
+        assert sort_key(a, order=word) == sort_key(a, order=order)
+        assert less(a, b, order=word) is less(a, b, order=order)
 
 
 def mark(g: FakeGroup) -> None:

@@ -95,17 +95,26 @@ def sort_key(entity: EntityView, *, order: Order = Order.LAST_FAILURE) -> SortKe
     Args:
         entity: What is to be enqueued.
         order: Which of the two published orders.
+
+    Raises:
+        InvalidValueError: *order* is neither.
     """
     group = entity.group
+    if order is Order.LAST_FAILURE:
+        if group is None:
+            at = entity.queued_at
+        else:
+            failed = group.last_failure_at
+            at = entity.created_at if failed is None else failed
+    elif order is Order.CREATION:
+        at = entity.created_at
+    else:  # its word, or none: looked at last, as this is asked for every entity
+        return sort_key(entity, order=Order(order))
     if group is None:
-        at = entity.created_at if order is Order.CREATION else entity.queued_at
         return SortKey(-entity.priority, at, 0, entity.seq, 0)
-    at = entity.created_at
-    if order is Order.LAST_FAILURE and group.last_failure_at is not None:
-        at = group.last_failure_at
     return SortKey(-entity.priority, at, 1, group.uid, entity.seq)
 
 
 def less(a: EntityView, b: EntityView, *, order: Order = Order.LAST_FAILURE) -> bool:
-    """Say whether *a* goes before *b*."""
+    """Say whether *a* goes before *b*; see ``sort_key``."""
     return sort_key(a, order=order) < sort_key(b, order=order)
