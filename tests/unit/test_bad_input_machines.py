@@ -14,11 +14,13 @@ from gangsched import (
     GroupKey,
     MemberState,
     NodeName,
+    Pod,
     PodGroup,
     PodGroupCounters,
     PodGroupRegistry,
     PodUID,
     WaitingMap,
+    WaitingPod,
 )
 from gangsched.errors import GangschedError, InvalidPodGroupError, InvalidValueError
 from support.fingerprint import fingerprint
@@ -60,6 +62,13 @@ def waits(**given: Any) -> Callable[[WaitingMap], object]:
     return lambda waiting: waiting.wait(**{**every, "group": G, **given})
 
 
+def puts(**given: Any) -> Callable[[WaitingMap], object]:
+    every: dict[str, Any] = {"uid": "new", "group": G, "node": NODE, "attempt": 1}
+    every |= {"since": 10.0, "deadline": 11.0}
+    return lambda waiting: waiting.put(WaitingPod(**{**every, **given}))
+
+
+NO_ATTEMPTS: list[Any] = [-1, None, "x", 1.0, True, NAN]
 WAITING = [
     *[
         bad(f"a timeout of {x!r:.8}", waits(timeout=x), "timeout", x)
@@ -81,6 +90,23 @@ WAITING = [
         for field in ("uid", "node", "group")
         for x in (["g"], 5)
     ],
+    *[bad(f"attempt {x!r:.8}", waits(attempt=x), "attempt", x) for x in NO_ATTEMPTS],
+    *[
+        bad(f"putting {x!r}", lambda waiting, x=x: waiting.put(x), "pod", x)
+        for x in (None, "new", Pod(name="new"))
+    ],
+    *[
+        bad(f"putting one with a {field} of {x!r:.8}", puts(**{field: x}), field, x)
+        for field, odd in (
+            ("uid", (None, 5)),
+            ("group", (5, ["g"])),
+            ("node", (None, 5)),
+            ("attempt", NO_ATTEMPTS),
+            ("since", NO_SECONDS),
+            ("deadline", NO_SECONDS),
+        )
+        for x in odd
+    ],
     *[
         bad(f"expire at {x!r:.8}", lambda waiting, x=x: waiting.expire(now=x), "now", x)
         for x in NO_SECONDS
@@ -95,7 +121,7 @@ def test_who_cannot_wait_changes_nothing_for_who_does(
     """F28."""
     waiting = waiting_map()
     check_unchanged(waiting, call, error, fields)
-    waits()(waiting)
+    waits(attempt=0)(waiting)
     assert [pod.uid for pod in waiting.expire(now=99.0)] == ["new", "u2", "u1", "u0"]
 
 

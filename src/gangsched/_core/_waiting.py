@@ -14,14 +14,21 @@ import math
 from collections.abc import Iterator
 from typing import Any, final
 
-from attrs import frozen
+from attrs import Attribute, field, frozen
+from attrs.validators import optional
 from sortedcontainers import SortedDict
 
+from gangsched._fields import check_instant, check_string
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, NodeName, PodUID
 from gangsched.quantity import is_seconds
 
 __all__ = ["WaitingMap", "WaitingPod"]
+
+
+def _check_attempt(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise InvalidValueError(attribute.name, value, "a whole number, not negative")
 
 
 @final
@@ -38,12 +45,12 @@ class WaitingPod:
         deadline: When its wait is over; it is over *at* that instant.
     """
 
-    uid: PodUID
-    group: GroupKey | None
-    node: NodeName
-    attempt: int
-    since: float
-    deadline: float
+    uid: PodUID = field(validator=check_string)
+    group: GroupKey | None = field(validator=optional(check_string))
+    node: NodeName = field(validator=check_string)
+    attempt: int = field(validator=_check_attempt)
+    since: float = field(validator=check_instant)
+    deadline: float = field(validator=check_instant)
 
 
 class WaitingMap:
@@ -81,7 +88,7 @@ class WaitingMap:
                 *now*.
             now: The current instant.
             group: Its group.
-            attempt: The attempt of the group that it belongs to.
+            attempt: The attempt of the group that it belongs to; not negative.
 
         Raises:
             InvalidValueError: A value is malformed, the deadline would be beyond all numbers, or
@@ -92,10 +99,6 @@ class WaitingMap:
             raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
         if not is_seconds(now + timeout):
             raise InvalidValueError("timeout", timeout, f"seconds that can be added to {now!r}")
-        _check_text("uid", uid)
-        _check_text("node", node)
-        if group is not None:
-            _check_text("group", group)
         pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
         self.put(pod)
         return pod
@@ -104,8 +107,10 @@ class WaitingMap:
         """Let a pod wait as it did elsewhere, behind all that wait here. O(log waiting).
 
         Raises:
-            InvalidValueError: The pod waits already.
+            InvalidValueError: The pod waits already, or is no ``WaitingPod``.
         """
+        if not isinstance(pod, WaitingPod):
+            raise InvalidValueError("pod", pod, "a WaitingPod")
         uid = pod.uid
         if uid in self._pods:
             raise InvalidValueError("uid", uid, "a pod that does not wait already")
@@ -213,8 +218,3 @@ class WaitingMap:
 def _check_instant(now: object) -> None:
     if not is_seconds(now):
         raise InvalidValueError("now", now, "a finite number of seconds")
-
-
-def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidValueError(name, value, "a text")
