@@ -179,6 +179,19 @@ REGISTRY = [
         )
         for x in (None, "1", NAN)
     ],
+    *[
+        bad(f"{what} at {x!r:.8}", call, "now", x)
+        for x in NO_SECONDS
+        for what, call in (
+            ("undeclare", lambda groups, x=x: groups.undeclare(key("s"), now=x)),
+            ("undeclare nobody", lambda groups, x=x: groups.undeclare(key("nobody"), now=x)),
+            ("expire", lambda groups, x=x: groups.expire(now=x)),
+        )
+    ],
+    *[
+        bad(f"declaring {x!r}", lambda groups, x=x: groups.declare(x), "group", x)
+        for x in (None, "ns/s", Pod(name="s"))
+    ],
 ]
 
 

@@ -193,13 +193,24 @@ class PodGroupRegistry:
         self._numbers = 0
 
     def declare(self, group: PodGroup) -> PodGroupInfo:
-        """Take note of a specification, new or changed."""
+        """Take note of a specification, new or changed.
+
+        Raises:
+            InvalidValueError: It is none; nothing has changed.
+        """
+        if not isinstance(group, PodGroup):
+            raise InvalidValueError("group", group, "a PodGroup")
         info = self._groups.get(group.key) or self._create(group.key)
         info.spec = group
         return info
 
     def undeclare(self, key: GroupKey, *, now: float) -> None:
-        """Forget a specification; the group lives on while it has members."""
+        """Forget a specification; the group lives on while it has members.
+
+        Raises:
+            InvalidValueError: *now* is no instant; nothing has changed.
+        """
+        _check_instant(now)
         info = self._groups.get(key)
         if info is not None:
             info.spec = None
@@ -289,8 +300,7 @@ class PodGroupRegistry:
         Raises:
             InvalidValueError: *now* is no instant; nothing has changed.
         """
-        if not is_seconds(now):
-            raise InvalidValueError("now", now, "a finite number of seconds")
+        _check_instant(now)
         info = self._groups.get(key)
         if info is None:
             return
@@ -307,7 +317,12 @@ class PodGroupRegistry:
         self._forget_if_empty(info, now=now)
 
     def expire(self, *, now: float) -> None:
-        """Forget the groups whose last member has been gone for long enough."""
+        """Forget the groups whose last member has been gone for long enough.
+
+        Raises:
+            InvalidValueError: *now* is no instant; nothing has changed.
+        """
+        _check_instant(now)
         while self._left:
             key, until = next(iter(self._left.items()))
             if until > now:
@@ -371,3 +386,8 @@ class PodGroupRegistry:
                 raise InternalError(f"group {key} has a member, and is being forgotten")
         if not self._left.keys() <= self._groups.keys():
             raise InternalError("a group that is forgotten is remembered as left")
+
+
+def _check_instant(now: object) -> None:
+    if not is_seconds(now):
+        raise InvalidValueError("now", now, "a finite number of seconds")
