@@ -1,8 +1,9 @@
-"""Whether a fact is one: asked where facts come in, as making one asks nothing.
+"""Whether a fact is one, and a cluster state: asked where they come in.
 
 Rules:
   R1  a fact is of one of the closed set of classes, itself: what only looks like one is none;
-  R2  what it carries is of the type that its class says, so that nobody asks again.
+  R2  what it carries is of the type that its class says, so that nobody asks again;
+  R3  a cluster state is what has the methods of one, whatever its class; none is called.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gangsched.events import (
 )
 from gangsched.model import Node, Pod, PodGroup
 
-__all__ = ["check_event"]
+__all__ = ["check_cluster", "check_event"]
 
 _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     PodAdded: (("pod", Pod, "a Pod"),),
@@ -44,6 +45,22 @@ _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
         ("reason", str, "a text"),
     ),
 }
+
+_ASKED: Final = ("nodes", "node", "pods", "pod", "pods_on", "pod_groups", "pod_group")
+
+
+def check_cluster(cluster: object) -> None:
+    """Refuse what lacks a method of ``ClusterState``.
+
+    Runtime complexity: O(1).
+
+    Raises:
+        InvalidValueError: It does (``cluster``).
+    """
+    lacking = [name for name in _ASKED if not callable(getattr(cluster, name, None))]
+    if lacking:
+        expected = f"a ClusterState, which has the methods {', '.join(lacking)}"
+        raise InvalidValueError("cluster", cluster, expected)
 
 
 def check_event(event: object) -> None:

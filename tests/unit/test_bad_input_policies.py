@@ -13,6 +13,7 @@ from gangsched import (
     ClusterState,
     Coscheduling,
     InMemoryCluster,
+    OverlayCluster,
     Pod,
     PodAdded,
     PodGroupRegistry,
@@ -61,6 +62,8 @@ def queued(group: FakeGroup | None = None) -> QueuedPod:
 
 
 NO_WORDS: list[Any] = ["never", "", None, 0, []]
+NO_CLUSTERS: list[Any] = [None, 5, {}, make_pod("p")]
+PRESETS: list[Any] = [presets.coscheduling, presets.gang, presets.pod_by_pod]
 NO_COUNTS: list[Any] = [None, "1", 1.5, True, float("nan"), float("inf")]
 POLICIES = [
     *[
@@ -102,6 +105,16 @@ POLICIES = [
         bad(f"a search of {x!r} steps", partial(Preemption, search_budget=x), "search_budget", x)
         for x in (-1, *NO_COUNTS)
     ],
+    *[
+        bad(f"a membership of {x!r}", scheduler(membership=x), "membership", x)
+        for x in (None, 5, "group")
+    ],
+    *[
+        bad(f"{make.__name__} over {x!r}", partial(make, x), "cluster", x)
+        for make in PRESETS
+        for x in NO_CLUSTERS
+    ],
+    *[bad(f"a cluster of {x!r}", scheduler(cluster=x), "cluster", x) for x in NO_CLUSTERS],
     bad("no profile", scheduler(profile=None), "profile", None),
     bad("a backoff in seconds", scheduler(backoff=5), "backoff", 5),
     *[
@@ -231,6 +244,33 @@ def test_a_plugin_without_a_name_is_refused_and_shown() -> None:
         Profile(ORDER, nameless, BINDER)
     assert caught.value.point == "profile"
     assert repr(nameless) in str(caught.value)
+
+
+ASKED = [name for name in vars(ClusterState) if not name.startswith("_")]
+
+
+class Shown:
+    """A cluster state that is none by its class, with only some of the methods."""
+
+    def __init__(self, *names: str) -> None:
+        vars(self).update({name: getattr(InMemoryCluster(), name) for name in names})
+
+
+def test_a_cluster_state_is_whatever_has_the_methods_of_one() -> None:
+    shown: Any = Shown(*ASKED)
+    assert Scheduler(shown, presets.default_profile()).advance(now=0.0) == ()
+    overlay = OverlayCluster(shown)
+    assert presets.gang(overlay).advance(now=0.0) == ()
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_cluster_state_that_lacks_a_method_is_refused_by_its_name(name: str) -> None:
+    part: Any = Shown(*(other for other in ASKED if other != name))
+    expected = f"a ClusterState, which has the methods {name}"
+    fields = {"field": "cluster", "value": part, "expected": expected}
+    check_refusal(scheduler(cluster=part), InvalidValueError, fields)
+    vars(part)[name] = 5  # no method either
+    check_refusal(scheduler(cluster=part), InvalidValueError, fields)
 
 
 def test_a_scheduler_that_is_refused_has_not_touched_its_cluster() -> None:

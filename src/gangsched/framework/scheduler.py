@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from typing import Any, final
 
-from gangsched._checks import check_event
+from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
@@ -112,6 +112,9 @@ class Scheduler:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
         if type(search_budget) is not int or search_budget < 0:
             raise InvalidValueError("search_budget", search_budget, "a whole number, not negative")
+        if not callable(membership):
+            raise InvalidValueError("membership", membership, "a function of a pod")
+        check_cluster(cluster)
         self._state = _blank.empty(
             cluster,
             profile,
