@@ -18,6 +18,7 @@ from support.fingerprint import fingerprint
 from support.odd import Odd
 from support.refusals import check_refusal, row
 
+NO_SUBJECTS: list[Any] = [None, 5, [], {}, (1, 2), Pod]
 UNKNOWN: list[tuple[Any, str]] = [
     (PodUID("nobody"), "nobody"),
     (GroupKey("default/nobody"), "default/nobody"),
@@ -26,6 +27,7 @@ UNKNOWN: list[tuple[Any, str]] = [
     (Pod(name="nobody"), "default/nobody"),
     (PodGroup(name="nobody", min_available=1), "default/nobody"),
     (Pod(name="w", uid=PodUID("default/w")), "default/w"),  # the key of a group is no pod
+    *[(x, str(x)) for x in NO_SUBJECTS],
 ]
 ROWS = [
     row(

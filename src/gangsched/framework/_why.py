@@ -55,10 +55,12 @@ def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
 
 def _answer(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
     key = subject.uid if isinstance(subject, Pod) else subject
-    if not isinstance(key, PodGroup):
+    if isinstance(key, str):
         member = state.members.get(PodUID(key))
         if member is not None:
             return _why_pod(state, member)
+    elif not isinstance(key, PodGroup):
+        raise UnknownPodError(str(key))
     group = key.key if isinstance(key, PodGroup) else GroupKey(key)
     info = state.registry.get(group)
     if info is None or isinstance(subject, Pod):
