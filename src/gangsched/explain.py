@@ -4,12 +4,13 @@ Rules:
   R1  the set is closed: match on it and end with ``assert_never``;
   R2  an answer is a value, with the figures that its sentence is made from; ``str`` is the
       sentence;
-  R3  who is to blame is named: the member, and how many nodes refused it for which reason.
+  R3  who is to blame is named: the member, and how many nodes refused it for which reason, or
+      what in it contradicts its group.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
@@ -33,6 +34,8 @@ __all__ = [
     "Undecided",
     "Why",
 ]
+
+_NAMED: Final = 2  # how many of those that are refused a sentence names
 
 
 @final
@@ -150,8 +153,10 @@ class NotEnoughMembers:
         group: The group.
         present: How many members count.
         min_available: How many it needs; None while nobody has said it.
-        apart: Members that do not count, by what they are: ``gated``, ``terminating`` …
+        apart: Further members that do not count, by what they are: ``gated``, ``terminating`` …
         roles: Of which roles it has too few: the role, how many it needs, how many count.
+        refused: Members that contradict it or themselves, each with why, in the order in which
+            they came.
     """
 
     group: GroupKey
@@ -159,6 +164,7 @@ class NotEnoughMembers:
     min_available: int | None
     apart: tuple[tuple[str, int], ...] = ()
     roles: tuple[tuple[str, int, int], ...] = ()
+    refused: tuple[Refused, ...] = ()
 
     @property
     def missing(self) -> int | None:
@@ -172,7 +178,7 @@ class NotEnoughMembers:
     def __str__(self) -> str:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.min_available is None:
-            return f"waiting for pod group {self.group}: nobody gives its minimum"
+            return f"waiting for pod group {self.group}: nobody gives its minimum{self._blame}"
         members = "member" if self.min_available - self.present == 1 else "members"
         parts = [(members, self.min_available, self.present), *self.roles]
         short = [
@@ -180,7 +186,15 @@ class NotEnoughMembers:
             for who, least, some in parts
             if some < least or not self.roles
         ]
-        return f"waiting for {'; '.join(short)}{apart}"
+        return f"waiting for {'; '.join(short)}{apart}{self._blame}"
+
+    @property
+    def _blame(self) -> str:
+        """Who is refused and why, of the first ones: each reason names its pod."""
+        more = len(self.refused) - _NAMED
+        reasons = [one.reason for one in self.refused[:_NAMED]]
+        reasons += [f"and {more} more"] * (more > 0)
+        return f"; refused: {'; '.join(reasons)}" if reasons else ""
 
 
 @final

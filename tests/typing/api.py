@@ -95,6 +95,7 @@ from gangsched import (
     sort_key,
     ungrouped,
 )
+from gangsched.explain import NotEnoughMembers, Refused
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, Strategy
 from gangsched.protocols import (
     BindPlugin,
@@ -231,7 +232,10 @@ def drive(cluster: InMemoryCluster, scheduler: Scheduler, facts: Iterable[Event]
     assert_type(scheduler.queue, SchedulingQueue)
     assert_type(scheduler.registry, PodGroupRegistry)
     assert_type(scheduler.waiting, WaitingMap)
-    assert_type(scheduler.why(PodUID("u")), Why)
+    why = scheduler.why(PodUID("u"))
+    assert_type(why, Why)
+    if isinstance(why, NotEnoughMembers):
+        assert_type(why.refused, tuple[Refused, ...])
     assert_type(resource_gap(Resources({"cpu": 1}), [{"cpu": 500}]), Resources)
     return scheduler.next_deadline()
 

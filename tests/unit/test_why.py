@@ -66,19 +66,55 @@ def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() 
     gated = evolve(make_pod("g-9", group="g", min_available=4), scheduling_gates=("quota",))
     other = make_pod("g-8", group="g", min_available=7)
     driver = at_rest(*gang(2, 4), gated, other)
-    apart = (("gated", 1), ("refused", 1))
-    why = ask(driver)
-    assert why == explain.NotEnoughMembers(GroupKey("default/g"), 2, 4, apart)
-    assert isinstance(why, explain.NotEnoughMembers)
-    assert why.missing == 2
-    assert str(why) == "waiting for 2 more members: 2 of 4 exist, 1 more gated, 1 more refused"
-    assert ask(driver, "default/g-0") == why
-    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
     refused = ask(driver, other.uid)
     assert isinstance(refused, explain.Refused)
     assert refused.uid == other.uid
     assert "min_available: expected 4" in str(refused)
     assert str(refused).startswith("refused: ")
+    why = ask(driver)
+    assert why == explain.NotEnoughMembers(
+        GroupKey("default/g"), 2, 4, (("gated", 1),), (), (refused,)
+    )
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert why.missing == 2
+    expected = f"waiting for 2 more members: 2 of 4 exist, 1 more gated; {refused}"
+    assert str(why) == expected
+    assert ask(driver, "default/g-0") == why
+    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
+
+
+def test_an_incomplete_group_names_who_contradicts_it_and_in_which_field() -> None:
+    odd = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
+    driver = at_rest(*gang(1, 2), odd)
+    reason = "pod default/odd: priority: expected 0, the priority of default/g, got 5"
+    why = ask(driver)
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert why.refused == (explain.Refused(PodUID("u-7"), reason),)
+    assert str(why) == f"waiting for 1 more member: 1 of 2 exist; refused: {reason}"
+    driver.tell(PodDeleted(PodUID("u-7")))
+    assert str(ask(driver)) == "waiting for 1 more member: 1 of 2 exist"
+
+
+@pytest.mark.parametrize(("count", "rest"), [(2, ""), (3, "; and 1 more"), (5, "; and 3 more")])
+def test_of_many_that_contradict_their_group_the_first_two_are_named(count: int, rest: str) -> None:
+    odd = [make_pod(f"odd-{n}", group="g", min_available=n) for n in reversed(range(3, count + 3))]
+    driver = at_rest(*gang(1, 2), *odd)
+    why = ask(driver)
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert [one.uid for one in why.refused] == [pod.uid for pod in odd]
+    reasons = "; ".join(one.reason for one in why.refused[:2])
+    assert str(why) == f"waiting for 1 more member: 1 of 2 exist; refused: {reasons}{rest}"
+
+
+def test_a_group_without_a_minimum_names_who_contradicts_it_too() -> None:
+    odd = make_pod("odd", group="g", min_available=1, priority=5)
+    why = ask(at_rest(make_pod("g-0", group="g"), odd))
+    assert isinstance(why, explain.NotEnoughMembers)
+    assert why.missing is None
+    assert str(why) == (
+        "waiting for pod group default/g: nobody gives its minimum; refused: pod default/odd:"
+        " priority: expected 0, the priority of default/g, got 5"
+    )
 
 
 def test_a_group_of_which_nobody_says_the_minimum_says_so() -> None:

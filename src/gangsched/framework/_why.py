@@ -35,7 +35,6 @@ __all__ = ["why"]
 
 _APART = (
     MemberState.GATED,
-    MemberState.REFUSED,
     MemberState.TERMINATING,
     MemberState.SUCCEEDED,
     MemberState.FAILED,
@@ -43,7 +42,7 @@ _APART = (
 
 
 def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
-    """Say why a pod or a group is not running. O(active entities)."""
+    """Say why a pod or a group is not running. O(active entities + members of the group)."""
     deferred = len(state.deferred)
     answer = _answer(state, subject)
     if len(state.deferred) > deferred:
@@ -112,7 +111,9 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = _shapes.presence(state, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
-        return NotEnoughMembers(info.key, present, info.min_available, _apart(info), absent)
+        return NotEnoughMembers(
+            info.key, present, info.min_available, _apart(info), absent, _refused(state, info)
+        )
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
     return _why_entity(state, entity)
@@ -121,6 +122,14 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
     counts = ((state.name.lower(), info.members.count(state)) for state in _APART)
     return tuple((word, count) for word, count in counts if count)
+
+
+def _refused(state: State, info: PodGroupInfo) -> tuple[Refused, ...]:
+    return tuple(
+        Refused(member.pod.uid, member.reason)
+        for member in state.of_group(info)
+        if member.state is MemberState.REFUSED
+    )
 
 
 def _why_entity(state: State, entity: QueuedEntity) -> Why:

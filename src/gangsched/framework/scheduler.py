@@ -273,7 +273,7 @@ class Scheduler:
     def why(self, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
         """Say why a pod or a group is not running, or that it is; see ``gangsched.explain``.
 
-        Changes nothing. Runtime complexity: O(active pods and groups).
+        Changes nothing. Runtime complexity: O(active pods and groups + members of the group).
 
         Args:
             subject: A pod, a group, or the UID or the key of one. A text that is both is taken
