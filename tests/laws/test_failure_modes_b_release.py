@@ -168,7 +168,7 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_without_the_policy_nobody_is_ever_evicted(size: int) -> None:
-    """F10, F11, F13: nor to make room for anybody: there is no preemption.
+    """F10, F11, F13: nor to make room for anybody, without preemption.
 
     More urgent gangs and pods come while everybody waits, is bound or is being bound.
     """

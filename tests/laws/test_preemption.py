@@ -218,6 +218,7 @@ def test_a_regular_pod_does_not_go_for_another_of_its_priority() -> None:
 
 
 def test_nobody_goes_where_it_would_not_be_enough() -> None:
+    """F11."""
     driver = driver_of(2, 2)
     driver.add(*gang("low", 2, priority=0), *gang("peer", 2, priority=5))
     driver.settle()
@@ -249,6 +250,7 @@ def test_nobody_goes_for_who_says_that_nobody_shall() -> None:
 
 
 def test_without_preemption_nobody_goes() -> None:
+    """F10, F11, F13."""
     driver = Driver(coscheduling)
     driver.tell(node("n0", cpu=2))
     driver.add(*gang("low", 2, priority=0))
@@ -276,6 +278,7 @@ def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
 def test_who_made_room_starts_in_it_whoever_comes_in_between(
     comers: list[int], order: list[int]
 ) -> None:
+    """F11: the room is kept until everybody is there."""
     driver = blocked()
     (nominated,) = told(driver, Nominated)
     for number, priority in enumerate(comers):
@@ -292,6 +295,7 @@ def test_who_made_room_starts_in_it_whoever_comes_in_between(
 
 
 def test_room_is_not_made_twice_and_nobody_is_evicted_again() -> None:
+    """F11."""
     driver = blocked()
     first = told(driver, Evict)
     driver.add(*gang("more", 1, priority=5))
@@ -337,6 +341,7 @@ def test_who_ranks_higher_still_takes_the_room_over() -> None:
 
 
 def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displaced_them() -> None:
+    """F11, SP#431."""
     driver = blocked(fate=Fate.DONE)
     for round_ in range(5):
         gone = [pod for pod in gang("low", 4, priority=0) if pod.name not in where(driver)]

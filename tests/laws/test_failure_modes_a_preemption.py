@@ -1,0 +1,156 @@
+"""Failure modes 3.A: what making room does to those who wait, and to siblings (F10, F11, F13)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    ClusterState,
+    Evict,
+    GroupRejected,
+    Node,
+    NodeAdded,
+    NodeName,
+    Nominated,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodRejected,
+    Preemption,
+    Scheduler,
+    WhenBlocked,
+)
+from gangsched.testing import make_pod
+from support.driver import Driver
+from support.examples import one_in
+from support.gangs import where
+from support.units import coscheduling
+
+T = TypeVar("T")
+
+NODE = NodeName("n")
+
+
+def patient(cluster: ClusterState) -> Scheduler:
+    """Return a scheduler that makes room, and under which who lacks a sibling waits for it."""
+    return coscheduling(
+        cluster, preemption=Preemption(grace=60.0), when_blocked=WhenBlocked.UNTIL_TIMEOUT
+    )
+
+
+def driver_of(cpu: int) -> Driver:
+    """Return a driver with one node."""
+    driver = Driver(patient)
+    driver.tell(NodeAdded(Node(name=NODE, allocatable={"cpu": cpu})))
+    return driver
+
+
+def gang(name: str, count: int, minimum: int, **fields: Any) -> list[Pod]:
+    """Return members of 1 cpu each."""
+    fields = {"cpu": 1, **fields}
+    return [
+        make_pod(f"{name}-{n}", group=name, min_available=minimum, **fields) for n in range(count)
+    ]
+
+
+def told(driver: Driver, kind: type[T]) -> list[T]:
+    """Return what was told of one kind, in order."""
+    effects = (effect for each in driver.log for effect in each.effects)
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def waiting(driver: Driver, count: int) -> None:
+    """Let members of a gang hold nodes and wait for one that fits nowhere."""
+    driver.add(*gang("low", count, count + 1))
+    driver.add(make_pod("low-gpu", group="low", min_available=count + 1, requests={"gpu": 1}))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == count
+
+
+def nothing_is_left_over(driver: Driver) -> None:
+    """Check that nobody waits, that no room is kept, and that nodes hold who is on them."""
+    state = driver.scheduler._state
+    assert list(driver.scheduler.waiting) == []
+    assert (state.nodes.assumed, state.nominations, state.holding) == ({}, {}, {})
+    assert state.nodes.infos[NODE].pod_count == len(where(driver))
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+@one_in(2)
+@given(st.integers(1, 4), st.integers(0, 2), st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_who_waits_is_put_out_with_all_who_wait_with_it_and_who_displaced_it_runs(
+    count: int, free: int, urgent: list[int]
+) -> None:
+    """F10, SP#1007: at once; nobody is evicted for it, and nothing is awaited that has been."""
+    driver = driver_of(count + free)
+    waiting(driver, count)
+    runs = 0
+    for number, cpu in enumerate(urgent):
+        driver.add(make_pod(f"urgent-{number}", cpu=cpu, priority=5))
+        driver.drain()
+        runs += cpu if runs + cpu <= count + free else 0
+        placed = [pod.requests.amount("cpu") // 1000 for pod in driver.cluster.pods_on(NODE)]
+        assert sum(placed) == runs, "who fits beside its equals runs"
+        left = len(driver.scheduler.waiting)
+        assert left == (count if runs <= free else 0), "they wait together, or nobody does"
+    assert told(driver, Evict) == []
+    assert len(told(driver, Nominated)) == len(told(driver, GroupRejected)) == int(runs > free)
+    driver.delete(*[pod.uid for pod in driver.cluster.pods() if pod.name.startswith("low")])
+    driver.settle()
+    nothing_is_left_over(driver)
+
+
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+def test_who_was_put_out_is_told_for_whom_and_has_its_turn_again_when_there_is_room() -> None:
+    """F10: it rests as after any other fall; then it holds its nodes again, or is complete."""
+    driver = driver_of(2)
+    waiting(driver, 2)
+    driver.add(make_pod("urgent", cpu=1, priority=5))
+    driver.drain()
+    assert [(each.uid, each.reason) for each in told(driver, PodRejected)] == [
+        ("default/low-0", "makes room for pod default/urgent"),
+        ("default/low-1", "makes room for pod default/urgent"),
+    ]
+    assert where(driver) == {"urgent": "n"}
+    driver.delete("default/urgent", "default/low-gpu")
+    driver.add(make_pod("low-2", group="low", min_available=3))
+    driver.settle()
+    assert set(where(driver)) == {"low-0", "low-1", "low-2"}
+    nothing_is_left_over(driver)
+
+
+@pytest.mark.parametrize(("cpu", "kept"), [(1, 2), (2, 0)])
+def test_a_gang_that_runs_keeps_its_quorum_or_falls_as_a_whole(cpu: int, kept: int) -> None:
+    """F10: who goes is asked to, once; who displaced it has its room when the last is gone."""
+    driver = driver_of(3)
+    driver.add(*gang("low", 3, 2))
+    driver.settle()
+    driver.add(make_pod("urgent", cpu=cpu, priority=5))
+    driver.settle()
+    assert len(told(driver, Evict)) == 3 - kept
+    assert len(told(driver, Nominated)) == 1
+    assert set(where(driver)) == {*("low-0", "low-1")[:kept], "urgent"}
+    nothing_is_left_over(driver)
+
+
+@pytest.mark.parametrize("comes", [1, 2])
+def test_siblings_of_a_lower_priority_are_not_displaced_by_a_member(comes: int) -> None:
+    """F13, SP#112: others go, or nobody does; others have put the siblings on their nodes."""
+    driver = driver_of(3)
+    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, priority=5)))
+    for pod in gang("g", 2, 1, priority=0):
+        driver.tell(PodAdded(evolve(pod, node_name=NODE)))
+    driver.add(make_pod("other", cpu=1, priority=1))
+    driver.settle()
+    for number in range(comes):
+        driver.add(make_pod(f"late-{number}", group="g", cpu=1, priority=5))
+    driver.settle()
+    assert [each.uid for each in told(driver, Evict)] == ["default/other"]
+    assert len(where(driver)) == 3
+    assert {"g-0", "g-1"} < set(where(driver))
