@@ -22,6 +22,8 @@ from gangsched import (
     Pod,
     PodAdded,
     PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
     PodUID,
     Profile,
     Scheduler,
@@ -37,7 +39,7 @@ from gangsched.plugins import (
 )
 from gangsched.protocols import EntityView, Rank
 from gangsched.testing import make_pod
-from support.calls import calls_for
+from support.calls import calls_for, lines_for
 from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
@@ -103,8 +105,20 @@ def test_a_members_turn_costs_the_same_in_a_gang_of_four_as_in_one_of_four_hundr
 def test_a_member_that_comes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
     """F33, SP#931: its siblings are found by the group."""
     few, many = busy(8, 8), busy(1000, 400)
-    costs = [calls_for(partial(d.add, member("g-0", 3))) for d in (few, many)]
+    costs = [lines_for(partial(d.add, member("g-0", 3))) for d in (few, many)]
     assert costs[1] <= costs[0] * 1.3
+
+
+def test_a_specification_that_changes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
+    """F33: whom it is about is listed by the group, and nobody else is looked at."""
+
+    def cost(driver: Driver) -> int:
+        driver.tell(PodGroupAdded(PodGroup(name="g", min_available=9)))
+        driver.add(*(make_pod(f"g-{n}", group="g", cpu=1) for n in range(3)))
+        later = PodGroupUpdated(PodGroup(name="g", min_available=8))
+        return lines_for(lambda: driver.tell(later))
+
+    assert cost(busy(1000, 400)) <= cost(busy(8, 8)) * 1.3
 
 
 def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits() -> None:
@@ -121,9 +135,10 @@ def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits()
         return waiting
 
     few, many = fill(40), fill(4000)
-    costs = [calls_for(partial(w.reject, GroupKey("ns/g"))) for w in (few, many)]
-    # a step or two more in the sorted deadlines
-    assert costs[1] <= costs[0] * 1.5
+    for named in ("of", "reject"):
+        costs = [lines_for(partial(getattr(w, named), GroupKey("ns/g"))) for w in (few, many)]
+        # a step or two more in the sorted deadlines
+        assert costs[1] <= costs[0] * 1.5
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
@@ -140,8 +155,8 @@ def test_a_fall_of_n_members_costs_n_not_n_squared(end: str) -> None:
         driver.drain()
         assert len(driver.scheduler.waiting) == size - 1
         if end == "at its deadline":
-            return calls_for(lambda: driver.advance(10.0))
-        return calls_for(lambda: driver.delete("default/g-0"))
+            return lines_for(lambda: driver.advance(10.0))
+        return lines_for(lambda: driver.delete("default/g-0"))
 
     assert cost(400) <= 14 * cost(40)
 
@@ -236,11 +251,15 @@ def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: lis
     policy = Coscheduling(order=order)
     scheduler = Scheduler(guarded, Profile(policy, NodeResources(), DefaultBinder()))
     for n in seqs:
-        pod = make_pod(f"p{n}", group=f"g{n % 3}", min_available=9, cpu=1, created_at=float(n))
+        group, minimum = n % 3, (1, 2, 9)[n % 3]
+        pod = make_pod(f"p{n}", group=f"g{group}", min_available=minimum, created_at=float(n))
         scheduler.handle(cluster.apply(PodAdded(pod)), now=1.0)
     entities = [*scheduler.queue.active, *scheduler.queue.unschedulable]
     ranks = [policy.queue_sort(entity) for entity in entities]
+    active = scheduler.queue.active
     reads, groups = guarded.reads, len(scheduler.registry)
     for _turn in range(10):
         assert [policy.queue_sort(entity) for entity in entities] == ranks
+        assert all(map(scheduler.queue.is_ranked, active))
+        assert scheduler.queue.active == active
     assert (guarded.reads, len(scheduler.registry)) == (reads, groups)
