@@ -153,6 +153,22 @@ def test_two_pods_of_one_name_are_two_members_while_both_are_there() -> None:
     assert len(bound(driver)) == 2
 
 
+def test_members_that_others_bind_are_seen_and_count() -> None:
+    """F21: one that was pending here, and one that comes with its node."""
+    driver = Driver(Policy().make)
+    driver.tell(node(3))
+    pods = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
+    driver.add(*pods[:2])
+    driver.drain()
+    (info,) = driver.scheduler.registry
+    driver.tell(PodUpdated(evolve(pods[0], node_name=NodeName("n"))))
+    assert (info.scheduled, info.unscheduled) == (1, 1)
+    driver.tell(PodAdded(evolve(pods[2], node_name=NodeName("n"))))
+    assert (info.scheduled, info.unscheduled) == (2, 1)
+    driver.drain()
+    assert {pod.uid for pod in bound(driver)} == {pod.uid for pod in pods}
+
+
 @one_in(2)
 @given(st.lists(st.sampled_from(["lower", "raise", "add", "decide"]), max_size=24))
 def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(

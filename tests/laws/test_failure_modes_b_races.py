@@ -117,6 +117,24 @@ def test_two_members_and_room_for_one_are_never_half_a_gang(when_blocked: When) 
     assert count > 80
 
 
+@pytest.mark.pod_by_pod("members hold nodes and wait")
+def test_of_those_who_wait_nobody_is_left_in_the_count_when_one_of_them_falls() -> None:
+    """F17: two wait for a third, which has no room; any of them may be deleted at any time."""
+    pods = members(3, 3)
+    driver = driven(When.UNTIL_TIMEOUT, 2, pods)
+
+    def they_wait_together(here: Driver) -> None:
+        counts_are_those_of_an_observer(here)
+        assert here.under_way == []
+        (info,) = here.scheduler.registry
+        if here.scheduler.queue.active == ():
+            assert info.waiting in (0, 2)
+
+    moves = [decide, pass_time, pass_early, *map(deletion, pods)]
+    count = walk(driver, moves, always=they_wait_together, at_rest=nothing_is_left_over)
+    assert count > 20
+
+
 def all_or_nothing(driver: Driver) -> None:
     """Check an end: of a gang that lost nobody, all run, or nobody does."""
     nothing_is_left_over(driver)

@@ -6,11 +6,11 @@ nothing follows, and nothing that the scheduler remembers is different.
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 
 from gangsched import Event, Scheduler
-from support.deeds import Deed
-from support.driver import Driver
+from support.deeds import Decide, Deed, Pass, PutNode, PutPods
+from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
 
@@ -45,6 +45,13 @@ def up_to_date(policy: Policy, deeds: list[Deed]) -> tuple[Driver, list[Event]]:
 
 @one_in(4)
 @given(policies, histories())
+@example(
+    policy=Policy(),
+    deeds=[
+        *[PutNode(0, cpu=1), PutPods(count=1), Decide(fate=Fate.FAILED)],
+        *[Pass(5), Decide(fate=Fate.PENDING)],
+    ],
+)  # while its second bind is under way, it is told again that the first one failed
 def test_old_facts_and_reports_of_old_attempts_change_nothing(
     policy: Policy, deeds: list[Deed]
 ) -> None:
