@@ -103,9 +103,26 @@ def test_a_failed_group_is_healed_by_a_quorum_and_by_nothing_less(
 
 @pytest.mark.parametrize("phases", [(), (RUNNING,), (FAILED, FAILED, FAILED), (PENDING,) * 4])
 def test_a_finished_group_stays_as_it_was(phases: tuple[PodPhase, ...]) -> None:
-    """Its pods may be cleaned up, or made anew."""
+    """F50: its pods may be cleaned up, or made anew."""
     before = PodGroupStatus(phase="Finished", occupied_by="ns/job", succeeded=3, failed=1)
     assert pod_group_status(gang(), members(*phases), before=before) == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Pending", "Pending"),
+        ("Scheduling", "Pending"),
+        ("Running", "Pending"),
+        ("Failed", "Failed"),
+    ],
+)
+def test_of_a_group_that_lost_all_members_none_is_counted_and_only_a_failure_stays(
+    before: str, after: str
+) -> None:
+    """F50."""
+    known = PodGroupStatus(phase=before, running=2, succeeded=1, failed=1)
+    assert pod_group_status(gang(), [], before=known) == PodGroupStatus(phase=after)
 
 
 # Whose members --------------------------------------------------------------------------------
@@ -169,6 +186,7 @@ def test_a_group_whose_first_member_nobody_owns_is_occupied_by_nobody() -> None:
 
 
 def test_a_group_without_members_stays_occupied() -> None:
+    """F50."""
     before = PodGroupStatus(occupied_by="ns/job", phase="Running", running=3)
     after = pod_group_status(gang(), [], before=before)
     assert after == PodGroupStatus(occupied_by="ns/job")
