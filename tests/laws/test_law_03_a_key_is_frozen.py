@@ -23,7 +23,7 @@ def released(world: World) -> list[str]:
 def test_a_group_whose_specification_comes_late_moves_to_the_place_of_its_age(
     order: Order,
 ) -> None:
-    """It stands first as long as its members speak for it; its specification is the youngest."""
+    """F4: it stands first while its members speak for it; its specification is the youngest."""
     world = Policy(order=order).world().live(PutNode(0, cpu=9), PutPods(0, 2, 2))
     world.live(Pass(1), PutPods(2, 2, 2), Pass(1), PutGroup(0, 2), Decide())
     assert released(world) == ["g2", "g0"]

@@ -114,7 +114,7 @@ def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it
 
 @pytest.mark.pod_by_pod("one turn a member")
 def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> None:
-    """The first found no node; room comes; the last has none either: the first has it now."""
+    """F8: the first found no node; room comes; the last has none either: the first has it now."""
     world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))
     world.live(PutPods(0, 1, 3, zone="b"), Decide(1), PutNode(1, cpu=1, gpu=1), Decide())
     assert world.driver.now == 0.0

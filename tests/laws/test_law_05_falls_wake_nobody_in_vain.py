@@ -23,7 +23,7 @@ def rejections(world: World) -> list[GroupRejected]:
 
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
 def test_groups_that_fall_do_not_wake_each_other_for_ever(when_blocked: WhenBlocked) -> None:
-    """What one gives back was free when the other failed before it: no news (F6)."""
+    """What one gives back was free when the other failed before it: no news (F6, F9)."""
     world = Policy(when_blocked=when_blocked).world().live(PutNode(0, cpu=3))
     for group in range(4):
         impossible(world, group)

@@ -245,6 +245,7 @@ def test_who_had_a_turn_in_a_round_has_no_other_because_somebody_comes() -> None
 
 
 def test_a_member_that_its_specification_contradicts_is_refused_until_it_does_no_more() -> None:
+    """F23: also one that was in already."""
     driver, _odd = odd_driver(cpu=4)
     driver.tell(PodGroupAdded(specify("g", 2, priority=5)))
     driver.add(make_pod("p", group="g", priority=5))

@@ -77,7 +77,7 @@ def attempts(driver: Driver, group: str) -> int:
 
 
 def test_who_falls_with_another_is_told_why_and_what_it_held_is_for_whoever_needs_it() -> None:
-    """Law 4: the group falls because a member of it goes; the other gives back the larger node."""
+    """Law 4, F59: the group falls as a member of it goes; the other gives back the larger node."""
     driver, odd = odd_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
     causes = list[str]()
     odd.answers["unreserve"] = lambda _cycle, pod, _node, *, cause, now: causes.append(

@@ -92,6 +92,7 @@ def test_within_a_group_who_came_first_goes_first(order: Order, pods: list[Queue
 @ORDERS
 @given(mixtures())
 def test_the_comparator_agrees_with_the_key(order: Order, pods: list[QueuedPod]) -> None:
+    """F60: both can be had without a scheduler."""
     keys: dict[int, SortKey] = {pod.seq: sort_key(pod, order=order) for pod in pods}
     for a, b in itertools.product(pods, repeat=2):
         assert (keys[a.seq] < keys[b.seq]) is less(a, b, order=order)

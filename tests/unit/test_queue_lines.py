@@ -70,7 +70,7 @@ def test_lines_that_are_open_cost_nothing_in_order(
 def test_who_comes_back_from_a_rest_takes_the_place_that_is_due(
     priorities: list[int], rng: random.Random
 ) -> None:
-    """However coarse the clock: a late call of advance costs nobody a place."""
+    """F9: however coarse the clock, a late call of advance costs nobody a place."""
     entities = [
         a_pod(seq, priority=priority, rests_until=rng.uniform(1, 2))
         for seq, priority in enumerate(priorities)
