@@ -42,6 +42,7 @@ ENDS = {
     "the node goes": ("node n is gone", "node_gone"),
     "it ends": ("pod p is succeeded", "changed"),
     "its end is asked for": ("pod p is terminating", "changed"),
+    "it ranks higher": ("pod p has changed", "changed"),
     "it goes": ("pod p was deleted", "deleted"),
     "time": ("timed out after waiting 9s on permit", "timeout"),
 }
@@ -68,6 +69,8 @@ def test_who_waits_is_set_down_by_a_fact_that_is_named_and_is_not_tried_for_noth
         update(driver, P, phase=PodPhase.SUCCEEDED)
     elif fact == "its end is asked for":
         update(driver, P, deleted_at=4.0)
+    elif fact == "it ranks higher":
+        update(driver, P, priority=1)
     elif fact == "it goes":
         driver.delete(P)
     else:
@@ -75,7 +78,7 @@ def test_who_waits_is_set_down_by_a_fact_that_is_named_and_is_not_tried_for_noth
     reason, cause = ENDS[fact]
     assert told(driver, PodRejected) == [PodRejected(P, N, reason)]
     assert causes == [(cause, driver.now)]
-    assert len(driver.scheduler.queue) == (fact in ("the node goes", "time"))
+    assert len(driver.scheduler.queue) == (fact in ("the node goes", "it ranks higher", "time"))
 
 
 def test_who_goes_while_it_waits_is_no_failure_of_its_group() -> None:
