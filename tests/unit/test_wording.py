@@ -36,6 +36,7 @@ Call = Callable[[], object]
 
 # of no type, as what is given is of the wrong one
 NO_PROFILE: Any = "x"
+NO_CLUSTER: Any = "x"
 BACKOFF: Any = Backoff()
 BACKFILL = Backfill()
 REGISTRY: Any = PodGroupRegistry()
@@ -92,6 +93,12 @@ SENTENCES: list[tuple[Call, str]] = [
         lambda: Scheduler(InMemoryCluster(), NO_PROFILE),
         "profile: expected a Profile, got 'x'",
     ),
+    (
+        lambda: Scheduler(NO_CLUSTER, presets.coscheduling_profile()),
+        "cluster: expected a ClusterState, which has the methods nodes, node, pods, pod, pods_on,"
+        " pod_groups, pod_group, got 'x'",
+    ),
+    (scheduler(membership=5), "membership: expected a function of a pod, got 5"),
     (scheduler(backoff=5), "backoff: expected a Backoff or None, got 5"),
     (scheduler(group_grace=-1), f"group_grace: expected {SECONDS}, got -1"),
     (
@@ -134,6 +141,7 @@ SENTENCES: list[tuple[Call, str]] = [
         lambda: REGISTRY.leave("ns/g", "u", now="x"),
         "now: expected a finite number of seconds, got 'x'",
     ),
+    (lambda: REGISTRY.declare(5), "group: expected a PodGroup, got 5"),
     (lambda: COUNTERS.set("u", None), "state: expected a MemberState, got None"),
     (lambda: COUNTERS.count("x"), "state: expected a MemberState, got 'x'"),
     (lambda: COUNTERS.give_role("u", "ps"), "uid: expected a member, got 'u'"),
@@ -141,6 +149,8 @@ SENTENCES: list[tuple[Call, str]] = [
     (waits(uid="u"), "uid: expected a pod that does not wait already, got 'u'"),
     (waits(node=5), "node: expected a text, got 5"),
     (waits(group=5), "group: expected a text, got 5"),
+    (waits(attempt=-1), "attempt: expected a whole number, not negative, got -1"),
+    (lambda: WAITS.put(5), "pod: expected a WaitingPod, got 5"),
     (waits(timeout=-1), f"timeout: expected {SECONDS}, got -1"),
     (
         waits(timeout=1e308, now=1.7e308),
