@@ -25,11 +25,13 @@ __all__ = [
     "as_resources",
     "as_texts",
     "as_tuple",
+    "check_count",
     "check_counts",
     "check_each",
     "check_flag",
     "check_instant",
     "check_namespace",
+    "check_now",
     "check_positive",
     "check_seconds",
     "check_string",
@@ -146,6 +148,12 @@ def check_whole(_owner: object, attribute: Attribute[Any], value: object) -> Non
         raise InvalidValueError(attribute.name, value, "a whole number")
 
 
+def check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Ask for a whole number, not negative; no truth value."""
+    if type(value) is not int or value < 0:
+        raise InvalidValueError(attribute.name, value, "a whole number, not negative")
+
+
 def check_flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a truth value."""
     if type(value) is not bool:
@@ -220,6 +228,16 @@ def of_group(check: Check) -> Check:
             ) from None
 
     return check_and_name
+
+
+def check_now(now: object) -> None:
+    """Ask for the current instant, which is an argument and no field.
+
+    Raises:
+        InvalidValueError: It is none (``now``).
+    """
+    if not is_seconds(now):
+        raise InvalidValueError("now", now, "a finite number of seconds")
 
 
 def refuse_choice(kind: type[enum.Enum], field: str, value: object) -> NoReturn:

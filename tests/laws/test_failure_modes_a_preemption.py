@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -17,7 +15,6 @@ from gangsched import (
     NodeAdded,
     NodeName,
     Nominated,
-    Pod,
     PodAdded,
     PodGroup,
     PodGroupAdded,
@@ -29,10 +26,9 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
-from support.gangs import where
+from support.gangs import members, where
+from support.odd_driver import told
 from support.units import coscheduling
-
-T = TypeVar("T")
 
 NODE = NodeName("n")
 
@@ -51,23 +47,9 @@ def driver_of(cpu: int) -> Driver:
     return driver
 
 
-def gang(name: str, count: int, minimum: int, **fields: Any) -> list[Pod]:
-    """Return members of 1 cpu each."""
-    fields = {"cpu": 1, **fields}
-    return [
-        make_pod(f"{name}-{n}", group=name, min_available=minimum, **fields) for n in range(count)
-    ]
-
-
-def told(driver: Driver, kind: type[T]) -> list[T]:
-    """Return what was told of one kind, in order."""
-    effects = (effect for each in driver.log for effect in each.effects)
-    return [effect for effect in effects if isinstance(effect, kind)]
-
-
 def waiting(driver: Driver, count: int) -> None:
     """Let members of a gang hold nodes and wait for one that fits nowhere."""
-    driver.add(*gang("low", count, count + 1))
+    driver.add(*members("low", count, count + 1, cpu=1))
     driver.add(make_pod("low-gpu", group="low", min_available=count + 1, requests={"gpu": 1}))
     driver.drain()
     assert len(driver.scheduler.waiting) == count
@@ -129,7 +111,7 @@ def test_who_was_put_out_is_told_for_whom_and_has_its_turn_again_when_there_is_r
 def test_a_gang_that_runs_keeps_its_quorum_or_falls_as_a_whole(cpu: int, kept: int) -> None:
     """F10: who goes is asked to, once; who displaced it has its room when the last is gone."""
     driver = driver_of(3)
-    driver.add(*gang("low", 3, 2))
+    driver.add(*members("low", 3, 2, cpu=1))
     driver.settle()
     driver.add(make_pod("urgent", cpu=cpu, priority=5))
     driver.settle()
@@ -144,7 +126,7 @@ def test_siblings_of_a_lower_priority_are_not_displaced_by_a_member(comes: int) 
     """F13, SP#112: others go, or nobody does; others have put the siblings on their nodes."""
     driver = driver_of(3)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, priority=5)))
-    for pod in gang("g", 2, 1, priority=0):
+    for pod in members("g", 2, 1, cpu=1, priority=0):
         driver.tell(PodAdded(evolve(pod, node_name=NODE)))
     driver.add(make_pod("other", cpu=1, priority=1))
     driver.settle()

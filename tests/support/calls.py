@@ -18,12 +18,7 @@ def calls_for(what: Callable[[], object]) -> int:
         if event in ("call", "c_call"):
             count += 1
 
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        what()
-    finally:
-        sys.setprofile(before)
+    _watched(what, watch, sys.getprofile(), sys.setprofile)
     return count
 
 
@@ -40,10 +35,16 @@ def lines_for(what: Callable[[], object]) -> int:
             count += 1
         return watch
 
-    before = sys.gettrace()
-    sys.settrace(watch)
+    _watched(what, watch, sys.gettrace(), sys.settrace)
+    return count
+
+
+def _watched(
+    what: Callable[[], object], watch: Any, before: Any, tell: Callable[[Any], object]
+) -> None:
+    """Let *watch* be told while *what* runs, and then whoever was told before."""
+    tell(watch)
     try:
         what()
     finally:
-        sys.settrace(before)
-    return count
+        tell(before)

@@ -28,7 +28,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap, WaitingPod
-from gangsched._fields import check_text
+from gangsched._fields import check_now, check_text
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.events import Effect, GroupRejected, GroupScheduled, PodRejected, PodWaiting, Release
 from gangsched.membership import SPELLINGS, Membership, membership
@@ -238,8 +238,7 @@ class Gate:
     # Inside ---------------------------------------------------------------------------------
 
     def _begin(self, now: float, *, begun_before: float = float("inf")) -> None:
-        if not is_seconds(now):
-            raise InvalidValueError("now", now, "a finite number of seconds")
+        check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
         self._now = now

@@ -20,6 +20,7 @@ from typing import Final, final
 from attrs import define, field
 
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
+from gangsched._fields import check_now
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership
 from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
@@ -210,7 +211,7 @@ class PodGroupRegistry:
         Raises:
             InvalidValueError: *now* is no instant; nothing has changed.
         """
-        _check_instant(now)
+        check_now(now)
         info = self._groups.get(key)
         if info is not None:
             info.spec = None
@@ -300,7 +301,7 @@ class PodGroupRegistry:
         Raises:
             InvalidValueError: *now* is no instant; nothing has changed.
         """
-        _check_instant(now)
+        check_now(now)
         info = self._groups.get(key)
         if info is None:
             return
@@ -322,7 +323,7 @@ class PodGroupRegistry:
         Raises:
             InvalidValueError: *now* is no instant; nothing has changed.
         """
-        _check_instant(now)
+        check_now(now)
         while self._left:
             key, until = next(iter(self._left.items()))
             if until > now:
@@ -386,8 +387,3 @@ class PodGroupRegistry:
                 raise InternalError(f"group {key} has a member, and is being forgotten")
         if not self._left.keys() <= self._groups.keys():
             raise InternalError("a group that is forgotten is remembered as left")
-
-
-def _check_instant(now: object) -> None:
-    if not is_seconds(now):
-        raise InvalidValueError("now", now, "a finite number of seconds")

@@ -14,21 +14,16 @@ import math
 from collections.abc import Iterator
 from typing import Any, final
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 from attrs.validators import optional
 from sortedcontainers import SortedDict
 
-from gangsched._fields import check_instant, check_string
+from gangsched._fields import check_count, check_instant, check_now, check_string
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, NodeName, PodUID
 from gangsched.quantity import is_seconds
 
 __all__ = ["WaitingMap", "WaitingPod"]
-
-
-def _check_attempt(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not int or value < 0:
-        raise InvalidValueError(attribute.name, value, "a whole number, not negative")
 
 
 @final
@@ -48,7 +43,7 @@ class WaitingPod:
     uid: PodUID = field(validator=check_string)
     group: GroupKey | None = field(validator=optional(check_string))
     node: NodeName = field(validator=check_string)
-    attempt: int = field(validator=_check_attempt)
+    attempt: int = field(validator=check_count)
     since: float = field(validator=check_instant)
     deadline: float = field(validator=check_instant)
 
@@ -94,7 +89,7 @@ class WaitingMap:
             InvalidValueError: A value is malformed, the deadline would be beyond all numbers, or
                 the pod waits already.
         """
-        _check_instant(now)
+        check_now(now)
         if not is_seconds(timeout) or timeout < 0:
             raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
         if not is_seconds(now + timeout):
@@ -164,7 +159,7 @@ class WaitingMap:
         Raises:
             InvalidValueError: *now* is no instant.
         """
-        _check_instant(now)
+        check_now(now)
         if not self._deadlines:
             return ()
         due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
@@ -213,8 +208,3 @@ class WaitingMap:
                 groups.setdefault(pod.group, []).append(uid)
         if groups != {key: list(members) for key, members in self._groups.items()}:
             raise InternalError("waiting pods and their groups differ")
-
-
-def _check_instant(now: object) -> None:
-    if not is_seconds(now):
-        raise InvalidValueError("now", now, "a finite number of seconds")

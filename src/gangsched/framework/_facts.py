@@ -121,14 +121,14 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
-        is_restated = False
+        restated: PodGroupInfo | None = None
         if member.state is MemberState.REFUSED and claim is not None:
             state.registry.join(pod, claim, wanted)
-        elif claim is not None:
-            is_restated = state.registry.restate(pod, claim, wanted)
+        elif claim is not None and state.registry.restate(pod, claim, wanted):
+            restated = member.group
         _update(state, member, pod, wanted, problem, now=now)
-        if is_restated:
-            _look_at_refused(state, member.group, now=now)
+        if restated is not None:
+            _look_at_refused(state, restated, now=now)
             _places.settle(state, member.entity, now=now)
 
 
@@ -335,9 +335,9 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     _places.settle(state, entity, now=now)
 
 
-def _look_at_refused(state: State, info: PodGroupInfo | None, *, now: float) -> None:
+def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
     """Look at who contradicted what a group's members said before. O(members)."""
-    for member in () if info is None else state.of_group(info):
+    for member in state.of_group(info):
         if member.state is MemberState.REFUSED:
             pod_changed(state, member.pod.uid, now=now)
 

@@ -158,7 +158,7 @@ def review(state: State, *, now: float) -> None:
     if state.overdue:
         state.overdue = {uid for uid in state.overdue if uid in state.members}
     for nomination in list(state.nominations.values()):
-        uids = [*nomination.kept]
+        uids = [*nomination.kept]  # what is kept on a node that is gone is dropped meanwhile
         reason = _vain(state, nomination, now=now)
         if not reason and not _is_there(state, nomination) and nomination.deadline <= now:
             state.overdue.update(uid for uid in nomination.awaited if holds_room(state, uid))

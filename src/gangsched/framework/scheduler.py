@@ -20,6 +20,7 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
+from gangsched._fields import check_now
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
@@ -390,8 +391,7 @@ class Scheduler:
         return self._state.undecided
 
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
-        if not is_seconds(now):
-            raise InvalidValueError("now", now, "a finite number of seconds")
+        check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
         self._now = now
