@@ -356,6 +356,8 @@ def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
     assert str(raised.value) == message
     assert [wait.uid for wait in gate.waiting] == ["a"]
     gate._check()
+    with pytest.raises(InvalidValueError, match="now: expected an instant not before"):
+        gate.advance(now=-1)
     assert gate.arrive(member("b"), now=1)[0] == PodWaiting(PodUID("b"), HERE, 10, 1)
 
 
