@@ -10,7 +10,8 @@ from attrs import frozen
 from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
-from gangsched.framework import _falls, node_class, nodes
+from gangsched.framework.lifecycle import reject
+from gangsched.framework.nodes import node_class, node_table
 from gangsched.testing import (
     AddNode,
     Arrive,
@@ -120,7 +121,7 @@ FAULTS = {
         ),
     ),
     "one of a group that falls keeps its node": Fault(
-        *(_falls, "reject_group", "in state.waiting.of(key)", "in state.waiting.of(key)[:1]"),
+        *(reject, "reject_group", "in state.waiting.of(key)", "in state.waiting.of(key)[:1]"),
         way="pod",
         law=2,
         story=(
@@ -131,7 +132,7 @@ FAULTS = {
         ),
     ),
     "nobody is woken by a fall": Fault(
-        *(_falls, "reject_group", "if since is not None:", "if not since and since:"),
+        *(reject, "reject_group", "if since is not None:", "if not since and since:"),
         way="pod",
         law=5,
         story=(
@@ -150,7 +151,7 @@ FAULTS = {
         is_found=True,
     ),
     "a node is given back twice, where nodes are counted": Fault(
-        *(nodes.NodeInfo, "give_back", "(uid), 1, total", "(uid), 2, total"),
+        *(node_table.NodeInfo, "give_back", "(uid), 1, total", "(uid), 2, total"),
         way="group",
         law=8,
         story=(

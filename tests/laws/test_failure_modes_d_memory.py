@@ -29,7 +29,7 @@ from gangsched import (
     PodUpdated,
     Scheduler,
 )
-from gangsched.framework._state import State
+from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver, Fate

@@ -9,7 +9,7 @@ from attrs import fields
 from hypothesis import given
 
 from gangsched import Node, NodeAdded, NodeName, PodDeleted, Scheduler
-from gangsched.framework._state import State
+from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver

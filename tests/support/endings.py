@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import fields
 
 from gangsched import Bind, Nominated, Scheduler
-from gangsched.framework._state import State
+from gangsched.framework.state.scheduler_state import State
 from support.brute import are_alike, could_start, entities
 from support.deeds import Deed
 from support.histories import Policy

@@ -25,10 +25,10 @@ class Room:
     """Modules that belong together.
 
     Attributes:
-        floors: The modules, bottom first; on one floor they do not know each other. ``x.*`` is
-            every module under x.
-        free: Whether the modules may know each other as they like, as long as there is no circle.
-        pure: Whether they must not know of clocks, threads and the like.
+        floors: The modules, bottom first; ``x.*`` is every module under x, and these may not
+            import each other; ``x.**`` is every module under x, and these may, without a circle.
+        free: Whether the modules may import each other in any direction, without a circle.
+        pure: Whether they must not import clocks, threads and the like.
     """
 
     floors: tuple[tuple[str, ...], ...]
@@ -41,7 +41,7 @@ class Room:
             if module in names:
                 return number
         for number, names in enumerate(self.floors):
-            if any(n.endswith(".*") and module.startswith(n[:-1]) for n in names):
+            if any("*" in name and module.startswith(name.rstrip("*")) for name in names):
                 return number
         return None
 
@@ -54,78 +54,15 @@ def _shell(name: str) -> Room:
     return Room(((name, f"{name}.*"),), free=True, pure=False)
 
 
-_CORE: Final = Room(
-    (
-        ("_core", "_core._heap._keys"),
-        ("_core._heap._py", "_core._heap._c"),
-        (
-            "_core._capacity",
-            "_core._packing_values",
-            "_core._quorum",
-            "_core._counters",
-            "_core._backoff",
-            "_core._waiting",
-            "_core._heap",
-            "_core._ordering",
-        ),
-        ("_core._registry", "_core._packing_problem"),
-        (
-            "_core._entity",
-            "_core._packing_bounds",
-            "_core._packing_passes",
-            "_core._packing_search",
-        ),
-        ("_core._queue", "_core._group_entity", "_core._packing", "_core._gate"),
-    )
+_CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
+_FRAMEWORK_PACKAGES: Final = (
+    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
     (
-        (
-            "framework._lazy",
-            "framework._nomination",
-            "framework.backfill",
-            "framework.cycle_state",
-            "framework.needs",
-            "framework.node_class",
-            "framework.preemption",
-            "framework.profile",
-            "framework.unit",
-        ),
-        ("framework.nodes", "framework._promise"),
-        ("framework._vacancy",),
-        ("framework.keeping",),
-        ("framework.pod_class",),
-        ("framework._state",),
-        ("framework._points",),
-        ("framework._judging", "framework._signing"),
-        ("framework._bundles", "framework._blank"),
-        ("framework._run_times",),
-        ("framework._shapes",),
-        ("framework._wakeups",),
-        ("framework._falls",),
-        ("framework._plan", "framework._holding"),
-        ("framework._topology",),
-        ("framework._nominations",),
-        ("framework._victims",),
-        ("framework._displacing",),
-        ("framework._task",),
-        ("framework._placing",),
-        ("framework._gang",),
-        ("framework._making_room",),
-        ("framework._preempting",),
-        ("framework._outlook",),
-        ("framework._applicants",),
-        ("framework._backfilling",),
-        ("framework._cycle",),
-        ("framework._survey", "framework._places", "framework._deadlines"),
-        ("framework._facts", "framework._why", "framework._fork"),
-        ("framework._snapshot_rows", "framework._intake"),
-        ("framework._snapshot_write", "framework._snapshot_read", "framework._snapshot_forms"),
-        ("framework._snapshot",),
-        ("framework._what_if",),
-        ("framework._smallest_change",),
-        ("framework.scheduler",),
-        ("framework",),
+        *((f"framework.{each}", f"framework.{each}.**") for each in _FRAMEWORK_PACKAGES),
+        ("framework", "framework.**"),
     )
 )
 FACADE: Final = ""
@@ -304,7 +241,8 @@ def _inside(one: _Import, known: set[str]) -> Iterator[Violation]:
         yield Violation(one.module, one.line, f"imports {target}, which has no layer")
         return
     if here[1] is there[1]:
-        if here[1].free or here[2] > there[2]:
+        same_package = here[2] == there[2] and _is_package(here[1], here[2])
+        if here[1].free or here[2] > there[2] or same_package:
             return
         way = "sideways" if here[2] == there[2] else "upwards"
     elif here[0] > there[0]:
@@ -312,6 +250,10 @@ def _inside(one: _Import, known: set[str]) -> Iterator[Violation]:
     else:
         way = "sideways" if here[0] == there[0] else "upwards"
     yield Violation(one.module, one.line, f"imports {target}, {way}")
+
+
+def _is_package(room: Room, floor: int) -> bool:
+    return any(name.endswith(".**") for name in room.floors[floor])
 
 
 def _outside(one: _Import) -> Iterator[Violation]:
@@ -341,7 +283,7 @@ def _circles(imports: list[_Import], known: set[str]) -> Iterator[Violation]:
     for one in imports:
         target = _resolve(one, known)
         here, there = _place(one.module), _place(target)
-        if here is not None and there is not None and here[1] is there[1] and here[1].free:
+        if here is not None and there is not None and here[1:] == there[1:]:
             arrows.setdefault(one.module, set()).add(target)
     for module in arrows:
         reached: set[str] = set()

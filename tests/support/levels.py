@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gangsched import MemberState, Scheduler
-from gangsched.framework._state import Member
+from gangsched.framework.state.scheduler_state import Member
 from support.account import claim_of
 from support.room import may_go
 from support.world import World

@@ -16,7 +16,14 @@ from typing import TypeAlias, final
 
 from attrs import evolve, frozen
 
-from gangsched._core._packing import Demand, Impossible, Packed, Quota, Undecided, pack
+from gangsched.framework.placement.packing.pack import (
+    Demand,
+    Impossible,
+    Packed,
+    Quota,
+    Undecided,
+    pack,
+)
 
 __all__ = [
     "ODD_NODES",

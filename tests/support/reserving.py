@@ -24,7 +24,7 @@ from gangsched import (
     group_key,
     presets,
 )
-from gangsched.framework import _outlook
+from gangsched.framework.backfill import start_estimate
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.at_once import AtOnce
@@ -128,11 +128,11 @@ def draining(drain_for: float = 50.0) -> Host:
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return who is planned for, from now on."""
     seen: list[str] = []
-    inner = _outlook.look_ahead
+    inner = start_estimate.look_ahead
 
     def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
         seen.append(entity.group.key)
         return inner(state, entity, *args, **options)
 
-    monkeypatch.setattr(_outlook, "look_ahead", counted)
+    monkeypatch.setattr(start_estimate, "look_ahead", counted)
     return seen

@@ -34,8 +34,10 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError
-from gangsched.framework import _backfilling, _outlook, _run_times, _wakeups
-from gangsched.framework.keeping import without
+from gangsched.framework.backfill import reservation as reserving
+from gangsched.framework.backfill import run_times, start_estimate
+from gangsched.framework.nodes.reserved_views import without
+from gangsched.framework.queueing import requeue
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
 from support.odd import OOPS, Odd
@@ -341,9 +343,9 @@ def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_
     assert promise is not None
     assert [line.standing.peek() for line in state.queue.blocked_lines()] == [promise.entity]
     state.reserving.failed.clear()
-    monkeypatch.setattr(_wakeups, "may_fit", lambda *_args, **_options: True)
+    monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.prospect = remembered
-    assert _backfilling._first_who_may(state, promise, 5.0) is promise.entity
+    assert reserving._first_who_may(state, promise, 5.0) is promise.entity
 
 
 def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> None:
@@ -461,13 +463,13 @@ def test_who_leaves_a_cluster_that_is_drained_plans_no_draining_anew(
     host.decide()
     before = host.reservation
     planned: list[float] = []
-    inner = _outlook._by_draining
+    inner = start_estimate._by_draining
 
     def counted(state: Any, entity: Any, now: float) -> Any:
         planned.append(now)
         return inner(state, entity, now)
 
-    monkeypatch.setattr(_outlook, "_by_draining", counted)
+    monkeypatch.setattr(start_estimate, "_by_draining", counted)
     for n in range(3):
         host.pod(f"new-{n}")
         assert host.decide() == [f"new-{n}"]
@@ -518,7 +520,7 @@ def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object)
 def test_of_run_times_that_misbehave_one_is_named_in_a_call() -> None:
     host = Host(Backfill(Broken(None)), a=2)
     state = host.scheduler._state
-    ends = [_run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
+    ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
     assert ends == [math.inf, math.inf]
     (problem,) = state.deferred
     assert isinstance(problem, PluginError)

@@ -26,9 +26,9 @@ from gangsched import (
     group_key,
     presets,
 )
-from gangsched.framework import _applicants, _backfilling
-from gangsched.framework._promise import Promise, Reserving
-from gangsched.framework.keeping import lifted
+from gangsched.framework.backfill import candidates, reservation
+from gangsched.framework.nodes.reserved_views import lifted
+from gangsched.framework.state.reservation_state import Promise, Reserving
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.gangs import members, node
@@ -46,13 +46,13 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return when it was looked for the first who can be helped, from now on."""
     seen: list[float] = []
-    inner = _applicants.first
+    inner = candidates.first
 
     def counted(state: Any, now: float, **options: Any) -> Any:
         seen.append(now)
         return inner(state, now, **options)
 
-    monkeypatch.setattr(_applicants, "first", counted)
+    monkeypatch.setattr(candidates, "first", counted)
     return seen
 
 
@@ -466,7 +466,7 @@ def first_who_may(host: Host) -> str | None:
     """Return who would be tried first of those that need not heed the promise."""
     state = host.scheduler._state
     with lifted(state.nodes):
-        found = _backfilling._first_who_may(state, promise_of(host), host.now)
+        found = reservation._first_who_may(state, promise_of(host), host.now)
     return None if found is None else found.pod.name
 
 

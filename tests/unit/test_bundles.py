@@ -31,7 +31,7 @@ from gangsched import (
     Unschedulable,
     presets,
 )
-from gangsched.framework import _bundles
+from gangsched.framework.queueing import bundles
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import GroupView
 from support.bundles import AB, key, pods, running, spec, specs, why
@@ -68,9 +68,9 @@ def test_a_bundle_is_a_set_of_keys(given: Any) -> None:
 
 def test_a_group_names_itself_or_not() -> None:
     """It is in its bundle either way; who names nobody is in none."""
-    assert _bundles.keys(spec("two/b", 1, ["one/a"])) == AB
-    assert _bundles.keys(spec("two/b", 1, AB)) == AB
-    assert _bundles.keys(spec("two/b", 1)) == _bundles.keys(None) == ()
+    assert bundles.keys(spec("two/b", 1, ["one/a"])) == AB
+    assert bundles.keys(spec("two/b", 1, AB)) == AB
+    assert bundles.keys(spec("two/b", 1)) == bundles.keys(None) == ()
 
 
 # Who leads ------------------------------------------------------------------------------------
@@ -85,8 +85,8 @@ def test_the_first_by_key_that_has_not_started_leads() -> None:
     gated = [state.queue.is_gated(entity) for entity in entities.values()]
     assert gated == [False, True, True]
     for entity in entities.values():
-        assert _bundles.pending(state, entity) == list(entities.values())
-        assert _bundles.is_shared(state, entity)
+        assert bundles.pending(state, entity) == list(entities.values())
+        assert bundles.is_shared(state, entity)
 
 
 def test_who_has_started_is_nobodys_business() -> None:
@@ -97,8 +97,8 @@ def test_who_has_started_is_nobodys_business() -> None:
     state = driver.scheduler._state
     for group in AB:
         entity = state.entities[key(group)]
-        assert _bundles.pending(state, entity) == [entity]
-        assert _bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
+        assert bundles.pending(state, entity) == [entity]
+        assert bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
 
 
 def test_the_others_of_a_bundle_are_without_itself() -> None:
@@ -108,7 +108,7 @@ def test_the_others_of_a_bundle_are_without_itself() -> None:
     state = driver.scheduler._state
     for group, other in (AB, AB[::-1]):
         spec_of_it = driver.cluster.pod_group(key(group))
-        assert _bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
+        assert bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
 
 
 def test_a_turn_of_a_group_that_runs_is_about_nobody_who_would_start_with_it() -> None:
@@ -121,7 +121,7 @@ def test_a_turn_of_a_group_that_runs_is_about_nobody_who_would_start_with_it() -
     driver.settle()
     state = driver.scheduler._state
     entity = state.entities[key("two/b")]
-    assert _bundles.pending(state, entity) == [entity]
+    assert bundles.pending(state, entity) == [entity]
     driver.add(*pods("two/b", 1, first=2))
     driver.settle()
     assert running(driver) == {"two/b": 3}
@@ -133,7 +133,7 @@ def test_a_turn_of_a_group_that_runs_is_about_nobody_who_would_start_with_it() -
 def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
     """Return what is said of a pod that a group would have next."""
     state = driver.scheduler._state
-    return _bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
+    return bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
 
 
 def test_who_starts_with_another_says_with_which_and_more_room_is_no_help() -> None:
@@ -190,7 +190,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
     odd.answers["pre_enqueue"] = ask
     state = scheduler._state
     info = state.registry.get(key("one/a"))
-    _bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
+    bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
     assert asked == [("a-1", "one/a"), ("b-0", "two/b")]
 
 

@@ -9,9 +9,9 @@ import pytest
 from gangsched import GroupKey, NodeName, Pod, PodUID
 from gangsched._core._counters import MemberState
 from gangsched.errors import InternalError
-from gangsched.framework._nomination import Kept, Nomination
-from gangsched.framework._state import Member, State
-from gangsched.framework.pod_class import PodClass
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.state.nomination import Kept, Nomination
+from gangsched.framework.state.scheduler_state import Member, State
 from support.busy import busy_scheduler
 from support.entities import a_pod
 

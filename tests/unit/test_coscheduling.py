@@ -13,7 +13,7 @@ from gangsched._core._ordering import Order, sort_key
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework.profile import POINTS
+from gangsched.framework.config.profile import POINTS
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,

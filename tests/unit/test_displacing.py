@@ -21,9 +21,9 @@ from gangsched import (
     Unit,
     Unschedulable,
 )
-from gangsched.framework import _displacing, _victims
-from gangsched.framework._making_room import Gang
-from gangsched.framework._vacancy import Vacancy
+from gangsched.framework.nodes.hypothetical import Vacancy
+from gangsched.framework.preemption import candidates, victim_search
+from gangsched.framework.preemption.preemptor import Gang
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, runs
 from support.odd import Odd
@@ -258,8 +258,8 @@ def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_l
     assert info is not None
     task = Gang(state, state.entities[key], info, host.now)
     vacancy = Vacancy(state.nodes)
-    search = _displacing._Search(state, task, vacancy, None)
-    found = search.run(_victims.units(state, 5, (info,)))
+    search = victim_search._Search(state, task, vacancy, None)
+    found = search.run(candidates.units(state, 5, (info,)))
     assert found is not None
     assert len(found.units) == 1
     search.undo()

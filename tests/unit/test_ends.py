@@ -10,7 +10,7 @@ from attrs import define, field
 
 from gangsched import Backfill, Pod, PodGroup, PodGroupAdded, Wait, group_key
 from gangsched.errors import PluginError
-from gangsched.framework import _run_times
+from gangsched.framework.backfill import run_times as group_run_times
 from gangsched.testing import make_pod
 from support.odd import OOPS, Odd
 from support.reserving import EXACT, Host, OddHost, crowded
@@ -57,7 +57,7 @@ def test_of_who_holds_a_node_it_is_asked_when_it_ends_that_has_started() -> None
     host.odd.answers["permit"] = Wait(30.0)
     host.pod("waits")
     host.decide()
-    assert _run_times.ends(host.scheduler._state, 7.0) == {}
+    assert group_run_times.ends(host.scheduler._state, 7.0) == {}
     assert run_times.asked == [("runs", 3.0, 7.0), ("waits", 7.0, 7.0)]
 
 
@@ -68,7 +68,7 @@ def test_only_of_whom_it_is_known_it_is_known_when_they_end() -> None:
     host.decide()
     state = host.scheduler._state
     for now, is_known in ((0.0, True), (104.5, True), (105.0, False)):
-        assert _run_times.ends(state, now) == ({"default/known": 100.0} if is_known else {})
+        assert group_run_times.ends(state, now) == ({"default/known": 100.0} if is_known else {})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_run_times_that_misbehave_are_told_with_the_pod_and_the_cause(
     answer: object, problem: str
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
-    assert _run_times.end_of(state, POD, None, 0.0) == math.inf
+    assert group_run_times.end_of(state, POD, None, 0.0) == math.inf
     (error,) = state.deferred
     assert isinstance(error, PluginError)
     assert str(error) == f"plugin 'run_times' at expected_end for default/p: {problem}"

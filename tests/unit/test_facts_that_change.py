@@ -37,7 +37,7 @@ from gangsched import (
     membership,
 )
 from gangsched.explain import Held
-from gangsched.framework.nodes import Nodes
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, spec, specs, why

@@ -37,9 +37,9 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError, ProfileError
-from gangsched.framework import _fork, _what_if
-from gangsched.framework._lazy import LazyDict
-from gangsched.framework.node_class import Snapshot
+from gangsched.framework.nodes.node_class import Snapshot
+from gangsched.framework.what_if import copying, simulate
+from gangsched.framework.what_if.lazy_dict import LazyDict
 from gangsched.model import FrozenMap
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, EntityView, StateKey
@@ -51,7 +51,7 @@ from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, rea
 
 
 def forked(scheduler: Scheduler, *shared: object) -> Scheduler:
-    return _fork.fork(scheduler, instead=tuple((each, each) for each in shared))
+    return copying.fork(scheduler, instead=tuple((each, each) for each in shared))
 
 
 def laid_open(thing: object) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def test_a_method_of_what_is_copied_is_a_method_of_the_copy() -> None:
     cluster, scheduler = busy_scheduler()
     apart = ((cluster, cluster), (scheduler._state.profile, scheduler._state.profile))
     both: tuple[Any, Any] = (scheduler, scheduler._check)
-    twin, check = _fork.fork(both, instead=apart)
+    twin, check = copying.fork(both, instead=apart)
     assert twin is not scheduler
     assert check.__self__ is twin
     twin._state.step = -1
@@ -157,7 +157,7 @@ def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
 
 def test_what_is_not_looked_at_is_not_copied() -> None:
     _cluster, scheduler = many(200)
-    ahead = _what_if.look(scheduler, scheduler._state, 1.0)
+    ahead = simulate.look(scheduler, scheduler._state, 1.0)
     members, nodes = ahead.state.members, ahead.state.nodes
     groups = ahead.state.registry._groups
     assert isinstance(members, LazyDict)
@@ -377,23 +377,23 @@ REFUSED = [
 @pytest.mark.parametrize("plugin", SHARED, ids=range(len(SHARED)))
 def test_a_plugin_that_can_be_seen_to_keep_nothing_is_asked_itself(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
-    assert _fork.forked_profile(profile) is profile
+    assert copying.forked_profile(profile) is profile
 
 
 @pytest.mark.parametrize("plugin", REFUSED, ids=range(len(REFUSED)))
 def test_a_plugin_that_may_keep_something_is_not(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     with pytest.raises(ProfileError, match="keeps something, and has no fork"):
-        _fork.forked_profile(profile)
+        copying.forked_profile(profile)
 
 
 def test_every_plugin_of_the_library_can_be_asked() -> None:
     for scheduler in (presets.coscheduling, presets.gang, presets.pod_by_pod):
         profile = scheduler(InMemoryCluster())._state.profile
-        assert _fork.forked_profile(profile) is profile
+        assert copying.forked_profile(profile) is profile
     for name in set(plugins.__all__) - {"Strategy"}:
         plugin = getattr(plugins, name)()
-        assert _fork._plugin(plugin, name) is plugin
+        assert copying._plugin(plugin, name) is plugin
 
 
 # Run times and clusters ----------------------------------------------------------------------
@@ -443,7 +443,7 @@ def reserving(run_times: Any) -> Scheduler:
 def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
     run_times = ForkableTimes(NOW + 50.0)
     scheduler = reserving(run_times)
-    ahead = _what_if.look(scheduler, scheduler._state, NOW)
+    ahead = simulate.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
     policy, promise = ahead.state.reserving.policy, ahead.state.reserving.promise
     assert policy is not None
@@ -478,8 +478,8 @@ def test_what_the_fork_of_run_times_raises_or_returns_amiss_is_named() -> None:
 @pytest.mark.parametrize("run_times", [None, AnnotatedRunTimes("seconds", wrong_by=2.0)])
 def test_run_times_that_can_be_seen_to_keep_nothing_are_asked_themselves(run_times: Any) -> None:
     policy = Backfill(run_times)
-    assert _fork.forked_policy(policy) is policy
-    assert _fork.forked_policy(None) is None
+    assert copying.forked_policy(policy) is policy
+    assert copying.forked_policy(None) is None
 
 
 def test_what_the_fork_of_a_cluster_raises_is_named() -> None:
@@ -516,7 +516,7 @@ def written(value: object) -> Any:
     """Return what a fork reads in the place of a value."""
     _cluster, scheduler = host(Writer(value))
     scheduler.schedule_one(now=NOW)
-    ahead = _what_if.look(scheduler, scheduler._state, NOW)
+    ahead = simulate.look(scheduler, scheduler._state, NOW)
     member = next(m for m in ahead.state.members.values() if m.cycle is not None)
     assert member.cycle is not None
     return member.cycle.read(KEY)

@@ -11,18 +11,18 @@ import pytest
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched._core._backoff import Backoff
-from gangsched.framework import _fork
-from gangsched.framework._lazy import LazyDict
+from gangsched.framework.what_if import copying
+from gangsched.framework.what_if.lazy_dict import LazyDict
 
 
 def test_who_is_shared_with_whom_is_as_it_was() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
-    made = _fork.fork(ring)
+    made = copying.fork(ring)
     assert made is not ring
     assert made[1] is made
     one = deque([[1]], maxlen=3)
-    twice = _fork.fork({"a": one, "b": one, 3: SortedDict({1: one[0]})})
+    twice = copying.fork({"a": one, "b": one, 3: SortedDict({1: one[0]})})
     assert twice["a"] is twice["b"]
     assert twice["a"] is not one
     assert (twice["a"].maxlen, twice[3][1] is twice["a"][0]) == (3, True)
@@ -64,7 +64,7 @@ def note_of(seen: list[Any]) -> Callable[[], list[Any]]:
 @pytest.mark.parametrize("kind", containers())
 def test_what_is_met_twice_is_copied_once(kind: str) -> None:
     thing = containers()[kind]
-    first, second = _fork.fork((thing, thing))
+    first, second = copying.fork((thing, thing))
     assert first is second
     assert first is not thing
     assert type(first) in (type(thing), LazyDict)
@@ -73,7 +73,7 @@ def test_what_is_met_twice_is_copied_once(kind: str) -> None:
 def test_a_function_that_remembers_itself_is_a_copy_that_remembers_the_copy() -> None:
     seen: list[Any] = []
     note = note_of(seen)
-    twin = _fork.fork(note)
+    twin = copying.fork(note)
     assert twin()[0] is twin
     assert seen == []
 
@@ -86,7 +86,7 @@ def test_a_value_all_parts_of_which_change_is_made_of_their_copies() -> None:
 
     Pair.__module__ = "gangsched._core.somewhere"
     pair = Pair([1], [2])
-    made = _fork.fork(pair)
+    made = copying.fork(pair)
     assert made == pair
     made.one.append(3)
     made.other.append(4)
@@ -95,12 +95,12 @@ def test_a_value_all_parts_of_which_change_is_made_of_their_copies() -> None:
 
 def test_a_value_no_part_of_which_changes_is_shared() -> None:
     backoff = Backoff(initial=1.0, maximum=8.0)
-    assert _fork.fork(backoff) is backoff
+    assert copying.fork(backoff) is backoff
 
 
 def test_what_keeps_its_order_in_a_way_of_its_own_stays_what_it_is() -> None:
     members = OrderedDict((n, (n, [n])) for n in range(3))
-    made = _fork.fork(members)
+    made = copying.fork(members)
     assert type(made) is OrderedDict
     made.move_to_end(0)
     made[1][1].append(9)
@@ -117,7 +117,7 @@ def test_a_function_that_remembers_something_is_copied_with_what_it_takes_for_gr
 
     note.__module__ = "gangsched.somewhere"  # those of others are shared
     note.__name__ = "renamed"
-    twin = _fork.fork(note)
+    twin = copying.fork(note)
     assert (twin(), seen) == ([3, 3], [])
     assert (twin.__name__, twin.__qualname__) == ("renamed", note.__qualname__)
 
@@ -149,7 +149,7 @@ def test_what_shows_no_attributes_is_copied_as_a_pickle_would(
     monkeypatch.setattr(Sealed, "inside", {})
     one, items = Sealed(), [1]
     one.__setstate__([items, one])  # it holds itself
-    first, second, others = _fork.fork((one, one, items))
+    first, second, others = copying.fork((one, one, items))
     assert first is second
     assert first is not one
     assert Sealed.made == 7
@@ -161,6 +161,6 @@ def test_what_shows_no_attributes_is_copied_as_a_pickle_would(
 def test_slots_are_named_as_python_names_them() -> None:
     """A private name has the name of its class in it, without what that begins with."""
     kind = type("_X_", (), {"__slots__": ("__hidden__", "__left", "_kept", "open")})
-    names = _fork._slots(kind)
+    names = copying._slots(kind)
     assert len(names) == 4
     assert set(names) <= set(vars(kind))

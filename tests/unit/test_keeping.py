@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from gangsched.events import Bound, NodeAdded, PodAdded, PodDeleted
-from gangsched.framework.keeping import keep_for, keeps_some, lifted, without
-from gangsched.framework.needs import Need
-from gangsched.framework.nodes import Nodes
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_views import keep_for, keeps_some, lifted, without
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from support.fleet import NAMES, FleetMachine, amounts, names, uids

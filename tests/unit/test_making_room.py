@@ -32,8 +32,8 @@ from gangsched import (
     Wait,
     group_key,
 )
-from gangsched.framework import _victims
-from gangsched.framework._making_room import Gang
+from gangsched.framework.preemption import candidates
+from gangsched.framework.preemption.preemptor import Gang
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
 from support.odd import Odd
@@ -219,7 +219,7 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
     host.pods(make_pod("spare-late", group="spare", cpu=1, min_available=2))
     runs(host, "one", 0)
     runs(host, "few", 0, min_available=2)
-    found = _victims.units(host.scheduler._state, 5, ())
+    found = candidates.units(host.scheduler._state, 5, ())
     assert [(u.groups[0].key, u.is_surplus, u.falls, u.pods, u.size) for u in found] == [
         ("default/exact", False, 1, 2, 2),
         ("default/spare", True, 0, 1, 1),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from gangsched._core._counters import MemberState
-from gangsched.framework._state import Member
-from gangsched.framework.pod_class import PodClass
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.state.scheduler_state import Member
 from gangsched.model import Pod
 from support.entities import a_pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched.framework.needs import Need
+from gangsched.framework.nodes.reserved_capacity import Need
 from gangsched.model import PodUID, Resources
 
 GPU = "example.com/gpu"

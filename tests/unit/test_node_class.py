@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gangsched.errors import InternalError
-from gangsched.framework.node_class import _SPARE, LabelsRead, NodeClass, NodeClasses, Snapshot
+from gangsched.framework.nodes.node_class import (
+    _SPARE,
+    LabelsRead,
+    NodeClass,
+    NodeClasses,
+    Snapshot,
+)
 from gangsched.model import Node, NodeName, Resources
 from gangsched.protocols import NodeView
 from support.views import FakeNode, node_view

@@ -14,9 +14,9 @@ from hypothesis.stateful import invariant
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
-from gangsched.framework._vacancy import Holder, Vacancy
-from gangsched.framework.node_class import NodeClass
-from gangsched.framework.nodes import NodeInfo, Nodes
+from gangsched.framework.nodes.hypothetical import Holder, Vacancy
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import NodeInfo, Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from support.fleet import FleetMachine

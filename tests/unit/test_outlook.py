@@ -17,8 +17,9 @@ from gangsched import (
     Success,
     group_key,
 )
-from gangsched.framework import _gang, _outlook
-from gangsched.framework._plan import Plan
+from gangsched.framework.backfill import start_estimate
+from gangsched.framework.placement import gang_layout
+from gangsched.framework.placement.plan import Plan
 from gangsched.testing import make_pod
 from support.odd import Odd
 from support.reserving import BIG, EXACT, Host, OddHost, running
@@ -117,7 +118,7 @@ def test_of_each_role_and_in_all_no_more_are_needed_than_is_asked() -> None:
     index = state.nodes.infos[NodeName("a")].index
     plan = Plan(state)
     plan.placed = [(member, index) for member in everybody]
-    chosen = [member.pod.name for member, _index in _outlook._needed(state, entity, plan)]
+    chosen = [member.pod.name for member, _index in start_estimate._needed(state, entity, plan)]
     assert chosen == ["big-0", "big-3", "big-5"]
     assert needed(host) == 3
 
@@ -125,7 +126,7 @@ def test_of_each_role_and_in_all_no_more_are_needed_than_is_asked() -> None:
 def least(host: Host, group: str) -> dict[str, int]:
     """Return what a gang asks for at least, in whole units."""
     state = host.scheduler._state
-    found = _outlook._least(state, state.entities[group_key("default", group)])
+    found = start_estimate._least(state, state.entities[group_key("default", group)])
     return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
 
 
@@ -162,7 +163,7 @@ def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned
                 looks.append(number)
                 return cast("Plan", f"plan {number}") if number >= first else None
 
-            number, plan = _outlook._first(plan_at, start, range(count))
+            number, plan = start_estimate._first(plan_at, start, range(count))
             assert cast("object", plan) == (f"plan {first}" if first < count else None)
             assert plan is None or number == first
             assert set(looks) <= set(range(start, count))
@@ -178,14 +179,14 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
         placed(host, node, f"p{n}", seconds, cpu=1)
     placed(host, "c", "last", 60, cpu=1)
     laid_out: list[bool] = []
-    inner = _gang.lay_out
+    inner = gang_layout.lay_out
 
     def counted(state: Any, entity: Any, *, now: float) -> Any:
         found = inner(state, entity, now=now)
         laid_out.append(isinstance(found[0], Plan))
         return found
 
-    monkeypatch.setattr(_gang, "lay_out", counted)
+    monkeypatch.setattr(gang_layout, "lay_out", counted)
     host.gang("big", 2, cpu=2)
     host.decide()
     assert host.reservation.starts_at == 50.0

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
-from gangsched._core._packing import Demand, Impossible, Packed, Quota, Undecided, pack
-from gangsched._core._packing_bounds import ceiling
-from gangsched._core._packing_passes import passes
-from gangsched._core._packing_problem import Need, Problem, States
 from gangsched.errors import InvalidValueError
+from gangsched.framework.placement.packing.bounds import ceiling
+from gangsched.framework.placement.packing.pack import (
+    Demand,
+    Impossible,
+    Packed,
+    Quota,
+    Undecided,
+    pack,
+)
+from gangsched.framework.placement.packing.passes import passes
+from gangsched.framework.placement.packing.problem import Need, Problem, States
 from gangsched.resources import Resources
 from support.packing import ODD_NODES, ODD_SIZES, Answer, Box, Case, Oracle, Shelf, box, solve
 

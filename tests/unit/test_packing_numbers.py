@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gangsched._core._packing import Demand
-from gangsched._core._packing_bounds import ceiling
-from gangsched._core._packing_passes import Pass, passes
-from gangsched._core._packing_problem import NOWHERE, Need, Problem, Purse, States
-from gangsched._core._packing_search import Search
+from gangsched.framework.placement.packing.bounds import ceiling
+from gangsched.framework.placement.packing.pack import Demand
+from gangsched.framework.placement.packing.passes import Pass, passes
+from gangsched.framework.placement.packing.problem import NOWHERE, Need, Problem, Purse, States
+from gangsched.framework.placement.packing.search import Search
 from support.packing import ODD_NODES, ODD_SIZES, Box, Shelf, box
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gangsched._core import _packing
+from gangsched.framework.placement.packing import pack
 from support.packing import Answer, Oracle, random_case, solve
 
 TESTS = Path(__file__).parents[1]
@@ -32,7 +32,7 @@ def search_alone(monkeypatch: pytest.MonkeyPatch, seed: int) -> Answer:
         return iter(())
 
     with monkeypatch.context() as patch:
-        patch.setattr(_packing, "passes", no_passes)
+        patch.setattr(pack, "passes", no_passes)
         return solve(random_case(Random(seed)))
 
 
@@ -46,7 +46,7 @@ def test_every_answer_is_what_all_ways_to_place_the_pods_say(
         for answer in (solve(case), search_alone(monkeypatch, seed)):
             oracle.judge(answer)
             searched = answer.steps > 0
-            if isinstance(answer, _packing.Impossible):
+            if isinstance(answer, pack.Impossible):
                 seen["impossible", searched, answer.alone, answer.resource, answer.in_pieces] += 1
             else:
                 seen["packed", searched] += 1
@@ -67,17 +67,17 @@ def test_a_small_budget_is_never_a_wrong_answer() -> None:
         case = random_case(random)
         oracle = Oracle(case)
         budget = random.randint(0, 40)
-        answer = _packing.pack(
-            [_packing.Demand(k, n, case.room.requests[k]) for k, n in case.counts.items()],
+        answer = pack.pack(
+            [pack.Demand(k, n, case.room.requests[k]) for k, n in case.counts.items()],
             case.quotas,
             case.nodes,
             case.room,
             budget=budget,
         )
         assert answer.steps <= budget
-        if isinstance(answer, _packing.Packed):
+        if isinstance(answer, pack.Packed):
             oracle.judge(answer)
-        elif isinstance(answer, _packing.Impossible):
+        elif isinstance(answer, pack.Impossible):
             assert not oracle.possible(), case
             earlier = () if answer.alone else oracle.quotas[: oracle.quotas.index(answer.quota)]
             fits = max(

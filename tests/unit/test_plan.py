@@ -25,8 +25,8 @@ from gangsched import (
     Unit,
     Unschedulable,
 )
-from gangsched.framework import _topology
-from gangsched.framework._plan import Domain
+from gangsched.framework.placement import topology
+from gangsched.framework.placement.plan import Domain
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
@@ -208,7 +208,7 @@ def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     info = state.registry.get(GroupKey("default/g"))
     assert info is not None
     counts = {state.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
-    return [str(each) for each in _topology.domains(state, info, counts.items(), needed)]
+    return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
 
 
 def test_the_value_with_the_least_room_that_may_be_enough_comes_first() -> None:

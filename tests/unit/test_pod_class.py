@@ -10,9 +10,9 @@ from hypothesis.stateful import invariant, rule
 from gangsched.errors import InternalError
 from gangsched.events import NodeAdded, NodeDeleted, PodAdded
 from gangsched.explain import Diagnosis
-from gangsched.framework.node_class import NodeClass, NodeClasses
-from gangsched.framework.nodes import Nodes
-from gangsched.framework.pod_class import PodClass
+from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import Unschedulable

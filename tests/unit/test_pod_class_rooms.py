@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from gangsched.events import NodeAdded
-from gangsched.framework.node_class import NodeClass
-from gangsched.framework.nodes import Nodes
-from gangsched.framework.pod_class import PodClass
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import Unschedulable

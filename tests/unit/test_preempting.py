@@ -27,7 +27,7 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import PluginError
-from gangsched.framework._nomination import Kept
+from gangsched.framework.state.nomination import Kept
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
 from support.making_room import Host, blocked, reason_of

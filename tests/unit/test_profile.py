@@ -9,7 +9,7 @@ import pytest
 
 from gangsched.coscheduling import Coscheduling
 from gangsched.errors import ProfileError
-from gangsched.framework.profile import POINTS, Profile
+from gangsched.framework.config.profile import POINTS, Profile
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, QOSSort, TaintToleration
 
 SEVERAL = [point for point in POINTS if point not in ("queue_sort", "unreserve")]

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from gangsched import Backfill, GroupKey, NodeName, PodGroup, Reservation
 from gangsched._core._group_entity import QueuedGroup
-from gangsched.framework._promise import Promise, Reserving
+from gangsched.framework.state.reservation_state import Promise, Reserving
 from support.entities import a_group, a_pod
 
 

@@ -31,7 +31,7 @@ from gangsched import (
     pod_group_status,
 )
 from gangsched.errors import ManifestError, PluginError
-from gangsched.framework import _shapes, _wakeups
+from gangsched.framework.queueing import equivalence, requeue
 from gangsched.membership import membership
 from gangsched.outcomes import SUCCESS, Wait
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
@@ -239,9 +239,9 @@ class WithRoles(OnlyMinima):
         return answer
 
 
-def quotas(made: Driver) -> _shapes.Quotas:
+def quotas(made: Driver) -> equivalence.Quotas:
     state = made.scheduler._state
-    return _shapes.quotas(state, state.entities[G])
+    return equivalence.quotas(state, state.entities[G])
 
 
 def test_a_rule_that_knows_no_roles_is_not_asked_for_them() -> None:
@@ -294,7 +294,7 @@ def test_the_quotas_say_how_many_of_each_role_and_in_all() -> None:
     assert quotas(made) == (("", 3), ("ps", 1), ("worker", 1))
     made.step()
     assert quotas(made) == (("", 2), ("ps", 1))
-    assert not _shapes.falls_short(made.scheduler._state, made.scheduler._state.entities[G])
+    assert not equivalence.falls_short(made.scheduler._state, made.scheduler._state.entities[G])
     roles = {member.pod.name: member.role for member in made.scheduler._state.members.values()}
     assert roles == {"w0": "worker", "w1": "worker", "w2": "worker", "w3": "worker", "s": "ps"}
 
@@ -305,7 +305,7 @@ def test_while_any_member_will_do_the_first_to_come_is_tried() -> None:
     made.add(*(member(f"w{n}", "worker") for n in range(4)), member("s", "ps"))
     for name in ("w0", "w1", "s"):
         state = made.scheduler._state
-        assert _shapes.next_member(state, state.entities[G]).pod.name == name
+        assert equivalence.next_member(state, state.entities[G]).pod.name == name
         made.step()
     assert made.step(), "the others are tried after the release"
 
@@ -315,8 +315,8 @@ def test_an_entity_without_roles_needs_so_many_of_any() -> None:
     state = made.scheduler._state
     made.add(make_pod("alone", cpu=1), make_pod("h", group="h", min_available=3, cpu=1))
     made.add(make_pod("r", group="h", role="worker", min_available=3, cpu=1))
-    assert _shapes.quotas(state, state.members[PodUID("default/alone")].entity) == (("", 1),)
-    assert _shapes.quotas(state, state.entities[GroupKey("default/h")]) == (("", 3),)
+    assert equivalence.quotas(state, state.members[PodUID("default/alone")].entity) == (("", 1),)
+    assert equivalence.quotas(state, state.entities[GroupKey("default/h")]) == (("", 3),)
 
 
 def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
@@ -324,8 +324,8 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
     made.tell(PodGroupAdded(PodGroup(name="g", roles=roles, min_available=3)))
     made.add(*pods)
     state = made.scheduler._state
-    found = _shapes.shape(state, state.entities[G])
-    assert isinstance(found, _shapes.Shape)
+    found = equivalence.shape(state, state.entities[G])
+    assert isinstance(found, equivalence.Shape)
     runs = tuple((each.signature, count) for each, count in found.runs)
     return (found.needed, runs, found.quotas, found.roles)
 
@@ -346,6 +346,6 @@ def test_a_shape_may_fit_only_where_each_role_has_room() -> None:
     made.add(*(member(f"w{n}", "worker") for n in range(5)), member("s", "ps", cpu=99))
     state = made.scheduler._state
     entity = state.entities[G]
-    assert not _wakeups.may_fit(state, _shapes.shape(state, entity), now=0.0)
+    assert not requeue.may_fit(state, equivalence.shape(state, entity), now=0.0)
     made.add(member("t", "ps"))
-    assert _wakeups.may_fit(state, _shapes.shape(state, entity), now=0.0)
+    assert requeue.may_fit(state, equivalence.shape(state, entity), now=0.0)

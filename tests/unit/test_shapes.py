@@ -20,7 +20,8 @@ from gangsched import (
     Topology,
     presets,
 )
-from gangsched.framework import _points, _shapes
+from gangsched.framework.queueing import equivalence
+from gangsched.framework.runtime import extension_points
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, specs
@@ -31,10 +32,10 @@ from support.odd import Odd
 NOTHING = Resources({})
 
 
-def shape(driver: Driver, key: str) -> _shapes.Shape:
+def shape(driver: Driver, key: str) -> equivalence.Shape:
     state = driver.scheduler._state
-    found = _shapes.shape(state, state.entities[GroupKey(key)])
-    assert isinstance(found, _shapes.Shape)
+    found = equivalence.shape(state, state.entities[GroupKey(key)])
+    assert isinstance(found, equivalence.Shape)
     return found
 
 
@@ -81,13 +82,13 @@ def test_a_bundle_asks_for_what_all_of_its_groups_ask_for() -> None:
     driver.add(*pods("one/a"), *pods("two/b", 3, cpu=2))
     found = shape(driver, "one/a")
     ((small, _two), (large, _three)) = found.runs
-    assert found == _shapes.Shape(
+    assert found == equivalence.Shape(
         needed=4,
         runs=((small, 2), (large, 3)),
         floor=Resources({"cpu": 6}),
         parts=(
-            _shapes.Shape(2, ((small, 2),), Resources({"cpu": 3})),
-            _shapes.Shape(2, ((large, 3),), Resources({"cpu": 3})),
+            equivalence.Shape(2, ((small, 2),), Resources({"cpu": 3})),
+            equivalence.Shape(2, ((large, 3),), Resources({"cpu": 3})),
         ),
     )
 
@@ -130,12 +131,12 @@ def test_who_has_to_go_where_others_of_its_group_are_is_like_nobody() -> None:
     driver.tell(PodGroupAdded(specify("g", 2, Topology("rack"))))
     driver.add(*members("g", 2, cpu=1))
     entity = driver.scheduler._state.entities[GroupKey("default/g")]
-    assert isinstance(_shapes.shape(driver.scheduler._state, entity), _shapes.Shape)
+    assert isinstance(equivalence.shape(driver.scheduler._state, entity), equivalence.Shape)
     driver.drain()
     late = members("g", 1, 2, prefix="late", cpu=1)
     driver.add(*late)
     entity = driver.scheduler._state.entities[GroupKey("default/g")]
-    assert _shapes.shape(driver.scheduler._state, entity) == entity.seq
+    assert equivalence.shape(driver.scheduler._state, entity) == entity.seq
 
 
 # What is missing ------------------------------------------------------------------------------
@@ -146,14 +147,14 @@ def test_a_bundle_lacks_what_its_groups_lack_together() -> None:
     driver.tell(node("n", 4), *specs(*AB, min_resources={"cpu": 3}))
     driver.add(*(pod for group in AB for pod in pods(group)))
     for group in AB:
-        missing = _shapes.missing(driver.scheduler._state, info_of(driver, group))
+        missing = equivalence.missing(driver.scheduler._state, info_of(driver, group))
         assert missing == Resources({"cpu": 2})
 
 
 def test_a_group_that_has_no_members_lacks_nothing() -> None:
     driver = Driver()
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 3})))
-    assert _shapes.missing(driver.scheduler._state, info_of(driver, "default/g")) == NOTHING
+    assert equivalence.missing(driver.scheduler._state, info_of(driver, "default/g")) == NOTHING
 
 
 # How many -------------------------------------------------------------------------------------
@@ -164,9 +165,9 @@ def test_a_group_of_which_nobody_had_a_turn_is_not_too_few_when_it_is_just_enoug
     driver.add(*members("g", 2, cpu=1))
     state = driver.scheduler._state
     entity = state.entities[GroupKey("default/g")]
-    assert not _shapes.falls_short(state, entity)
+    assert not equivalence.falls_short(state, entity)
     entity.put_aside(entity.pod.uid)
-    assert _shapes.falls_short(state, entity)
+    assert equivalence.falls_short(state, entity)
 
 
 @pytest.mark.parametrize(("needed", "present"), [(2, 1), (1, 2), (None, 2)])
@@ -181,7 +182,7 @@ def test_where_a_rule_says_how_many_are_needed_as_many_are_present_as_count_for_
     runs, waits = members("g", 2, cpu=1)
     driver.add(evolve(runs, node_name=NodeName("n")), waits)
     info = info_of(driver, "default/g")
-    assert _shapes.presence(driver.scheduler._state, info) == (present, ())
+    assert equivalence.presence(driver.scheduler._state, info) == (present, ())
 
 
 def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> None:
@@ -190,13 +191,13 @@ def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> 
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, roles={"ps": 1})))
     driver.add(make_pod("g-0", group="g", role="ps", cpu=1))
     state, info = driver.scheduler._state, info_of(driver, "default/g")
-    assert _points.members_needed(state, info) == 1
-    assert _points.roles_needed(state, info) == {"": 1, "ps": 1}
+    assert extension_points.members_needed(state, info) == 1
+    assert extension_points.roles_needed(state, info) == {"": 1, "ps": 1}
     driver.drain()
     assert where(driver) == {"g-0": "n"}
-    assert _points.members_needed(state, info) is None
-    assert _points.roles_needed(state, info) == {}
-    assert _shapes.presence(state, info) == (1, ())
+    assert extension_points.members_needed(state, info) is None
+    assert extension_points.roles_needed(state, info) == {}
+    assert equivalence.presence(state, info) == (1, ())
 
 
 @pytest.mark.parametrize(
@@ -220,8 +221,8 @@ def test_members_go_one_by_one_where_no_more_are_needed_than_run(
     odd.answers["members_needed"] = number
     info = info_of(driver, "default/g")
     info.was_scheduled = started
-    assert _shapes.goes_alone(driver.scheduler._state, info) is alone
+    assert equivalence.goes_alone(driver.scheduler._state, info) is alone
 
 
 def test_who_has_no_group_goes_alone() -> None:
-    assert _shapes.goes_alone(Driver().scheduler._state, None)
+    assert equivalence.goes_alone(Driver().scheduler._state, None)

@@ -48,10 +48,10 @@ from gangsched import (
 )
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework import Preemption
-from gangsched.framework._shapes import Shape
-from gangsched.framework._snapshot import FORMAT, HELD
-from gangsched.framework._snapshot_forms import ROWS
-from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.snapshot.document import FORMAT, HELD
+from gangsched.framework.snapshot.forms import ROWS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod

@@ -16,7 +16,7 @@ from gangsched import (
     Resources,
     presets,
 )
-from gangsched.framework._shapes import Shape
+from gangsched.framework.queueing.equivalence import Shape
 from gangsched.testing import make_node, make_pod
 from support import making_room, reserving
 from support.bundles import AB, pods, specs

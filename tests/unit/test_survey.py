@@ -28,8 +28,8 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import PluginError
-from gangsched.framework import _intake, _survey
-from gangsched.framework._state import State
+from gangsched.framework.events import dispatch, prefetch
+from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
 
@@ -62,8 +62,8 @@ def looks(state: State) -> tuple[set[str], set[str]]:
 @pytest.mark.parametrize(
     "survey",
     [
-        lambda state: _survey.pod(state, A.uid),
-        lambda state: _survey.group(state, [A.uid]),
+        lambda state: prefetch.pod(state, A.uid),
+        lambda state: prefetch.group(state, [A.uid]),
     ],
     ids=["the-pod", "its-group"],
 )
@@ -72,7 +72,7 @@ def test_of_a_pod_that_moved_both_nodes_are_looked_at(survey: Callable[[State], 
     cluster.apply(PodAdded(on(A, N2)))
     survey(state)
     assert looks(state) == ({A.uid}, {N1, N2})
-    _survey.close(state)
+    prefetch.close(state)
     assert looks(state) == (set(), set())
 
 
@@ -80,7 +80,7 @@ def test_a_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
     cluster, state = a_state(on(A, N1))
     cluster.apply(PodDeleted(A.uid))
     cluster.apply(PodAdded(B))
-    _survey.everything(state)
+    prefetch.everything(state)
     assert looks(state) == ({A.uid, B.uid}, {N1, N2})
     assert state.seen[A.uid] is None
 
@@ -102,14 +102,14 @@ def test_the_others_are_looked_at_when_one_that_was_refused_may_be_let_in(
     cluster, state = a_state(A, *others)
     if change is not None:
         cluster.apply(change)
-    _survey.pod(state, A.uid)
+    prefetch.pod(state, A.uid)
     expected = {A.uid, *(pod.uid for pod in others)} if all_are_looked_at else {A.uid}
     assert looks(state) == (expected, set())
 
 
 def test_a_claim_that_is_well_formed_has_no_problem() -> None:
     _cluster, state = a_state(A)
-    seen = _survey.look(state, A.uid)
+    seen = prefetch.look(state, A.uid)
     assert seen is not None
     assert (seen.pod, seen.problem) == (A, None)
 
@@ -157,5 +157,5 @@ def test_of_each_fact_what_it_is_about_is_looked_at(
     scheduler = Scheduler(cluster, presets.coscheduling_profile())
     for fact in (NodeAdded(Node(name=N1)), PodAdded(A), PodAdded(B)):
         tell(cluster, scheduler, fact, now=NOW)
-    _intake.survey(scheduler._state, event)
+    dispatch.survey(scheduler._state, event)
     assert looks(scheduler._state) == (pods, nodes)

@@ -26,7 +26,7 @@ from gangsched import (
     Unschedulable,
     WhenBlocked,
 )
-from gangsched.framework import _shapes, _wakeups
+from gangsched.framework.queueing import equivalence, requeue
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.driver import Driver
@@ -50,8 +50,8 @@ def attempts(driver: Driver, group: str) -> int:
 def may_fit(driver: Driver, group: str, *names: str) -> bool:
     """Say whether a group may be placed, and if names are given, whether these nodes matter."""
     state = driver.scheduler._state
-    shape = _shapes.shape(state, state.entities[key(group)])
-    return _wakeups.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
+    shape = equivalence.shape(state, state.entities[key(group)])
+    return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
 
 
 def patient(*points: str) -> tuple[Driver, Odd]:
@@ -354,7 +354,7 @@ def test_only_who_has_a_lower_priority_gives_way(
     """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
     state = blocked().scheduler._state
     assert [kept.priority for kept in state.nominations.values()] == [5]
-    assert _wakeups.reaches_somebody(state, priority, displaces) is reaches
+    assert requeue.reaches_somebody(state, priority, displaces) is reaches
 
 
 # Who asks for a reservation -------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_of_who_asks_and_failed_only_those_may_fit_whom_the_room_given_back_was_
 ):
     state = gang_driver(node("a", 1), backfill=Backfill()).scheduler._state
     state.reserving.failed.update({"before": 4, "since": 5, "same": 6})
-    _wakeups.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")
+    requeue.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")
     assert state.reserving.failed == {"before": 4, "same": 6}
-    _wakeups.gain(state, [NodeName("a")], now=0.0)
+    requeue.gain(state, [NodeName("a")], now=0.0)
     assert state.reserving.failed == {}

@@ -49,7 +49,8 @@ from gangsched import (
 from gangsched.errors import ClusterStateError, GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import BindFailed
 from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running, Why
-from gangsched.framework import _smallest_change, _what_if, _why
+from gangsched.framework.what_if import simulate, smallest_change
+from gangsched.framework.what_if import why as answers
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, NodeView
 from gangsched.replay import DecisionLog, Recipe
@@ -389,13 +390,13 @@ def test_why_is_asked_before_the_first_try_and_after_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
-    inner = _why.why
+    inner = answers.why
 
     def counted(state: Any, subject: Any) -> Why:
         asked.append(subject)
         return inner(state, subject)
 
-    monkeypatch.setattr(_why, "why", counted)
+    monkeypatch.setattr(answers, "why", counted)
     _cluster, scheduler = gangs(("small", 9, 0), room=1)
     assert isinstance(smallest(scheduler, SMALL, most=7), Insufficient)
     assert asked == [SMALL, SMALL]
@@ -456,8 +457,8 @@ def test_the_nodes_are_numbered_and_take_the_first_names_that_nobody_has() -> No
     for number in (2, 4):
         taken = Node(name=NodeName(f"more-{number}"), allocatable={"cpu": 1})
         tell(cluster, scheduler, NodeAdded(taken), now=100.0)
-    ahead = _what_if.look(scheduler, scheduler._state, 100.0)
-    nodes = list(_smallest_change._fresh(ahead, ONE, 4))
+    ahead = simulate.look(scheduler, scheduler._state, 100.0)
+    nodes = list(smallest_change._fresh(ahead, ONE, 4))
     assert [node.name for node in nodes] == ["more-0", "more-1", "more-3", "more-5"]
     assert {evolve(node, name=ONE.name) for node in nodes} == {ONE}
 

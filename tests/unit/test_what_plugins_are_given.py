@@ -28,7 +28,7 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import PluginError
-from gangsched.framework import _judging, _points
+from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import NodeView
 from gangsched.testing import make_pod
@@ -268,7 +268,7 @@ def test_who_is_refused_by_a_filter_is_told_as_often_as_there_are_nodes() -> Non
     assert pod_class.headroom == 0
     member = state.members[PodUID("default/p")]
     (given,) = state.nodes.classes.occupied()
-    judge = _judging._Judge(state, CycleState(None, {}), pod_class, member.pod, 0.0)
+    judge = filter_and_score._Judge(state, CycleState(None, {}), pod_class, member.pod, 0.0)
     assert judge.screen(given) == (0, "not here")
 
 
@@ -280,7 +280,7 @@ def test_who_gets_no_rank_goes_behind_whoever_has_one_in_the_order_of_arrival() 
     state = driver.scheduler._state
     entity = state.members[PodUID("default/p")].entity
     odd.answers["queue_sort"] = OOPS
-    assert _points.queue_sort(state, entity) == (1 << 62, 7.0, 2, entity.seq, 0)
+    assert extension_points.queue_sort(state, entity) == (1 << 62, 7.0, 2, entity.seq, 0)
     assert [str(error) for error in state.deferred] == [
         "plugin 'Odd' at queue_sort for default/p: raised ZeroDivisionError('oops')"
     ]
@@ -328,7 +328,7 @@ def test_what_several_plugins_say_that_a_group_needs_is_added() -> None:
         driver = Driver(making(*plugins))
         driver.add(*members("g", 1, cpu=1))
         (info,) = driver.scheduler.registry
-        total = _points.group_requests(driver.scheduler._state, info)
+        total = extension_points.group_requests(driver.scheduler._state, info)
         assert total == Resources({"cpu": 3, "memory": 5})
 
 
@@ -337,4 +337,4 @@ def test_a_group_of_which_no_plugin_says_what_it_needs_in_all_needs_nothing() ->
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.add(*members("g", 1, cpu=1))
     (info,) = driver.scheduler.registry
-    assert _points.group_requests(driver.scheduler._state, info) == Resources({})
+    assert extension_points.group_requests(driver.scheduler._state, info) == Resources({})

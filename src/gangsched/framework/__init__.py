@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gangsched.framework.backfill import Backfill, Reservation
-from gangsched.framework.cycle_state import CycleState
-from gangsched.framework.preemption import Preemption
-from gangsched.framework.profile import POINTS, Profile
+from gangsched.framework.config.backfill import Backfill, Reservation
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.preemption import Preemption
+from gangsched.framework.config.profile import POINTS, Profile
+from gangsched.framework.config.scheduling_unit import Layout, Unit
 from gangsched.framework.scheduler import Scheduler
-from gangsched.framework.unit import Layout, Unit
 
 __all__ = [
     "POINTS",

@@ -24,23 +24,20 @@ from gangsched._fields import check_now
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
-from gangsched.framework import (
-    _backfilling,
-    _blank,
-    _cycle,
-    _deadlines,
-    _intake,
-    _nominations,
-    _smallest_change,
-    _snapshot,
-    _survey,
-    _what_if,
-    _why,
-)
-from gangsched.framework.backfill import Backfill, Reservation
-from gangsched.framework.preemption import Preemption
-from gangsched.framework.profile import Profile
-from gangsched.framework.unit import Layout, Unit
+from gangsched.framework import _new_state
+from gangsched.framework.backfill import reservation as reserving
+from gangsched.framework.config.backfill import Backfill, Reservation
+from gangsched.framework.config.preemption import Preemption
+from gangsched.framework.config.profile import Profile
+from gangsched.framework.config.scheduling_unit import Layout, Unit
+from gangsched.framework.cycle import schedule_one as cycle
+from gangsched.framework.events import dispatch, prefetch
+from gangsched.framework.lifecycle import permit_timeouts
+from gangsched.framework.placement import nominator
+from gangsched.framework.snapshot import document
+from gangsched.framework.what_if import simulate
+from gangsched.framework.what_if import smallest_change as smallest
+from gangsched.framework.what_if import why as answers
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup, PodUID
 from gangsched.protocols import ClusterState
@@ -116,7 +113,7 @@ class Scheduler:
         if not callable(membership):
             raise InvalidValueError("membership", membership, "a function of a pod")
         check_cluster(cluster)
-        self._state = _blank.empty(
+        self._state = _new_state.empty(
             cluster,
             profile,
             membership,
@@ -151,11 +148,11 @@ class Scheduler:
         check_event(event)
         self._begin(now)
         try:
-            _intake.survey(self._state, event)
-            _intake.take_in(self._state, event, now=now)
-            _nominations.review(self._state, now=now)
+            dispatch.survey(self._state, event)
+            dispatch.take_in(self._state, event, now=now)
+            nominator.review(self._state, now=now)
         finally:
-            _survey.close(self._state)
+            prefetch.close(self._state)
         return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
@@ -192,8 +189,8 @@ class Scheduler:
             PluginError: A plugin raised; everything is as it was before the pod's cycle.
         """
         self._begin(now)
-        _backfilling.look(self._state, now=now)
-        decided = _cycle.run(self._state, now=now)
+        reserving.look(self._state, now=now)
+        decided = cycle.run(self._state, now=now)
         effects = self._end()
         return effects if decided or effects else None
 
@@ -207,7 +204,7 @@ class Scheduler:
         deadlines = (
             state.waiting.next_deadline(),
             state.queue.next_deadline(),
-            _nominations.next_deadline(state),
+            nominator.next_deadline(state),
             None if promise is None else promise.deadline,
         )
         return min((d for d in deadlines if d is not None), default=None)
@@ -238,7 +235,7 @@ class Scheduler:
                 ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
             PluginError: A plugin raised.
         """
-        return _snapshot.to_data(self._state, now=self._now, listed=self._listed)
+        return document.to_data(self._state, now=self._now, listed=self._listed)
 
     def restore(self, data: object) -> None:
         """Remember what a snapshot says, in the place of what is remembered.
@@ -258,17 +255,17 @@ class Scheduler:
             PluginError: A plugin raised; nothing has changed.
         """
         state = self._state
-        fresh = _blank.empty(*_blank.config(state))
-        rows = _snapshot.to_memory(fresh, data)
-        _snapshot.restore_plugins(fresh, rows)
+        fresh = _new_state.empty(*_new_state.config(state))
+        rows = document.to_memory(fresh, data)
+        document.restore_plugins(fresh, rows)
         self._state, self._now, self._listed = fresh, rows.now, rows.listed
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return _blank.config(self._state), self.snapshot()
+        return _new_state.config(self._state), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         config, data = kept
-        self._state = _blank.empty(*config)
+        self._state = _new_state.empty(*config)
         self.restore(data)
 
     def why(self, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
@@ -284,7 +281,7 @@ class Scheduler:
             UnknownPodError: Nobody has heard of it.
             PluginError: A plugin raised.
         """
-        return _why.why(self._state, subject)
+        return answers.why(self._state, subject)
 
     def what_if(
         self, *events: Event, now: float | None = None, until: float | None = None
@@ -313,10 +310,10 @@ class Scheduler:
                 ``Forkable``.
             PluginError: A plugin raised.
         """
-        now, until = _what_if.span(self._now, now, until)
+        now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
-        ahead = _what_if.look(self, self._state, now)
+        ahead = simulate.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
         ahead.run(until)
@@ -359,11 +356,9 @@ class Scheduler:
             raise InvalidValueError("shape", shape, "a Node")
         if type(most) is not int or most < 0:
             raise InvalidValueError("most", most, "a whole number, not negative")
-        now, _end = _what_if.span(self._now, now, until)
+        now, _end = simulate.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
-        return _smallest_change.search(
-            self, self._state, key, shape, most=most, now=now, until=until
-        )
+        return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
 
     @property
     def queue(self) -> SchedulingQueue:
@@ -383,7 +378,7 @@ class Scheduler:
     @property
     def reservation(self) -> Reservation | None:
         """The room that is kept for a gang; None for none. O(its nodes)."""
-        return _backfilling.reservation(self._state)
+        return reserving.reservation(self._state)
 
     @property
     def undecided(self) -> int:
@@ -397,13 +392,13 @@ class Scheduler:
         self._now = now
         # a wait of no time at all is over when time is said to pass, or has passed
         begun_before = math.inf if passing else now
-        _deadlines.expire(self._state, now=now, begun_before=begun_before)
+        permit_timeouts.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)
         self._state.registry.expire(now=now)
-        _nominations.review(self._state, now=now)
-        _backfilling.expire(self._state, now=now)
+        nominator.review(self._state, now=now)
+        reserving.expire(self._state, now=now)
         if listing or not self._listed:
-            _intake.listing(self._state, now=now)
+            dispatch.listing(self._state, now=now)
             self._listed = True
 
     def _end(self) -> tuple[Effect, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 from attrs import define, field
 
 from gangsched._core._counters import RoleCounts
-from gangsched.framework.cycle_state import CycleState
+from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING
 

@@ -1,0 +1,1 @@
+"""Which capacity is reserved for a pending gang, and which pods may use it meanwhile."""

@@ -1,0 +1,1 @@
+"""One decision: the scheduling cycle of one pod, or of a whole gang."""

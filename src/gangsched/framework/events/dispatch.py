@@ -1,0 +1,117 @@
+"""Taking in facts: which goes where.
+
+Rules:
+  R1  all that a fact is about is looked at before anything is changed; see ``prefetch``. Whoever
+      calls ``survey`` and ``take_in`` closes the survey, whatever is raised;
+  R2  a listing is told as facts: of nodes first, then of groups, then of pods;
+  R3  of pods that contradict each other whoever has a node is believed first, then the elder:
+      a listing says nothing of the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, assert_never
+
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.framework.events import prefetch, reconcile
+from gangsched.framework.placement import nominator
+from gangsched.framework.state.scheduler_state import State
+from gangsched.model import GroupKey, Pod
+
+__all__ = ["listing", "survey", "take_in"]
+
+T = TypeVar("T")
+
+
+def survey(state: State, event: Event) -> None:
+    """Look at all that a fact is about before anything is changed.
+
+    Raises:
+        ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+        PluginError: ``membership`` or a plugin raised.
+    """
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            prefetch.pod(state, pod.uid)
+        case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
+            prefetch.pod(state, uid)
+        case NodeAdded(node) | NodeUpdated(node):
+            prefetch.node(state, node.name)
+        case NodeDeleted(name):
+            prefetch.node(state, name)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            _survey_group(state, group.key)
+        case PodGroupDeleted(key):
+            _survey_group(state, key)
+        case _:
+            assert_never(event)
+
+
+def _survey_group(state: State, key: GroupKey) -> None:
+    info = state.registry.get(key)
+    if info is not None:
+        prefetch.group(state, info.members)
+
+
+def take_in(state: State, event: Event, *, now: float) -> None:
+    """Take in a fact that was surveyed."""
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            reconcile.pod_changed(state, pod.uid, now=now)
+        case PodDeleted(uid):
+            reconcile.pod_changed(state, uid, now=now)
+        case NodeAdded(node) | NodeUpdated(node):
+            reconcile.node_changed(state, node.name, now=now)
+        case NodeDeleted(name):
+            reconcile.node_changed(state, name, now=now)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            reconcile.group_changed(state, group.key, now=now)
+        case PodGroupDeleted(key):
+            reconcile.group_changed(state, key, now=now)
+        case Bound():
+            reconcile.bound(state, event, now=now)
+        case BindFailed():
+            reconcile.bind_failed(state, event, now=now)
+        case _:
+            assert_never(event)
+
+
+def listing(state: State, *, now: float) -> None:
+    """Take in all that the cluster state shows. O(nodes + pods log pods)."""
+    try:
+        prefetch.everything(state)
+        nodes = [node.name for node in state.cluster.nodes()]
+        for name in _union(nodes, state.nodes.infos):
+            reconcile.node_changed(state, name, now=now)
+        groups = [group.key for group in state.cluster.pod_groups()]
+        for key in _union(groups, [info.key for info in state.registry]):
+            reconcile.group_changed(state, key, now=now)
+        shown = sorted(state.cluster.pods(), key=_by_right)
+        pods = [pod.uid for pod in shown]
+        for uid in _union(pods, state.members):
+            reconcile.pod_changed(state, uid, now=now)
+        nominator.review(state, now=now)
+    finally:
+        prefetch.close(state)
+
+
+def _by_right(pod: Pod) -> tuple[bool, float]:
+    return (pod.node_name is None, pod.created_at)
+
+
+def _union(first: Iterable[T], second: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys([*first, *second]))

@@ -1,0 +1,398 @@
+"""From facts to memory: making what is remembered agree with what the cluster state shows.
+
+Rules:
+  R1  an event says what to look at; what is there is read from the cluster state. So an event
+      told twice, late or out of order changes nothing that is not so;
+  R2  a bind that is under way is waited for: only its report, or the pod's end, settles it;
+  R3  news of an attempt that is over changes nothing.
+"""
+
+from __future__ import annotations
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import ClusterStateError, InvalidPodGroupError
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    PodHeld,
+    PodRefused,
+    PodScheduled,
+    PodUnschedulable,
+)
+from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events.prefetch import Seen
+from gangsched.framework.lifecycle import reject
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing import bundles, requeue
+from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
+from gangsched.outcomes import EvictGroup
+
+__all__ = ["bind_failed", "bound", "group_changed", "node_changed", "pod_changed"]
+
+_EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
+
+
+def node_changed(state: State, name: NodeName, *, now: float) -> None:
+    """Look at a node. O(pods on it), plus waking whom it helps."""
+    if state.nodes.refresh(name):
+        requeue.gain(state, (name,), now=now)
+    elif name not in state.nodes.infos:
+        on_it = [waiting for waiting in state.waiting if waiting.node == name]
+        for waiting in on_it:
+            member = state.members[waiting.uid]
+            if member.state is MemberState.WAITING:
+                _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
+
+
+def group_changed(state: State, key: GroupKey, *, now: float) -> None:
+    """Look at a group's specification. O(members)."""
+    spec = state.cluster.pod_group(key)
+    known = state.registry.get(key)
+    if spec == (None if known is None else known.spec):
+        return
+    before = None if known is None else known.spec
+    _read_labels(state, before, spec)
+    if spec is None:
+        state.registry.undeclare(key, now=now)
+    else:
+        state.registry.declare(spec)
+    info = state.registry.get(key)
+    if info is not None and info.members:
+        for member in state.of_group(info):
+            pod_changed(state, member.pod.uid, now=now)
+        entity = state.entities.get(key)
+        if entity is not None:  # else its members have gone meanwhile
+            requeue_entity.settle(state, entity, now=now)
+    for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
+        requeue_entity.settle_alone(state, sibling, now=now)
+
+
+def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
+    """Tell nodes apart by the label that a group belongs within."""
+    changed = False
+    if spec is not None and spec.topology is not None:
+        changed = state.labels.add((spec.topology.key,))
+    if before is not None and before.topology is not None:
+        changed = state.labels.discard((before.topology.key,)) or changed
+    if changed:
+        state.nodes.classify_anew()
+
+
+def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
+    """Look at a pod. O(log n), plus what follows from it."""
+    seen, member = prefetch.look(state, uid), state.members.get(uid)
+    if seen is None:
+        if member is not None:
+            _forget(state, member, now=now)
+            state.evicted.discard(uid)
+        return
+    pod = seen.pod
+    if (
+        member is not None
+        and _is_being_bound(member)
+        and pod.node_name is None
+        and not pod.is_finished
+    ):
+        return  # whatever else it is by now, it is when its bind is reported
+    claim, problem = seen.claim, seen.problem or _conflict(state, seen)
+    wanted = _wanted(pod, problem)
+    if uid in state.evicted and wanted in _EVICTABLE:
+        wanted = MemberState.TERMINATING
+    if member is None:
+        _admit(state, seen, wanted, problem, now=now)
+    elif _is_another(member, seen):
+        if member.node is not None and pod.node_name == member.node:
+            _confirm(state, member, now=now)
+        _forget(state, member, now=now)
+        pod_changed(state, uid, now=now)
+        fresh = state.members[uid]
+        fresh.attempt = member.attempt  # news of an earlier one stays late
+        if pod.node_name is not None and member.started_at is not None:
+            fresh.started_at = member.started_at
+    else:
+        restated: PodGroupInfo | None = None
+        if member.state is MemberState.REFUSED and claim is not None:
+            state.registry.join(pod, claim, wanted)
+        elif claim is not None and state.registry.restate(pod, claim, wanted):
+            restated = member.group
+        _update(state, member, pod, wanted, problem, now=now)
+        if restated is not None:
+            _look_at_refused(state, restated, now=now)
+            requeue_entity.settle(state, member.entity, now=now)
+
+
+def bound(state: State, event: Bound, *, now: float) -> None:
+    """Take the report of a bind that was performed."""
+    member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
+    awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
+    if awaited and pod is not None and pod.node_name is None:
+        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
+    pod_changed(state, event.uid, now=now)
+
+
+def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
+    """Take the report of a bind that could not be performed; the pod is tried again later."""
+    pod_changed(state, event.uid, now=now)
+    member = state.members.get(event.uid)
+    if (
+        member is None
+        or not _is_being_bound(member)
+        or member.attempt != event.attempt
+        or member.node is None
+    ):
+        return
+    node, evicted = member.node, event.uid in state.evicted
+    has_started = requeue_entity.is_started(member.entity)
+    to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
+    verdict = reject.release_node(state, member, cause="bind_failed", to=to, now=now)
+    member.reason = f"binding rejected: {event.reason}"
+    state.out.append(PodUnschedulable(event.uid, member.reason))
+    requeue_entity.take_as_left(member.group)
+    if not evicted and isinstance(verdict, EvictGroup):
+        reject.carry_out(state, verdict, now=now)
+    elif not evicted:
+        # what was let go and failed again had no success in between
+        member.entity.failures = max(member.entity.failures, member.bind_failures)
+        member.bind_failures += 1
+        reject.fail_entity(state, member.entity, now=now)
+    requeue.gain(state, (node,), now=now)
+    if has_started and not requeue_entity.is_started(member.entity):
+        requeue_entity.settle_siblings(state, member.entity, now=now)
+    pod_changed(state, event.uid, now=now)
+
+
+# What a pod is and wants ----------------------------------------------------------------------
+
+
+def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
+    """Say what keeps a pod out of the group that it claims, if anything does."""
+    if seen.claim is None:
+        return None
+    member = state.members.get(seen.pod.uid)
+    admitted = member is not None and member.state is not MemberState.REFUSED
+    if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
+        return None
+    return state.registry.conflict(seen.pod, seen.claim)
+
+
+def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
+    info = state.registry.get(claim.group)
+    stated = None if info is None or info.spec is None else info.spec.priority
+    return stated is not None and stated != pod.priority
+
+
+def _is_being_bound(member: Member) -> bool:
+    """Say whether a member was let go, and its bind is not reported yet."""
+    return member.node is not None and member.state is not MemberState.WAITING
+
+
+def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+    if problem is not None and pod.node_name is None:
+        return MemberState.REFUSED  # however it ends: what it claims never counts
+    if pod.phase is PodPhase.SUCCEEDED:
+        return MemberState.SUCCEEDED
+    if pod.phase is PodPhase.FAILED:
+        return MemberState.FAILED
+    if pod.deleted_at is not None:
+        return MemberState.TERMINATING
+    if pod.node_name is not None:
+        return MemberState.ASSIGNED
+    return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
+
+
+def _is_another(member: Member, seen: Seen) -> bool:
+    """Say whether a pod changed in what it is scheduled by, as if it were another pod."""
+    group = None if member.group is None else member.group.key
+    return (
+        group != (None if seen.claim is None else seen.claim.group)
+        or member.pod.priority != seen.pod.priority
+        or member.pod_class.signature != seen.signature
+        or member.role != (None if seen.claim is None else seen.claim.role)
+    )
+
+
+# Coming, changing, going ----------------------------------------------------------------------
+
+
+def _admit(
+    state: State,
+    seen: Seen,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+    *,
+    now: float,
+) -> None:
+    pod, claim, signature = seen.pod, seen.claim, seen.signature
+    info: PodGroupInfo | None = None
+    if claim is not None:
+        info = state.registry.join(pod, claim, wanted)
+        entity = state.entities.get(claim.group)
+        if entity is None:
+            entity = QueuedGroup(state.number(), pod.created_at, info)
+            entity.failures, entity.backoff_until = info.failures, info.backoff_until
+            state.entities[claim.group] = entity
+    else:
+        entity = QueuedEntity(state.number(), pod.created_at)
+    pod_class = state.classes.get(signature)
+    if pod_class is None:
+        pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
+        if state.labels.add(seen.labels):
+            state.nodes.classify_anew()
+        filter_and_score.foresee(state, pod_class, now)
+    pod_class.users += 1
+    member = Member(pod, state.number(), entity, info, pod_class, wanted)
+    member.started_at = None if pod.node_name is None else now
+    state.members[pod.uid] = member
+    state.count_priority(pod.priority, 1)
+    if claim is not None:
+        member.role = claim.role
+    if wanted is MemberState.UNSCHEDULED:
+        entity.add(pod, member.seq, member.role)
+    _tell_held(state, member, problem)
+    _look_at_node(state, pod.node_name, now=now)
+    requeue_entity.settle(state, entity, now=now)
+
+
+def _update(
+    state: State,
+    member: Member,
+    pod: Pod,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+    *,
+    now: float,
+) -> None:
+    before, node = member.state, member.node
+    changed = member.pod != pod
+    left = member.pod.node_name
+    member.replace(pod)
+    if pod.node_name is None:
+        member.started_at = None
+    elif member.started_at is None:
+        member.started_at = now
+    if before is MemberState.UNSCHEDULED:
+        member.entity.replace(pod)
+    if before is wanted and node is None:
+        _look_at_nodes(state, left, pod.node_name, now=now)
+        if changed and before is MemberState.UNSCHEDULED:
+            requeue_entity.review(state, member.entity, now=now)
+        return
+    if node is not None:
+        if pod.node_name == node:
+            _confirm(state, member, now=now)
+        elif wanted is MemberState.UNSCHEDULED:
+            return
+        else:
+            reason = f"pod {pod.name} is {wanted.name.lower()}"
+            _put_down(state, member, reason, cause="changed", to=wanted, now=now)
+    elif before is MemberState.UNSCHEDULED:
+        member.entity.discard(pod.uid)
+    if wanted is MemberState.UNSCHEDULED:
+        member.entity.add(pod, member.seq, member.role)
+    state.put(member, wanted)
+    _tell_held(state, member, problem)
+    _look_at_nodes(state, left, pod.node_name, now=now)
+    requeue_entity.settle(state, member.entity, now=now)
+
+
+def _forget(state: State, member: Member, *, now: float) -> None:
+    uid, entity, info = member.pod.uid, member.entity, member.group
+    if member.node is not None:
+        is_gone = prefetch.look(state, uid) is None
+        cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
+        reason = f"pod {member.pod.name} {how}"
+        _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
+    entity.discard(uid)
+    del state.members[uid]
+    state.count_priority(member.pod.priority, -1)
+    pod_class = member.pod_class
+    pod_class.users -= 1
+    if not pod_class.users:
+        del state.classes[pod_class.signature]
+        if state.labels.discard(pod_class.labels):
+            state.nodes.classify_anew()
+    if info is not None:
+        said = (info.claimed_min, info.claimed_priority)
+        state.registry.leave(info.key, uid, now=now)
+        if not info.members:
+            del state.entities[info.key]
+            state.reserving.forget(info.key)
+        elif said != (info.claimed_min, info.claimed_priority):
+            # whoever contradicted those that are gone may be welcome now
+            _look_at_refused(state, info, now=now)
+    _look_at_node(state, member.pod.node_name, now=now)
+    requeue_entity.settle(state, entity, now=now)
+
+
+def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
+    """Look at who contradicted what a group's members said before. O(members)."""
+    for member in state.of_group(info):
+        if member.state is MemberState.REFUSED:
+            pod_changed(state, member.pod.uid, now=now)
+
+
+def _confirm(state: State, member: Member, *, now: float) -> None:
+    """Take a pod that is assumed as assigned: the cluster state shows it."""
+    uid, node = member.pod.uid, member.node
+    assert node is not None
+    state.waiting.remove(uid)
+    state.nodes.confirm(uid)
+    state.put(member, MemberState.ASSIGNED)
+    member.bind_failures = 0
+    member.started_at = now
+    reject.settle_hold(state, member.group)
+    member.node = member.cycle = None
+    member.reason = ""
+    state.out.append(PodScheduled(uid, node))
+    extension_points.post_bind(state, member.pod, node, now)
+
+
+def _put_down(
+    state: State,
+    member: Member,
+    reason: str,
+    *,
+    cause: str,
+    now: float,
+    to: MemberState = MemberState.UNSCHEDULED,
+) -> None:
+    """Take an assumed pod off its node for a fact, with whatever that does to its group."""
+    node = member.node
+    assert node is not None
+    verdict = reject.release_node(state, member, cause=cause, to=to, now=now)
+    reject.set_down(state, member, node, reason)
+    if member.pod.uid in state.evicted:
+        verdict = None  # its group has fallen
+    if verdict is not None:
+        reject.carry_out(state, verdict, now=now)
+    reject.settle_hold(state, member.group)
+    if verdict is None and to is MemberState.UNSCHEDULED:
+        reject.fail_entity(state, member.entity, now=now)
+    requeue.gain(state, (node,), now=now)
+
+
+def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
+    pod = member.pod
+    if member.state is MemberState.REFUSED:
+        member.reason = str(problem)
+        state.out.append(PodRefused(pod.uid, member.reason))
+    elif member.state is MemberState.GATED:
+        member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
+        state.out.append(PodHeld(pod.uid, member.reason))
+
+
+def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
+    if name is not None and state.nodes.refresh(name):
+        requeue.gain(state, (name,), now=now)
+
+
+def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
+    """Look at the node that a pod has left, if any, and at the one that it is on."""
+    for name in dict.fromkeys(names):
+        _look_at_node(state, name, now=now)

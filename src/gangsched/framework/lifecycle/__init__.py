@@ -1,0 +1,1 @@
+"""The states of an attempt: assume, wait on permit, release, reject."""

@@ -1,0 +1,1 @@
+"""Free capacity: per node, and per equivalence class of nodes and of pods."""

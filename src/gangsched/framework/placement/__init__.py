@@ -1,0 +1,1 @@
+"""Where pods go. Nothing here takes capacity."""

@@ -1,0 +1,100 @@
+"""Where the members of a whole gang would go: checks before any node is looked at, then a plan.
+
+Rules:
+  R1  the members are planned on one view of the nodes, and nothing is taken;
+  R2  plugins that answer for a group are asked before those that answer for a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import TypeAlias
+
+from gangsched._core._entity import QueuedEntity
+from gangsched.explain import Misfit
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.placement import gang_placement, nominator
+from gangsched.framework.placement.plan import Plan
+from gangsched.framework.placement.search import Ask
+from gangsched.framework.queueing import bundles, equivalence
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.outcomes import Unschedulable
+
+__all__ = ["asks", "lay_out", "misfit"]
+
+_Cycles: TypeAlias = Mapping[int, CycleState]
+
+_arrival = attrgetter("seq")
+
+
+def lay_out(
+    state: State, entity: QueuedEntity, *, now: float
+) -> tuple[Plan | Misfit | None, Misfit | None, _Cycles]:
+    """Look for nodes for a gang, and take nothing.
+
+    Returns:
+        The plan, or who does not fit; who was refused before any node was looked at, if anybody;
+        and the cycle of each member, by its number. Of the first two one at least is not None.
+    """
+    party = [(e, e.group) for e in bundles.pending(state, entity) if e.group is not None]
+    nodes = state.nodes.infos
+    cycles: dict[int, CycleState] = {}
+    everybody: list[Member] = []
+    refused: Misfit | None = None
+    for each, group in party:
+        members = [state.members[pod.uid] for pod in each.pending]
+        members.sort(key=_arrival)
+        for member in members:
+            cycles[member.seq] = CycleState(group, nodes)
+        ready, problem = _pre_filter(state, members, cycles, now=now)
+        everybody += ready
+        refused = refused or problem
+    found: Plan | Misfit | None = None
+    if everybody:
+        asked = asks(state, entity)
+        groups = [group for _each, group in party]
+        kept = nominator.plan(state, entity, everybody, cycles, now=now)
+        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asked):
+            return kept, refused, cycles
+        found = gang_placement.place(state, groups, everybody, cycles, asked, now=now)
+    return found, refused, cycles
+
+
+def asks(state: State, entity: QueuedEntity) -> list[Ask]:
+    """Return how many members of which group must be placed for a try to succeed. O(roles)."""
+    return [
+        Ask(each.group.key, role, count)
+        for each in bundles.pending(state, entity)
+        if each.group is not None
+        for role, count in equivalence.quotas(state, each)
+    ]
+
+
+def _pre_filter(
+    state: State, members: list[Member], cycles: _Cycles, *, now: float
+) -> tuple[list[Member], Misfit | None]:
+    """Return who passes the checks before any node is looked at, and the first who does not."""
+    for_all = state.profile.group_wide["pre_filter"]
+    for_each = state.profile.per_member["pre_filter"]
+    first = members[0]
+    outcome = extension_points.pre_filter(state, cycles[first.seq], first.pod, now, for_all)
+    if isinstance(outcome, Unschedulable):
+        return [], misfit(first, outcome.reason)
+    if not for_each:
+        return members, None
+    ready: list[Member] = []
+    refused: Misfit | None = None
+    for member in members:
+        outcome = extension_points.pre_filter(state, cycles[member.seq], member.pod, now, for_each)
+        if isinstance(outcome, Unschedulable):
+            refused = refused or misfit(member, outcome.reason)
+        else:
+            ready.append(member)
+    return ready, refused
+
+
+def misfit(member: Member, reason: str) -> Misfit:
+    """Return that a member is unschedulable for a reason that no node gave."""
+    return Misfit(member.pod.uid, member.pod.key, reason, None)

@@ -1,0 +1,282 @@
+"""Whether enough pods can be placed at once, with a placement or the reason why not.
+
+Rules:
+  R1  greedy passes first, in more than one order; then bounds; then a search of every way that
+      matters, within a budget of steps: what can be placed is found, unless the budget ends first;
+  R2  the answer is a placement, a proof that there is none, or a plain "not decided";
+  R3  no more is placed than the quotas ask for: without any one of the pods a quota is not met;
+  R4  the same arguments give the same answer, whatever the hashes of the kinds are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar, final
+
+from attrs import frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.framework.placement.packing.bounds import ceiling
+from gangsched.framework.placement.packing.passes import Taken, passes
+from gangsched.framework.placement.packing.problem import Need, Problem, Purse, Spent, States
+from gangsched.framework.placement.packing.search import Search
+from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
+
+__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "Undecided", "pack"]
+
+N = TypeVar("N", bound=Hashable)
+P = TypeVar("P", bound=Hashable)
+_AnyProblem: TypeAlias = "Problem[Any, Any]"
+_Fills: TypeAlias = "list[tuple[int, int, Taken]]"
+"""State of the node, how many such nodes, and what each takes."""
+
+
+@final
+@frozen
+class Packed(Generic[N, P]):
+    """Enough pods can be placed, and this is where.
+
+    Attributes:
+        nodes: One entry for each node that is used: its kind as given, and how many pods of which
+            kind it takes, in the order in which the room was asked.
+        steps: Steps that the search took; 0 where a greedy pass was enough.
+    """
+
+    nodes: tuple[tuple[N, tuple[tuple[P, int], ...]], ...]
+    steps: int
+
+
+@final
+@frozen
+class Impossible(Generic[P]):
+    """Not enough pods can be placed, however they are placed.
+
+    Attributes:
+        quota: The first quota, in the order given, that cannot be met.
+        fits: How many pods of that quota fit at most.
+        exact: Whether so many do fit; else it is only known that not more do.
+        alone: Whether the quota cannot be met even if it were the only one; else it cannot be met
+            together with those given before it, and ``fits`` is what fits beside them.
+        pending: How many pods there are that count for the quota.
+        resource: The resource which alone, if it were boundless, would let the quota be met; the
+            scarcest when there are several. None where there is none, or none was found in what
+            was left of the budget: several resources are short, or it is for want of nodes.
+        in_pieces: Whether what the quota would then take of that resource is there, all nodes
+            together: it is in pieces too small, not short.
+        steps: Steps that the search took, the reasons included.
+    """
+
+    quota: Quota[P]
+    fits: int
+    exact: bool
+    alone: bool
+    pending: int
+    resource: str | None
+    in_pieces: bool
+    steps: int
+
+    def __str__(self) -> str:
+        whose = f" of {self.quota.name}" if self.quota.name else ""
+        beside = "" if self.alone else " beside the others"
+        what = f"at most {self.fits} of {self.quota.at_least} members{whose} fit{beside}"
+        if self.pending < self.quota.at_least:
+            return f"{what}: only {self.pending} are pending"
+        if self.resource is None:
+            return f"{what} at once"
+        how = "free in pieces too small" if self.in_pieces else "short"
+        return f"{what}: {self.resource} is {how}"
+
+
+@final
+@frozen
+class Undecided:
+    """The budget ended first: there may be a placement.
+
+    Attributes:
+        steps: Steps that the search took.
+        placed: The most pods that any greedy pass placed.
+    """
+
+    steps: int
+    placed: int
+
+    def __str__(self) -> str:
+        return (
+            f"not decided within {self.steps} steps: no pass placed more than {self.placed} members"
+        )
+
+
+def pack(
+    demands: Sequence[Demand[P]],
+    quotas: Sequence[Quota[P]],
+    nodes: Sequence[tuple[N, int]],
+    room: Room[N, P],
+    *,
+    budget: int = 10_000,
+) -> Packed[N, P] | Impossible[P] | Undecided:
+    """Decide whether pods can be placed so that every quota is met at once.
+
+    Runtime complexity: O((states + nodes used) x kinds x log) for each of at most 9 greedy
+    passes, then O(quotas x kinds x resources) for each step. The room is asked at most
+    O(states x kinds) times, counting the states that nodes come to; for a no, once more for each
+    resource that may be to blame.
+
+    Args:
+        demands: What is pending; each kind of pod once.
+        quotas: What must be met. The order matters only to which one is named when it cannot be.
+        nodes: Kinds of nodes, and how many there are of each.
+        room: What says which node can take what; see ``Room`` for what it must hold to.
+        budget: How many steps the search may take, the reasons for a no included; 0 for greedy
+            passes and bounds alone.
+
+    Raises:
+        InvalidValueError: *budget* or a number of nodes is no whole number of at least 0, or a
+            kind of pod is demanded twice.
+    """
+    check_count("budget", budget)
+    for number, (_node, count) in enumerate(nodes):
+        check_count(f"nodes[{number}]", count)
+    known: set[P] = set()
+    for demand in demands:
+        if demand.kind in known:
+            raise InvalidValueError("demands", demand.kind, "each kind of pod once")
+        known.add(demand.kind)
+    quotas = [quota for quota in quotas if quota.at_least]
+    needs = tuple(_need(quota, demands) for quota in quotas)
+    states: States[N, P] = States(room, (demand.kind for demand in demands))
+    problem = Problem(states, tuple(demands), needs, tuple(nodes))
+    purse = Purse(budget)
+    found = _decide(problem, purse)
+    if isinstance(found, Undecided):
+        return found
+    return _reason(problem, quotas, purse) if found is None else _packed(problem, found, purse)
+
+
+def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
+    kinds = (k for k, demand in enumerate(demands) if demand.kind in quota.kinds)
+    return Need(tuple(kinds), quota.at_least)
+
+
+def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | Undecided | None:
+    """Return what nodes take so that every need is met; None when there is no way."""
+    placed = 0
+    for number, one in enumerate(passes(problem)):
+        if all(need.met(one.placed) for need in problem.needs):
+            return [(b.origin, b.count, b.taken) for b in one.bins]
+        if not number and any(ceiling(problem, n) < n.at_least for n in problem.needs):
+            return None
+        placed = max(placed, sum(one.placed))
+    try:
+        found = Search(problem, purse).place()
+    except Spent:
+        return Undecided(purse.steps, placed)
+    if found is None:
+        return None
+    return [
+        (state, count, tuple((kind, fill[kind]) for kind in problem.kinds))
+        for state, count, fill in found
+    ]
+
+
+def _packed(problem: Problem[N, P], fills: _Fills, purse: Purse) -> Packed[N, P]:
+    """Take what is needed, and name it."""
+    left = _necessary(problem, fills)
+    states = problem.states
+    nodes: list[tuple[N, tuple[tuple[P, int], ...]]] = []
+    for state, count, taken in fills:
+        for _ in range(count):
+            takes: list[tuple[P, int]] = []
+            for kind, number in taken:
+                number = min(number, left[kind])
+                if number:
+                    left[kind] -= number
+                    takes.append((states.kinds[kind], number))
+            if takes:
+                nodes.append((states.nodes[state], tuple(takes)))
+    return Packed(tuple(nodes), purse.steps)
+
+
+def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
+    """Return how many pods of each kind to keep; the hardest to place are given up first."""
+    counts = [0] * len(problem.counts)
+    for _state, count, taken in fills:
+        for kind, number in taken:
+            counts[kind] += count * number
+    counts = [min(one, most) for one, most in zip(counts, problem.counts, strict=True)]
+    for kind in problem.kinds:
+        needs = (need for need in problem.needs if kind in need.kinds)
+        spare = min(need.placed(counts) - need.at_least for need in needs)
+        counts[kind] -= min(counts[kind], spare)
+    return counts
+
+
+# Reasons ----------------------------------------------------------------------------------
+
+
+def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Purse) -> Impossible[P]:
+    """Say which quota cannot be met, how far it is from it, and for want of what."""
+    before, number = _culprit(problem, purse)
+    need = problem.needs[number]
+    narrow = problem.narrowed((*before, need))
+    fits, exact = _most(narrow, purse)
+    pending = need.placed(problem.counts)
+    resource, in_pieces = None, False
+    if pending >= need.at_least:
+        resource, in_pieces = _binding(narrow, purse)
+    return Impossible(
+        quotas[number],
+        fits,
+        exact,
+        not before,
+        pending,
+        resource,
+        in_pieces,
+        purse.steps,
+    )
+
+
+def _culprit(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]:
+    """Return the first need that cannot be met alone, else beside those before it, and those."""
+    needs = problem.needs
+    if len(needs) == 1:
+        return (), 0
+    for number, need in enumerate(needs):
+        if _decide(problem.narrowed((need,)), purse) is None:
+            return (), number
+    for number in range(1, len(needs) - 1):
+        if _decide(problem.narrowed(needs[: number + 1]), purse) is None:
+            return needs[:number], number
+    return needs[:-1], len(needs) - 1
+
+
+def _most(problem: _AnyProblem, purse: Purse) -> tuple[int, bool]:
+    """Return how many pods of the last need fit while the others are met, and whether exactly."""
+    need = problem.needs[-1]
+    number = len(problem.needs) - 1
+    most = min(ceiling(problem, need), need.at_least - 1)
+    least = 0
+    for one in () if number else passes(problem.narrowed((Need(need.kinds, most),))):
+        least = max(least, need.placed(one.placed))
+        if least == most:
+            return most, True
+    try:
+        search = Search(problem, purse)
+        most = search.at_most(number, least, most)
+        found = search.most(number, least + 1) if least < most else None
+    except Spent:
+        return most, False
+    return least if found is None else found, True
+
+
+def _binding(problem: _AnyProblem, purse: Purse) -> tuple[str | None, bool]:
+    """Return the scarcest resource that alone is in the way, and whether there is enough in all."""
+    wanted = problem.wanted()
+    free = problem.free_anywhere()
+    order = sorted(wanted, key=lambda name: (free.get(name, 0) / wanted[name], name))
+    for resource in order:
+        fills = _decide(problem.without(resource), purse)
+        if isinstance(fills, list):
+            counts = zip(problem.demands, _necessary(problem, fills), strict=True)
+            taken = sum(demand.requests.amount(resource) * count for demand, count in counts)
+            return resource, taken <= free.get(resource, 0)
+    return None, False

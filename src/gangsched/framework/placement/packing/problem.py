@@ -1,0 +1,270 @@
+"""A packing problem by numbers.
+
+Rules:
+  R1  kinds of pods and of nodes are numbered in the order in which they are met, and from then
+      on only numbers are compared: nothing depends on a hash or on an order of the kinds;
+  R2  the room is asked once for each pair of a kind of node and a kind of pod;
+  R3  like nodes are counted, never listed; a node that can take nothing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final, Generic, TypeVar, final
+
+from attrs import frozen
+
+from gangsched.framework.placement.packing.values import Demand, Room
+
+__all__ = ["NOWHERE", "Need", "Problem", "Purse", "Spent", "States"]
+
+N = TypeVar("N", bound=Hashable)
+P = TypeVar("P", bound=Hashable)
+
+NOWHERE: Final = -1
+"""The state that a node does not become, as it cannot take the pod."""
+
+_UNKNOWN: Final = -2
+
+
+class Spent(Exception):
+    """The budget is spent; never leaves ``pack``."""
+
+
+@final
+class Purse:
+    """The budget of one call.
+
+    Attributes:
+        left: How many steps may still be taken.
+        steps: How many were taken.
+    """
+
+    __slots__ = ("left", "steps")
+
+    def __init__(self, budget: int) -> None:
+        self.left = budget
+        self.steps = 0
+
+    def spend(self) -> None:
+        """Take a step.
+
+        Raises:
+            Spent: There is none left.
+        """
+        if not self.left:
+            raise Spent
+        self.left -= 1
+        self.steps += 1
+
+
+@final
+class States(Generic[N, P]):
+    """What nodes are and become, by number.
+
+    Attributes:
+        kinds: The kinds of pods, by number.
+        nodes: The kinds of nodes, by number.
+        room: What answers.
+    """
+
+    __slots__ = ("_after", "_numbers", "kinds", "nodes", "room")
+
+    def __init__(self, room: Room[N, P], kinds: Iterable[P]) -> None:
+        self.room = room
+        self.kinds = tuple(kinds)
+        self.nodes: list[N] = []
+        self._numbers: dict[N, int] = {}
+        self._after: list[list[int]] = []
+
+    def number(self, node: N) -> int:
+        """Return the number of a kind of node. O(1)."""
+        number = self._numbers.setdefault(node, len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(node)
+            self._after.append([_UNKNOWN] * len(self.kinds))
+        return number
+
+    def after(self, state: int, kind: int) -> int:
+        """Return what a node becomes by taking a pod, or NOWHERE. O(1); asks the room once."""
+        then = self._after[state][kind]
+        if then == _UNKNOWN:
+            node = self.room.after(self.nodes[state], self.kinds[kind])
+            then = NOWHERE if node is None else self.number(node)
+            self._after[state][kind] = then
+        return then
+
+    def chain(self, state: int, kind: int, most: int) -> list[int]:
+        """Return what a node becomes by each of up to *most* pods of one kind. O(pods)."""
+        chain: list[int] = []
+        while len(chain) < most:
+            state = self.after(state, kind)
+            if state == NOWHERE:
+                break
+            chain.append(state)
+        return chain
+
+
+@final
+@frozen
+class Need:
+    """A quota by numbers.
+
+    Attributes:
+        kinds: The kinds of pods that count, ascending.
+        at_least: How many must be placed.
+    """
+
+    kinds: tuple[int, ...]
+    at_least: int
+
+    def placed(self, counts: Mapping[int, int] | tuple[int, ...] | list[int]) -> int:
+        """Return how many of the pods count, of so many of each kind. O(kinds)."""
+        return sum(counts[kind] for kind in self.kinds)
+
+    def met(self, counts: tuple[int, ...] | list[int]) -> bool:
+        """Say whether so many pods of each kind are enough. O(kinds)."""
+        return self.placed(counts) >= self.at_least
+
+
+@final
+class Problem(Generic[N, P]):
+    """What is to be placed where, by numbers.
+
+    Attributes:
+        states: What nodes are and become.
+        demands: What is pending, by number of the kind.
+        needs: What must be met.
+        counts: How many pods of each kind may be placed; none of a kind that counts for no need.
+        nodes: The nodes that can take something: state, and how many there are of it.
+        kinds: The kinds of pods that may be placed, hardest first: who asks for the largest share
+            of what is free.
+    """
+
+    __slots__ = (
+        "_breadths",
+        "_given",
+        "_loads",
+        "_sizes",
+        "_weights",
+        "counts",
+        "demands",
+        "kinds",
+        "needs",
+        "nodes",
+        "states",
+    )
+
+    def __init__(
+        self,
+        states: States[N, P],
+        demands: tuple[Demand[P], ...],
+        needs: tuple[Need, ...],
+        nodes: tuple[tuple[N, int], ...],
+    ) -> None:
+        self.states = states
+        self.demands = demands
+        self.needs = needs
+        self._given = nodes
+        wanted = {kind for need in needs for kind in need.kinds}
+        self.counts = tuple(
+            demand.count if kind in wanted else 0 for kind, demand in enumerate(demands)
+        )
+        active = [kind for kind, count in enumerate(self.counts) if count]
+        counted: dict[int, int] = {}
+        for node, count in nodes:
+            state = states.number(node)
+            counted[state] = counted.get(state, 0) + count
+        self.nodes = tuple(
+            (state, count)
+            for state, count in counted.items()
+            if count and any(states.after(state, kind) != NOWHERE for kind in active)
+        )
+        total = self.free()
+        self._weights = self._pressure(total)
+        self._sizes: dict[int, float] = {}
+        self._breadths: dict[int, int] = {}
+        self._loads = tuple(
+            sum(weight * demand.requests.amount(name) for name, weight in self._weights)
+            for demand in demands
+        )
+        self.kinds = tuple(sorted(active, key=lambda kind: (-self._share(kind, total), kind)))
+
+    def narrowed(self, needs: tuple[Need, ...]) -> Problem[N, P]:
+        """Return the problem with other needs; what the room answered is kept. O(nodes)."""
+        return Problem(self.states, self.demands, needs, self._given)
+
+    def without(self, resource: str) -> Problem[N, P]:
+        """Return the problem with one boundless resource. O(nodes), all asked anew."""
+        states = States(self.states.room.without(resource), self.states.kinds)
+        return Problem(states, self.demands, self.needs, self._given)
+
+    def size(self, state: int) -> float:
+        """Return how much a node has free of what is scarce; asked once. O(resources)."""
+        size = self._sizes.get(state)
+        if size is None:
+            free = self.states.room.free(self.states.nodes[state])
+            size = sum(weight * max(free.get(name, 0), 0) for name, weight in self._weights)
+            self._sizes[state] = size
+        return size
+
+    def load(self, counts: tuple[int, ...]) -> float:
+        """Return how much of what is scarce so many pods of each kind take. O(kinds)."""
+        return sum(load * count for load, count in zip(self._loads, counts, strict=True) if count)
+
+    def breadth(self, state: int) -> int:
+        """Return how many kinds of pods a node can take; asked once. O(kinds)."""
+        breadth = self._breadths.get(state)
+        if breadth is None:
+            breadth = sum(self.states.after(state, kind) != NOWHERE for kind in self.kinds)
+            self._breadths[state] = breadth
+        return breadth
+
+    def scarcest(self) -> tuple[int, ...]:
+        """Return the kinds of pods, those with the fewest nodes per pod first. O(nodes x kinds)."""
+        places = {
+            kind: sum(n for state, n in self.nodes if self.states.after(state, kind) != NOWHERE)
+            for kind in self.kinds
+        }
+        return tuple(sorted(self.kinds, key=lambda kind: places[kind] / self.counts[kind]))
+
+    def wanted(self) -> dict[str, int]:
+        """Return what all pods ask for together, in thousandths. O(kinds x resources)."""
+        wanted: dict[str, int] = {}
+        for kind, count in enumerate(self.counts):
+            for name, amount in self.demands[kind].requests.items():
+                wanted[name] = wanted.get(name, 0) + amount * count
+        return {name: amount for name, amount in sorted(wanted.items()) if amount}
+
+    def free(self) -> dict[str, int]:
+        """Return what the nodes have free together that can take something. O(nodes)."""
+        return self._sum(self.nodes)
+
+    def free_anywhere(self) -> dict[str, int]:
+        """Return what all nodes have free together, also those that can take nothing. O(nodes)."""
+        return self._sum([(self.states.number(node), count) for node, count in self._given])
+
+    def _sum(self, nodes: Iterable[tuple[int, int]]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for state, count in nodes:
+            for name, amount in self.states.room.free(self.states.nodes[state]).items():
+                if amount > 0:
+                    total[name] = total.get(name, 0) + amount * count
+        return total
+
+    def _pressure(self, total: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+        # a share of the whole, times how much of the whole is wanted
+        wanted = self.wanted()
+        return tuple(
+            (name, amount / total[name] / total[name])
+            for name, amount in wanted.items()
+            if name in total
+        )
+
+    def _share(self, kind: int, total: Mapping[str, int]) -> float:
+        requests = self.demands[kind].requests
+        return max(
+            (n / total[name] if name in total else math.inf for name, n in requests.items() if n),
+            default=0.0,
+        )

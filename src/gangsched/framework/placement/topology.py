@@ -1,0 +1,118 @@
+"""Where a gang belongs that is to be within one value of a label.
+
+Rules:
+  R1  the value with the least room that may be enough comes first: larger ones are kept for
+      larger gangs;
+  R2  who joins a gang that holds nodes goes where it is; a label that is only preferred keeps
+      nobody from running;
+  R3  who waits on nodes out of which a gang cannot be within one value, because its specification
+      or a node's label changed meanwhile, does not wait on.
+
+Source: the topology constraints of KEP-5732.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.placement.plan import Domain
+from gangsched.framework.state.scheduler_state import ON_NODES, State
+from gangsched.model import NodeName
+
+__all__ = ["asked", "best", "domains", "fall_reason", "joined"]
+
+
+def asked(info: PodGroupInfo) -> bool:
+    """Say whether a gang is to be within one value of a label. O(1)."""
+    return info.spec is not None and info.spec.topology is not None
+
+
+def joined(state: State, info: PodGroupInfo) -> Domain | None:
+    """Return where a later member of a gang has to go; None for anywhere. O(members)."""
+    topology = None if info.spec is None else info.spec.topology
+    return _of_members(state, info) if topology is not None and topology.required else None
+
+
+def best(state: State, pod_class: PodClass, domain: Domain) -> NodeName | None:
+    """Return the best node of a domain; None when none of it can take such a pod. O(classes)."""
+    for _score, given in pod_class.ranked():
+        if domain.has(given):
+            return state.nodes.by_index[given.nodes[0]].node.name
+    return None
+
+
+def domains(
+    state: State, info: PodGroupInfo, counts: Iterable[tuple[PodClass, int]], needed: int
+) -> list[Domain | None]:
+    """Return where a gang with a topology may go, in the order in which to try.
+
+    None stands for anywhere. Runtime complexity: O(classes of nodes x kinds of pods).
+
+    Args:
+        state: The scheduler's memory.
+        info: The gang.
+        counts: How many pending members it has of which class, judged.
+        needed: How many of them have to fit.
+    """
+    topology = None if info.spec is None else info.spec.topology
+    assert topology is not None
+    here = _of_members(state, info)
+    if here is not None:
+        return [here] if topology.required else [here, None]
+    enough: dict[str, int] = {}
+    room: dict[str, int] = {}
+    for pod_class, count in counts:
+        of_class: dict[str, int] = {}
+        for given, each in pod_class.rooms():
+            value = given.sample.node.labels.get(topology.key)
+            if value is not None:
+                of_class[value] = of_class.get(value, 0) + each * len(given.nodes)
+        for value, most in of_class.items():
+            enough[value] = enough.get(value, 0) + min(most, count)
+            room[value] = room.get(value, 0) + most
+    fitting = sorted((room[value], value) for value, most in enough.items() if most >= needed)
+    if not fitting and enough:
+        # who cannot fit anywhere is told how far it is from it where it comes closest
+        fitting = [max((most, value) for value, most in enough.items())]
+    found: list[Domain | None] = [
+        Domain(topology.key, frozenset({value})) for _most, value in fitting
+    ]
+    return found if topology.required else [*found, None]
+
+
+def fall_reason(state: State, info: PodGroupInfo) -> str:
+    """Say why a gang that waits on nodes has to fall; "" when they may do. O(members)."""
+    topology = None if info.spec is None else info.spec.topology
+    if topology is None or not topology.required or info.was_scheduled:
+        return ""
+    held = _values(state, info, topology.key, (MemberState.WAITING,))
+    seated = _values(state, info, topology.key, (MemberState.ASSIGNED,)) - {None}
+    if held <= seated if seated else len(held) <= 1 and None not in held:
+        return ""
+    return f"belongs within one {topology.key} now"
+
+
+def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
+    """Return where a gang's members are that hold nodes; None where none does. O(members)."""
+    topology = None if info.spec is None else info.spec.topology
+    if topology is None or not info.scheduled:
+        return None
+    values = _values(state, info, topology.key, ON_NODES)
+    known = frozenset(value for value in values if value is not None)
+    return Domain(topology.key, known) if known else None
+
+
+def _values(
+    state: State, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
+) -> set[str | None]:
+    """Return the values of a label where some members are; None where a node has none."""
+    values = set[str | None]()
+    for member in state.of_group(info):
+        if member.state in states:
+            name = member.node if member.node is not None else member.pod.node_name
+            node = None if name is None else state.nodes.infos.get(name)
+            values.add(None if node is None else node.node.labels.get(key))
+    return values

@@ -1,0 +1,103 @@
+"""Groups that start together or not at all.
+
+A group's specification may name others; that they all name each other makes them a bundle. Until
+a bundle has started, one of its groups stands in the queue for all: the first by key of those that
+have not started. The others are held, and say with whom they start.
+
+Rules:
+  R1  a group whose bundle is not whole is not tried: every group that is named has to exist, to
+      name the same ones, and to be complete;
+  R2  who has started is not waited for, and waits for nobody.
+
+Source: kubernetes-sigs/scheduler-plugins#107, and the composite groups of KEP-6012.
+"""
+
+from __future__ import annotations
+
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import State
+from gangsched.model import GroupKey, Pod, PodGroup
+from gangsched.outcomes import Outcome, Unschedulable
+
+__all__ = ["is_shared", "keys", "pending", "pre_enqueue", "siblings"]
+
+
+def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
+    """Return the groups of a group's bundle, itself among them, in order; empty for no bundle."""
+    if spec is None or not spec.bundle:
+        return ()
+    return tuple(sorted({spec.key, *spec.bundle}))
+
+
+def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
+    """Return whom a turn of an entity is about: itself, or the groups that start with it."""
+    info = entity.group
+    if info is None or info.spec is None or not info.spec.bundle or info.was_scheduled:
+        return [entity]
+    found = [
+        other
+        for key in keys(info.spec)
+        if (other := state.entities.get(key)) is not None
+        and other.group is not None
+        and not other.group.was_scheduled
+    ]
+    return found or [entity]
+
+
+def is_shared(state: State, entity: QueuedEntity) -> bool:
+    """Say whether a turn of an entity is about other groups too. O(groups in its bundle)."""
+    return len(pending(state, entity)) > 1
+
+
+def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
+    """Return the other groups of a bundle that have members and not started. O(groups in it)."""
+    found = (state.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
+    return [
+        entity
+        for entity in found
+        if entity is not None and entity.group is not None and not entity.group.was_scheduled
+    ]
+
+
+def pre_enqueue(state: State, pod: Pod, info: PodGroupInfo | None, now: float) -> Outcome:
+    """Ask whether a pod may queue: plugins first, then its bundle."""
+    answer = extension_points.pre_enqueue(state, pod, info, now)
+    if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
+        return answer
+    bundle = keys(info.spec)
+    lead: GroupKey | None = None
+    for key in bundle:
+        other = state.registry.get(key)
+        problem = _problem(state, bundle, key, other, now) if other is not info else ""
+        if problem:
+            return Unschedulable(problem, resolvable=False)
+        if lead is None and other is not None and not other.was_scheduled:
+            lead = key
+    if lead is not None and lead != info.key:
+        return Unschedulable(f"starts with pod group {lead}", resolvable=False)
+    return answer
+
+
+def _problem(
+    state: State,
+    bundle: tuple[GroupKey, ...],
+    key: GroupKey,
+    other: PodGroupInfo | None,
+    now: float,
+) -> str:
+    """Return what keeps another group of a bundle from starting; empty when nothing does."""
+    if other is None or other.spec is None:
+        return f"waiting for pod group {key} of its bundle: it does not exist"
+    if keys(other.spec) != bundle:
+        return f"pod group {key} names another bundle"
+    if other.was_scheduled:
+        return ""
+    entity = state.entities.get(key)
+    if entity is None or not len(entity):
+        return f"waiting for pod group {key} of its bundle: it has no pending members"
+    answer = extension_points.pre_enqueue(state, entity.pod, other, now)
+    if isinstance(answer, Unschedulable):
+        return f"waiting for pod group {key} of its bundle: {answer.reason}"
+    return ""

@@ -1,0 +1,236 @@
+"""What an entity asks for, so that entities that ask for the same are known to fail alike.
+
+Rules:
+  R1  two entities of one shape get the same answer from the same cluster;
+  R2  what is not known in detail is like nothing else, and may always fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import groupby
+from typing import TypeAlias, final
+
+from attrs import frozen
+
+from gangsched._core._capacity import gap
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing import bundles
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
+from gangsched.model import PreemptionPolicy, Resources, Topology
+from gangsched.resources import NOTHING
+
+__all__ = [
+    "Quotas",
+    "Shape",
+    "falls_short",
+    "goes_alone",
+    "missing",
+    "needed",
+    "next_member",
+    "presence",
+    "quotas",
+    "reach_of",
+    "shape",
+]
+
+Quotas: TypeAlias = tuple[tuple[str, int], ...]
+"""How many more members must be placed: under ``""`` in all, then of each role that lacks some."""
+
+
+@final
+@frozen
+class Shape:
+    """What an entity asks for.
+
+    Attributes:
+        needed: How many of its pending members must be placed for a try to succeed.
+        runs: How many pending members it has of which class, in the order in which they are
+            tried: who is placed first may take the room that another needs.
+        floor: What the nodes must have free in all for a try to be made.
+        quotas: How many of them must have which role, for each role that lacks some.
+        roles: Which of these roles each run has; empty for one that has none of them.
+        topology: Within one value of which label it belongs.
+        parts: The shapes of the groups of a bundle that is to start; empty for a group alone.
+        reach: Where there is preemption: the priority below which it may take kept room, and
+            whether it may displace pods too.
+    """
+
+    needed: int
+    runs: tuple[tuple[PodClass, int], ...]
+    floor: Resources = NOTHING
+    quotas: Quotas = ()
+    roles: tuple[str, ...] = ()
+    topology: Topology | None = None
+    parts: tuple[Shape, ...] = ()
+    reach: tuple[int, bool] | None = None
+
+
+def shape(state: State, entity: QueuedEntity) -> Hashable:
+    """Return an entity's ``Shape``, or its number when no other is known to be like it.
+
+    Runtime complexity: O(members log members), of all groups that start with it.
+    """
+    party = bundles.pending(state, entity)
+    if not state.profile.signed or any(_has_its_place(each.group) for each in party):
+        return entity.seq
+    reach = None if state.preemption is None else reach_of(state, entity)
+    parts = tuple(_shape_alone(state, each, reach) for each in party)
+    if len(parts) == 1:
+        return parts[0]
+    runs = tuple(run for part in parts for run in part.runs)
+    floor = sum((part.floor for part in parts), start=NOTHING)
+    return Shape(sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach)
+
+
+def reach_of(state: State, entity: QueuedEntity) -> tuple[int, bool]:
+    """Return below which priority an entity reaches, and whether it may displace pods.
+
+    Of a bundle, the lowest priority counts, and nobody in it may say that it never does. So does
+    that of a member that ranks below its group, since its specification says no priority any more.
+    Runtime complexity: O(members).
+    """
+    parties = bundles.pending(state, entity)
+    ranks = (pod.priority for party in parties for pod in party.pending)
+    lowest = min(party.priority for party in parties)
+    return min((lowest, *ranks)), all(map(_may_displace, parties))
+
+
+def _may_displace(entity: QueuedEntity) -> bool:
+    spec = None if entity.group is None else entity.group.spec
+    if spec is not None and spec.preemption_policy is not None:
+        return spec.preemption_policy is not PreemptionPolicy.NEVER
+    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in entity.pending)
+
+
+def _has_its_place(info: PodGroupInfo | None) -> bool:
+    """Say whether who is pending of a group has to go where others of it are. O(1).
+
+    Where that is no other group need be, so such a group fails by itself.
+    """
+    topology = None if info is None or info.spec is None else info.spec.topology
+    return info is not None and topology is not None and topology.required and info.scheduled > 0
+
+
+def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | None) -> Shape:
+    members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
+    (_all, more), *lacking = quotas(state, entity)
+    floor = _floor(state, entity.group)
+    spec = None if entity.group is None else entity.group.spec
+    topology = None if spec is None else spec.topology
+    if not lacking:
+        runs = groupby(members, key=_class_of)
+        counts = tuple((each, len(list(run))) for each, run in runs)
+        return Shape(more, counts, floor, topology=topology, reach=reach)
+    asked = {role for role, _count in lacking}
+    found = [
+        (each, len(list(run)), role)
+        for (each, role), run in groupby(
+            members, key=lambda m: (m.pod_class, m.role if m.role and m.role in asked else "")
+        )
+    ]
+    counts = tuple((each, count) for each, count, _role in found)
+    names = tuple(role for *_, role in found)
+    return Shape(more, counts, floor, tuple(lacking), names, topology, reach=reach)
+
+
+def needed(state: State, entity: QueuedEntity) -> int:
+    """Return how many of an entity's pending members must be placed for a try to succeed."""
+    number = None if entity.group is None else extension_points.members_needed(state, entity.group)
+    return 1 if number is None else max(number, 1)
+
+
+def quotas(state: State, entity: QueuedEntity) -> Quotas:
+    """Return how many members of each role must be placed for a try to succeed. O(roles).
+
+    Returns:
+        First ``("", n)``: *n* in all, of any role, at least 1. Then ``(role, n)`` for each role of
+        which *n* more are needed, in the order of the names; these count among those in all, and
+        together are never more.
+    """
+    more, info = needed(state, entity), entity.group
+    if info is None or not info.roles:
+        return (("", more),)
+    lacking = extension_points.roles_needed(state, info).items()
+    return (("", more), *sorted((role, n) for role, n in lacking if role and n > 0))
+
+
+def next_member(state: State, entity: QueuedEntity) -> Member:
+    """Return whose turn it is in an entity that has somebody ready. O(roles).
+
+    The first to come; but while all who are still needed must be of certain roles, the first of
+    these: whoever is not needed shall not take the room of one who is.
+    """
+    pod = entity.next_member
+    assert pod is not None
+    if entity.group is not None and entity.group.roles:
+        (_all, more), *lacking = quotas(state, entity)
+        if more <= sum(count for _role, count in lacking):
+            pod = entity.next_of(role for role, _count in lacking) or pod
+    return state.members[pod.uid]
+
+
+def falls_short(state: State, entity: QueuedEntity) -> bool:
+    """Say whether those whose turn is still to come are too few for a try to succeed. O(roles)."""
+    (_all, more), *lacking = quotas(state, entity)
+    return entity.ready_count < more or any(entity.ready_of(role) < n for role, n in lacking)
+
+
+def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+    """Return how many members exist and count, and of which roles too few do. O(roles).
+
+    Returns:
+        The number in all; role, minimum and number of each role of which there are too few.
+    """
+    present, wanted = info.all, extension_points.roles_needed(state, info)
+    if "" in wanted and info.min_available is not None:
+        present = info.min_available - wanted[""] + info.unscheduled
+    absent: list[tuple[str, int, int]] = []
+    for role, least in info.roles.items():
+        some = least - wanted.get(role, 0) + info.role(role).unscheduled
+        if some < least:
+            absent.append((role, least, some))
+    return present, tuple(absent)
+
+
+def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
+    """Say whether pending members of a group go one by one, as regular pods do."""
+    if info is None:
+        return True
+    number = extension_points.members_needed(state, info)
+    return number is None or (number <= 0 and info.was_scheduled)
+
+
+def missing(state: State, info: PodGroupInfo) -> Resources:
+    """Return what the nodes have too little of together for a try of a group to be made.
+
+    Runtime complexity: O(1) for a group that asks for nothing in all, else O(members).
+    """
+    entity, floor = state.entities.get(info.key), NOTHING
+    for each in [] if entity is None else bundles.pending(state, entity):
+        wanted = _floor(state, each.group)
+        floor = floor + wanted if floor else wanted
+    return gap(floor, state.nodes.total()) if floor else NOTHING
+
+
+def _floor(state: State, info: PodGroupInfo | None) -> Resources:
+    """Return what must be free for a group: what it asks for, less what its members hold."""
+    if info is None or info.was_scheduled:
+        return NOTHING
+    floor = extension_points.group_requests(state, info)
+    if floor and info.scheduled:
+        for member in state.of_group(info):
+            if member.state in ON_NODES:
+                floor -= member.pod.requests
+    return floor
+
+
+def _arrival(member: Member) -> int:
+    return member.seq
+
+
+def _class_of(member: Member) -> PodClass:
+    return member.pod_class

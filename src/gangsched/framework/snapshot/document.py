@@ -1,0 +1,214 @@
+"""Snapshots: a scheduler's memory as plain data, and back.
+
+Rules:
+  R1  ``HELD`` names every attribute of everything that a scheduler remembers, and what becomes of
+      it: it is kept, made anew from what is kept, given by whoever restores, or passing, which is
+      empty between two calls;
+  R2  a snapshot is read as a whole before anything is changed; what contradicts itself is
+      refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+from attrs import frozen
+
+from gangsched._core._counters import PodGroupCounters
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._waiting import WaitingMap
+from gangsched._forms import as_object
+from gangsched._version import __version__
+from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
+from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.snapshot.forms import SNAPSHOT
+from gangsched.framework.snapshot.read import read_into
+from gangsched.framework.snapshot.rows import SnapshotRow
+from gangsched.framework.snapshot.write import plugin_states, written
+from gangsched.framework.state.nomination import Nomination
+from gangsched.framework.state.reservation_state import Promise, Reserving
+from gangsched.framework.state.scheduler_state import Member, State
+
+__all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_memory"]
+
+FORMAT: Final = "gangsched.snapshot/1"
+"""The name and version of the format, as a snapshot has it."""
+
+
+@final
+@frozen
+class Held:
+    """What becomes of the attributes of a class; see R1."""
+
+    kept: str = ""
+    anew: str = ""
+    given: str = ""
+    passing: str = ""
+
+    def names(self) -> list[str]:
+        """Return all attributes."""
+        return [*self.kept.split(), *self.anew.split(), *self.given.split(), *self.passing.split()]
+
+
+HELD: Final[Mapping[type, Held]] = {
+    State: Held(
+        kept="nodes queue registry waiting members entities classes labels evicted overdue"
+        " nominations reserving holding yielding"
+        " tried out deferred undecided step numbers",
+        anew="priorities",
+        given="cluster profile membership unit layout budget rest preemption",
+        passing="seen",
+    ),
+    Member: Held(
+        kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
+        " started_at",
+        anew="group requests",
+    ),
+    CycleState: Held(kept="_scratch", anew="_group _nodes"),
+    Nodes: Held(
+        kept="infos assumed classes _indices altered needs departed",
+        anew="by_index version _total",
+        given="_cluster",
+        passing="_looked lifted",
+    ),
+    NodeInfo: Held(kept="node index free holders kept kept_pods"),
+    Need: Held(kept="requests pods returning"),
+    Reserving: Held(
+        kept="asking lapses hopeless promise failed gained is_contested is_stale is_weary"
+        " is_settled settled_until altered",
+        given="policy",
+        passing="is_free",
+    ),
+    Promise: Held(kept="entity key since starts_at deadline ends"),
+    NodeClasses: Held(
+        kept="_of _known _occupied _made _numbers", anew="_moves _base epoch", given="_sign"
+    ),
+    # of one that stands alone, what it becomes is kept: there is no key to find it by
+    NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
+    Snapshot: Held(kept="node free pod_count"),
+    LabelsRead: Held(kept="_readers", anew="keys"),
+    PodClass: Held(
+        kept="sample",
+        anew="signature labels users headroom answers _seen _epoch _nodes _judged _order _ordered"
+        " _by_room _reasons",
+    ),
+    Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
+    Nomination: Held(kept="entity priority kept asks specs awaited deadline", passing="is_lifted"),
+    SchedulingQueue: Held(kept="_active _backoff _gated _lines", given="_sort"),
+    Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
+    QueuedEntity: Held(
+        kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
+        " round_step reason culprit _pod _is_ready",
+        anew="place shape prospect _handle",
+    ),
+    QueuedGroup: Held(
+        kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
+        " round_step reason culprit _pending",
+        anew="place shape prospect _handle _info _is_in_order _latest _turns _turns_by_role",
+        passing="_pod _is_ready",
+    ),
+    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
+    PodGroupInfo: Held(
+        kept="key uid spec claimed_min claimed_priority first_seen_at claims members attempts"
+        " attempt_started_at last_failure_at failures backoff_until complete_at was_scheduled",
+        anew="untried untried_by_role",
+    ),
+    PodGroupCounters: Held(kept="_states _roles", anew="_counts _by_role"),
+    WaitingMap: Held(kept="_pods", anew="_groups _deadlines _arrivals"),
+}
+"""All that a scheduler remembers, by class; beside it there are frozen values, and the heap."""
+
+
+def to_data(state: State, *, now: float, listed: bool) -> dict[str, Any]:
+    """Return a snapshot of a memory. O(all of it)."""
+    rows = written(state, now=now, listed=listed)
+    return {"format": FORMAT, "gangsched": __version__, **SNAPSHOT.write(rows)}
+
+
+def to_memory(blank: State, data: object) -> SnapshotRow:
+    """Fill an empty memory with a snapshot; return its rows. O(all of it).
+
+    Raises:
+        InvalidValueError: It is no snapshot, or one of another version, unit or profile, or it
+            contradicts itself; names the field and the value.
+        PluginError: A plugin raised.
+    """
+    given = dict(as_object(data, "snapshot"))
+    found, version = given.pop("format", None), given.pop("gangsched", None)
+    if found != FORMAT:
+        raise InvalidValueError("format", found, FORMAT)
+    if not isinstance(version, str):
+        raise InvalidValueError("gangsched", version, "a version")
+    try:
+        rows = SNAPSHOT.read(given, "")
+        _check_made_for(blank, rows)
+        read_into(blank, rows)
+        blank._check()
+    except InternalError as error:
+        expected = f"one that agrees with itself: {error.invariant}"
+        raise InvalidValueError("snapshot", "a snapshot", expected) from error
+    except GangschedError:
+        raise
+    except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
+        expected = f"one that agrees with itself: {error!r}"
+        raise InvalidValueError("snapshot", "a snapshot", expected) from error
+    if blank.deferred:
+        raise blank.deferred[0]
+    blank.deferred.extend(row.error() for row in rows.deferred)
+    return rows
+
+
+def _check_made_for(state: State, rows: SnapshotRow) -> None:
+    if rows.unit is not state.unit:
+        raise InvalidValueError("unit", rows.unit.value, f"{state.unit.value}, as here")
+    names = tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins)
+    if rows.plugins != names:
+        raise InvalidValueError("plugins", rows.plugins, f"{names}, as here")
+    if rows.nominations and state.preemption is None:
+        expected = "none, as there is no preemption here"
+        raise InvalidValueError("nominations", len(rows.nominations), expected)
+    if state.reserving.policy is None:
+        expected = "none, as there is no backfill here"
+        if rows.reserving is not None:
+            promise = rows.reserving.promise
+            found = rows.reserving.asking if promise is None else promise.key
+            raise InvalidValueError("reserving", found, expected)
+        if rows.needs:
+            raise InvalidValueError("needs", len(rows.needs), expected)
+    keepers = tuple(extension_points.name_of(plugin) for plugin in state.profile.keepers)
+    kept = tuple(name for name, _data in rows.plugin_states)
+    if kept != keepers:
+        raise InvalidValueError("plugin_states", kept, f"{keepers}, as here")
+
+
+def restore_plugins(state: State, rows: SnapshotRow) -> None:
+    """Let plugins keep what they kept; all of them, or none.
+
+    Raises:
+        PluginError: A plugin raised; what the others keep is as it was, but for those that raise
+            when it is put back, each of which is named.
+    """
+    before = plugin_states(state)
+    for number, (plugin, (name, data)) in enumerate(
+        zip(state.profile.keepers, rows.plugin_states, strict=True)
+    ):
+        try:
+            plugin.restore(data)
+        except Exception as error:
+            problem = f"raised {error!r}"
+            for done, (other, kept) in zip(state.profile.keepers[:number], before, strict=False):
+                try:
+                    done.restore(kept)
+                except Exception as again:
+                    problem += f"; {other!r} raised {again!r} as its own was put back"
+            raise PluginError(name, "restore", "its state", problem) from error

@@ -1,0 +1,303 @@
+"""The forms of a snapshot: how its rows are written as plain data, and read.
+
+Rules:
+  R1  each row has its form, with every field;
+  R2  what a form reads is of the right type, and no more: whether rows agree with each other is
+      seen when they are read into a memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._waiting import WaitingPod
+from gangsched._forms import (
+    FLAG,
+    PLAIN,
+    RESOURCES,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Form,
+    Record,
+    by_name,
+    choice,
+    many,
+    optional,
+    row,
+    union,
+)
+from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
+from gangsched.explain import Diagnosis, Misfit, Shortage, Undecided
+from gangsched.framework.config.scheduling_unit import Unit
+from gangsched.framework.snapshot.rows import (
+    AssumedRow,
+    EntityRow,
+    ErrorRow,
+    GroupRow,
+    LineRow,
+    MemberRow,
+    NeedRow,
+    NodeClassRow,
+    NodeRow,
+    NominationRow,
+    PodClassRow,
+    PromiseRow,
+    ReservingRow,
+    ShapeRow,
+    SnapshotRow,
+)
+from gangsched.framework.state.nomination import Kept
+
+__all__ = ["ROWS", "SNAPSHOT"]
+
+_AMOUNTS: Final = many(row(TEXT, WHOLE))
+_EDGES: Final = many(row(RESOURCES, WHOLE))
+_NUMBERS: Final = many(WHOLE)
+_TEXTS: Final = many(TEXT)
+_MAYBE_SECONDS: Final = optional(SECONDS)
+
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS)
+_SHORTAGE: Final = Record(
+    Shortage,
+    needed=WHOLE,
+    fits=WHOLE,
+    exact=FLAG,
+    role=TEXT,
+    resource=optional(TEXT),
+    in_pieces=FLAG,
+    within=TEXT,
+    group=optional(TEXT),
+)
+_UNDECIDED: Final = Record(Undecided, needed=WHOLE, placed=WHOLE, steps=WHOLE)
+_MISFIT: Final = Record(
+    Misfit,
+    uid=TEXT,
+    pod=TEXT,
+    reason=TEXT,
+    diagnosis=optional(_DIAGNOSIS.form),
+    proof=optional(union(_SHORTAGE, _UNDECIDED)),
+)
+_WAITING: Final = Record(
+    WaitingPod,
+    uid=TEXT,
+    group=optional(TEXT),
+    node=TEXT,
+    attempt=WHOLE,
+    since=SECONDS,
+    deadline=SECONDS,
+)
+_NODE_ROW: Final = Record(
+    NodeRow,
+    node=NODE.form,
+    index=WHOLE,
+    free=_AMOUNTS,
+    holders=many(row(TEXT, RESOURCES)),
+    kept=_AMOUNTS,
+    kept_pods=WHOLE,
+)
+_NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
+_ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
+_NODE_CLASS: Final = Record(
+    NodeClassRow,
+    number=WHOLE,
+    node=NODE.form,
+    free=_AMOUNTS,
+    pods=WHOLE,
+    alone=FLAG,
+    labels=optional(_TEXTS),
+    nodes=_NUMBERS,
+    after=_EDGES,
+    before=_EDGES,
+    endless=_AMOUNTS,
+)
+_POD_CLASS: Final = Record(PodClassRow, sample=POD.form, known=FLAG)
+_GROUP_ROW: Final = Record(
+    GroupRow,
+    key=TEXT,
+    uid=WHOLE,
+    spec=optional(GROUP.form),
+    claimed_min=optional(WHOLE),
+    claimed_priority=optional(WHOLE),
+    first_seen_at=_MAYBE_SECONDS,
+    claims=many(row(TEXT, optional(WHOLE), WHOLE)),
+    members=_TEXTS,
+    attempts=WHOLE,
+    attempt_started_at=_MAYBE_SECONDS,
+    last_failure_at=_MAYBE_SECONDS,
+    failures=WHOLE,
+    backoff_until=SECONDS,
+    complete_at=_MAYBE_SECONDS,
+    was_scheduled=FLAG,
+)
+_ENTITY: Final = Record(
+    EntityRow,
+    seq=WHOLE,
+    group=optional(TEXT),
+    queued_at=SECONDS,
+    failures=WHOLE,
+    backoff_until=SECONDS,
+    rank=optional(row(*[SECONDS] * 5)),
+    tried_step=WHOLE,
+    failed_step=WHOLE,
+    stirred_step=WHOLE,
+    round_step=WHOLE,
+    reason=TEXT,
+    culprit=optional(_MISFIT.form),
+    pending=_TEXTS,
+    tried=_TEXTS,
+)
+_MEMBER: Final = Record(
+    MemberRow,
+    pod=POD.form,
+    seq=WHOLE,
+    entity=WHOLE,
+    pod_class=WHOLE,
+    state=by_name(MemberState),
+    node=optional(TEXT),
+    attempt=WHOLE,
+    cycle=optional(many(row(TEXT, PLAIN))),
+    reason=TEXT,
+    bind_failures=WHOLE,
+    role=optional(TEXT),
+    started_at=_MAYBE_SECONDS,
+)
+_PART: Final[Form[Any]] = Form(
+    lambda value: _SHAPE.write(value), lambda value, path: _SHAPE.read(value, path)
+)
+_SHAPE: Final[Record[Any]] = Record(
+    ShapeRow,
+    needed=WHOLE,
+    runs=many(row(WHOLE, WHOLE)),
+    floor=RESOURCES,
+    quotas=_AMOUNTS,
+    roles=_TEXTS,
+    topology=optional(TOPOLOGY.form),
+    parts=many(_PART),
+    reach=optional(row(WHOLE, FLAG)),
+)
+
+
+_NUMBER_OR_SHAPE: Final[Form[Any]] = Form(
+    lambda value: value if isinstance(value, int) else _SHAPE.write(value),
+    lambda value, path: value if type(value) is int else _SHAPE.read(value, path),
+)
+_LINE: Final = Record(
+    LineRow,
+    shape=_NUMBER_OR_SHAPE,
+    blocked=FLAG,
+    blocked_at=WHOLE,
+    opened_at=WHOLE,
+    leader=optional(WHOLE),
+    standing=_NUMBERS,
+    resting=_NUMBERS,
+)
+_KEPT: Final = Record(
+    Kept,
+    seq=WHOLE,
+    uid=TEXT,
+    node=TEXT,
+    stand_in=POD.form,
+    group=optional(TEXT),
+    role=optional(TEXT),
+)
+_NOMINATION: Final = Record(
+    NominationRow,
+    entity=WHOLE,
+    priority=WHOLE,
+    kept=many(_KEPT.form),
+    asks=many(row(optional(TEXT), TEXT, WHOLE)),
+    specs=many(row(TEXT, optional(GROUP.form))),
+    awaited=_TEXTS,
+    deadline=SECONDS,
+)
+_PROMISE: Final = Record(
+    PromiseRow,
+    entity=WHOLE,
+    key=TEXT,
+    since=SECONDS,
+    starts_at=SECONDS,
+    deadline=SECONDS,
+    ends=many(row(TEXT, SECONDS)),
+)
+_RESERVING: Final = Record(
+    ReservingRow,
+    asking=_TEXTS,
+    lapses=_AMOUNTS,
+    hopeless=_AMOUNTS,
+    promise=optional(_PROMISE.form),
+    failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
+    gained=FLAG,
+    is_contested=FLAG,
+    is_stale=FLAG,
+    is_weary=FLAG,
+    is_settled=FLAG,
+    settled_until=SECONDS,
+    altered=WHOLE,
+)
+_ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)
+
+SNAPSHOT: Final = Record(
+    SnapshotRow,
+    unit=choice(Unit),
+    plugins=_TEXTS,
+    plugin_states=many(row(TEXT, PLAIN)),
+    now=SECONDS,
+    listed=FLAG,
+    step=WHOLE,
+    numbers=WHOLE,
+    undecided=WHOLE,
+    nodes=many(_NODE_ROW.form),
+    indices=WHOLE,
+    altered=WHOLE,
+    needs=many(_NEED.form),
+    departed=_TEXTS,
+    assumed=many(_ASSUMED.form),
+    node_classes=many(_NODE_CLASS.form),
+    node_classes_made=WHOLE,
+    node_class_numbers=WHOLE,
+    occupied=_NUMBERS,
+    labels=_AMOUNTS,
+    pod_classes=many(_POD_CLASS.form),
+    groups=many(_GROUP_ROW.form),
+    groups_left=many(row(TEXT, SECONDS)),
+    group_numbers=WHOLE,
+    entities=many(_ENTITY.form),
+    members=many(_MEMBER.form),
+    waiting=many(_WAITING.form),
+    active=_NUMBERS,
+    backoff=_NUMBERS,
+    gated=_NUMBERS,
+    lines=many(_LINE.form),
+    evicted=_TEXTS,
+    overdue=_TEXTS,
+    nominations=many(_NOMINATION.form),
+    reserving=optional(_RESERVING.form),
+    holding=many(row(TEXT, WHOLE)),
+    yielding=many(row(TEXT, TEXT)),
+    tried=_NUMBERS,
+    out=many(EFFECT),
+    deferred=many(_ERROR.form),
+)
+"""The form of a snapshot, but for its header."""
+
+ROWS: Final[tuple[Record[Any], ...]] = (
+    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
+    *(
+        _NOMINATION,
+        _NEED,
+        _PROMISE,
+        _RESERVING,
+        _KEPT,
+        _LINE,
+        _SHAPE,
+        _ERROR,
+        _WAITING,
+        _MISFIT,
+        _DIAGNOSIS,
+        _SHORTAGE,
+        _UNDECIDED,
+    ),
+)
+"""The form of every row, and of what they are made of."""

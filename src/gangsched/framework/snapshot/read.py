@@ -1,0 +1,407 @@
+"""From rows to memory.
+
+Rules:
+  R1  what is made is new: whatever raises here has changed nothing of what is remembered;
+  R2  a row that names what is not there, or names twice what is there once, is refused by its
+      field;
+  R3  what plugins answer is not kept, and is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Mapping
+from typing import TypeVar, cast, final
+
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._queue import Line
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import InvalidValueError
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
+from gangsched.framework.nodes.node_table import NodeInfo
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.runtime import signatures
+from gangsched.framework.snapshot.rows import (
+    EntityRow,
+    LineRow,
+    MemberRow,
+    NodeClassRow,
+    PromiseRow,
+    ShapeRow,
+    SnapshotRow,
+)
+from gangsched.framework.state.nomination import Nomination
+from gangsched.framework.state.reservation_state import Promise
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import GroupKey, PodUID
+from gangsched.protocols import Rank
+
+__all__ = ["read_into"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def read_into(state: State, rows: SnapshotRow) -> None:
+    """Fill an empty memory with what rows say. O(all of it).
+
+    Raises:
+        InvalidValueError: The rows contradict each other.
+        PluginError: A plugin raised when it was asked what it reads of a pod.
+    """
+    _Reader(state, rows).read()
+
+
+@final
+class _Reader:
+    """One reading, and what was read so far, by what rows name it by."""
+
+    def __init__(self, state: State, rows: SnapshotRow) -> None:
+        self._state = state
+        self._rows = rows
+        self._pod_classes: dict[int, PodClass] = {}
+        self._node_classes: dict[int, NodeClass] = {}
+        self._entities: dict[int, QueuedEntity] = {}
+
+    def read(self) -> None:
+        state, rows = self._state, self._rows
+        self._read_groups()
+        self._read_pod_classes()
+        self._read_entities()
+        self._read_nodes()
+        self._read_members()
+        self._read_assumed()
+        self._read_node_classes()
+        self._read_queue()
+        for n, waiting in enumerate(rows.waiting):
+            _get(state.members, waiting.uid, f"waiting[{n}].uid")
+            _fresh(state.waiting, waiting.uid, f"waiting[{n}].uid")
+            state.waiting.put(waiting)
+        state.evicted.update(rows.evicted)
+        state.overdue.update(rows.overdue)
+        self._read_nominations()
+        self._read_reserving()
+        state.holding.update(rows.holding)
+        state.yielding.update(rows.yielding)
+        state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
+        state.out.extend(rows.out)
+        state.step, state.numbers, state.undecided = rows.step, rows.numbers, rows.undecided
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """See that whoever comes next gets a number that nobody has."""
+        rows = self._rows
+        for name, last, given in (
+            ("numbers", rows.numbers, [*self._entities, *(row.seq for row in rows.members)]),
+            ("group_numbers", rows.group_numbers, [row.uid for row in rows.groups]),
+            ("indices", rows.indices, [row.index for row in rows.nodes]),
+            ("node_class_numbers", rows.node_class_numbers, [*self._node_classes]),
+        ):
+            most = max(given, default=0)
+            if last < most:
+                raise InvalidValueError(name, last, f"at least {most}, which was given out")
+
+    # Pods and groups --------------------------------------------------------------------------
+
+    def _read_groups(self) -> None:
+        registry, rows = self._state.registry, self._rows
+        for n, row in enumerate(rows.groups):
+            _fresh(registry._groups, row.key, f"groups[{n}].key")
+            registry._groups[row.key] = PodGroupInfo(
+                key=row.key,
+                uid=row.uid,
+                spec=row.spec,
+                claimed_min=row.claimed_min,
+                claimed_priority=row.claimed_priority,
+                first_seen_at=row.first_seen_at,
+                claims={uid: (least, priority) for uid, least, priority in row.claims},
+                attempts=row.attempts,
+                attempt_started_at=row.attempt_started_at,
+                last_failure_at=row.last_failure_at,
+                failures=row.failures,
+                backoff_until=row.backoff_until,
+                complete_at=row.complete_at,
+                was_scheduled=row.was_scheduled,
+            )
+        registry._left.update(rows.groups_left)
+        registry._numbers = rows.group_numbers
+
+    def _group(self, key: GroupKey, path: str) -> PodGroupInfo:
+        return _get(self._state.registry._groups, key, path)
+
+    def _read_pod_classes(self) -> None:
+        state = self._state
+        for n, row in enumerate(self._rows.pod_classes):
+            signature = signatures.signature(state, row.sample)
+            labels = signatures.labels_read(state, row.sample)
+            self._pod_classes[n] = pod_class = PodClass(signature, row.sample, labels)
+            if row.known:
+                _fresh(state.classes, signature, f"pod_classes[{n}].sample")
+                state.classes[signature] = pod_class
+        for n, (key, count) in enumerate(self._rows.labels):
+            _fresh(state.labels._readers, key, f"labels[{n}]")
+            state.labels._readers[key] = count
+        state.labels.keys = tuple(sorted(state.labels._readers))
+
+    def _read_entities(self) -> None:
+        for n, row in enumerate(self._rows.entities):
+            path = f"entities[{n}]"
+            _fresh(self._entities, row.seq, f"{path}.seq")
+            info = None if row.group is None else self._group(row.group, f"{path}.group")
+            entity = (
+                QueuedEntity(row.seq, row.queued_at)
+                if info is None
+                else QueuedGroup(row.seq, row.queued_at, info)
+            )
+            self._entities[row.seq] = entity
+            if row.group is not None:
+                _fresh(self._state.entities, row.group, f"{path}.group")
+                self._state.entities[row.group] = entity
+            entity.failures, entity.backoff_until = row.failures, row.backoff_until
+            entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
+            entity.stirred_step, entity.round_step = row.stirred_step, row.round_step
+            entity.reason, entity.culprit = row.reason, row.culprit
+            entity.rank = cast("Rank | None", row.rank)
+
+    def _entity(self, seq: int, path: str) -> QueuedEntity:
+        return _get(self._entities, seq, path)
+
+    def _read_members(self) -> None:
+        state, rows = self._state, self._rows
+        for n, row in enumerate(rows.members):
+            _fresh(state.members, row.pod.uid, f"members[{n}].pod.uid")
+            state.members[row.pod.uid] = self._member(row, f"members[{n}]")
+            state.count_priority(row.pod.priority, 1)
+        for n, group in enumerate(rows.groups):
+            info = state.registry._groups[group.key]
+            for uid in group.members:
+                member = self._known(uid, f"groups[{n}].members")
+                if member.group is not info or uid in info.members:
+                    raise InvalidValueError(f"groups[{n}].members", uid, "a member of it, once")
+                info.members.set(uid, member.state)
+                info.members.give_role(uid, member.role)
+        for n, entity in enumerate(rows.entities):
+            self._load(entity, f"entities[{n}]")
+
+    def _member(self, row: MemberRow, path: str) -> Member:
+        state = self._state
+        entity = self._entity(row.entity, f"{path}.entity")
+        pod_class = _get(self._pod_classes, row.pod_class, f"{path}.pod_class")
+        pod_class.users += 1
+        member = Member(row.pod, row.seq, entity, entity.group, pod_class, row.state)
+        member.node, member.attempt = row.node, row.attempt
+        member.reason, member.bind_failures = row.reason, row.bind_failures
+        member.role, member.started_at = row.role, row.started_at
+        if (row.cycle is None) != (row.node is None):
+            raise InvalidValueError(f"{path}.cycle", row.cycle, "what there is with a node")
+        if row.cycle is not None:
+            member.cycle = CycleState(entity.group, state.nodes.infos)
+            for name, value in row.cycle:
+                key = _get(state.profile.scratch_keys, name, f"{path}.cycle")
+                member.cycle.write(key, value)
+        return member
+
+    def _known(self, uid: PodUID, path: str) -> Member:
+        return _get(self._state.members, uid, path)
+
+    def _load(self, row: EntityRow, path: str) -> None:
+        tried = set(row.tried)
+        members = [self._known(uid, f"{path}.pending") for uid in row.pending]
+        entity = self._entities[row.seq]
+        if any(member.entity is not entity for member in members):
+            raise InvalidValueError(f"{path}.pending", row.pending, "members of it")
+        if not tried <= set(row.pending):
+            raise InvalidValueError(f"{path}.tried", row.tried, "pending members")
+        if entity.group is None and len(members) > 1:
+            raise InvalidValueError(f"{path}.pending", row.pending, "one pod, as it has no group")
+        entity.load([(m.pod, m.seq, m.role, m.pod.uid not in tried) for m in members])
+
+    # Nodes ------------------------------------------------------------------------------------
+
+    def _read_nodes(self) -> None:
+        nodes, rows = self._state.nodes, self._rows
+        for n, row in enumerate(rows.nodes):
+            _fresh(nodes.infos, row.node.name, f"nodes[{n}].node.name")
+            _fresh(nodes.by_index, row.index, f"nodes[{n}].index")
+            info = NodeInfo(row.node, row.index)
+            info.free, info.holders = dict(row.free), dict(row.holders)
+            info.kept, info.kept_pods = dict(row.kept), row.kept_pods
+            nodes.infos[row.node.name] = nodes.by_index[row.index] = info
+            nodes._sum_up(info, 1)
+        nodes._indices = rows.indices
+        nodes.altered, nodes.departed = rows.altered, list(rows.departed)
+        for n, each in enumerate(rows.needs):
+            _fresh(nodes.needs, each.node, f"needs[{n}].node")
+            nodes.needs[each.node] = need = Need(each.returning)
+            need.requests, need.pods = dict(each.requests), each.pods
+
+    def _read_assumed(self) -> None:
+        for n, row in enumerate(self._rows.assumed):
+            pod = self._known(row.uid, f"assumed[{n}].uid").pod if row.pod is None else row.pod
+            self._state.nodes.assumed[row.uid] = (row.node, pod)
+
+    def _read_node_classes(self) -> None:
+        state, rows = self._state, self._rows
+        classes, made = state.nodes.classes, self._node_classes
+        for n, row in enumerate(rows.node_classes):
+            _fresh(made, row.number, f"node_classes[{n}].number")
+            made[row.number] = self._node_class(row, f"node_classes[{n}]")
+        for n, row in enumerate(rows.node_classes):
+            self._link(row, f"node_classes[{n}]")
+        for n, number in enumerate(rows.occupied):
+            classes._occupied[_get(made, number, f"occupied[{n}]")] = None
+        classes._made, classes._numbers = rows.node_classes_made, rows.node_class_numbers
+
+    def _node_class(self, row: NodeClassRow, path: str) -> NodeClass:
+        state, classes = self._state, self._state.nodes.classes
+        sample = Snapshot(row.node, dict(row.free), row.pods)
+        key: tuple[Hashable, ...] | None = None
+        if not row.alone:
+            key = signatures.node_signature(state, sample, row.labels)
+            _fresh(classes._known, key, path)
+        given = NodeClass(key, row.number, sample)
+        if key is not None:
+            classes._known[key] = given
+        for index in row.nodes:
+            _get(state.nodes.by_index, index, f"{path}.nodes")
+            _fresh(classes._of, index, f"{path}.nodes")
+            given.nodes.add(index)
+            classes._of[index] = given
+        return given
+
+    def _link(self, row: NodeClassRow, path: str) -> None:
+        """Say what nodes become that stand alone, if it is what the amounts say."""
+        given = self._node_classes[row.number]
+        for name, edges, sign in (("after", given.after, 1), ("before", given.before, -1)):
+            for asked, number in getattr(row, name):
+                free = dict(row.free)
+                for resource, amount in asked.items():
+                    free[resource] = free.get(resource, 0) - sign * amount
+                other = self._alone(number, free, row.pods + sign, f"{path}.{name}")
+                edges[asked] = other
+        for resource, number in row.endless:
+            free = dict(row.free)
+            free[resource] = BOUNDLESS
+            given.endless[resource] = self._alone(number, free, row.pods, f"{path}.endless")
+
+    def _alone(self, number: int, free: dict[str, int], pods: int, path: str) -> NodeClass:
+        other = _get(self._node_classes, number, path)
+        if (_some(other.sample.free), other.sample.pod_count) != (_some(free), pods):
+            raise InvalidValueError(path, number, "a class of nodes with what is left")
+        return other
+
+    def _read_nominations(self) -> None:
+        for n, row in enumerate(self._rows.nominations):
+            _fresh(self._state.nominations, row.entity, f"nominations[{n}].entity")
+            self._state.nominations[row.entity] = Nomination(
+                entity=self._entity(row.entity, f"nominations[{n}].entity"),
+                priority=row.priority,
+                kept={kept.uid: kept for kept in row.kept},
+                asks=row.asks,
+                specs=row.specs,
+                awaited=list(row.awaited),
+                deadline=row.deadline,
+            )
+
+    def _read_reserving(self) -> None:
+        row, reserving = self._rows.reserving, self._state.reserving
+        promise = None if row is None else row.promise
+        if self._rows.needs and promise is None:
+            expected = "none, as nobody has a reservation"
+            raise InvalidValueError("needs", len(self._rows.needs), expected)
+        if row is None:
+            return
+        reserving.asking.update(dict.fromkeys(row.asking))
+        reserving.lapses.update(row.lapses)
+        reserving.hopeless.update(row.hopeless)
+        for n, (shape, step) in enumerate(row.failed):
+            reserving.failed[self._shape(shape, f"reserving.failed[{n}]")] = step
+        reserving.gained, reserving.is_contested = row.gained, row.is_contested
+        reserving.is_stale, reserving.is_weary = row.is_stale, row.is_weary
+        reserving.is_settled, reserving.settled_until = row.is_settled, row.settled_until
+        reserving.altered = row.altered
+        if promise is not None:
+            reserving.promise = self._promise(promise)
+
+    def _promise(self, row: PromiseRow) -> Promise:
+        entity = self._entity(row.entity, "reserving.promise.entity")
+        if entity.group is None:
+            raise InvalidValueError("reserving.promise.entity", row.entity, "one of a group")
+        if row.key != entity.group.key:
+            expected = f"{entity.group.key}, as its entity is of that"
+            raise InvalidValueError("reserving.promise.key", row.key, expected)
+        return Promise(entity, row.key, row.since, row.starts_at, row.deadline, dict(row.ends))
+
+    # The queue --------------------------------------------------------------------------------
+
+    def _read_queue(self) -> None:
+        queue, rows = self._state.queue, self._rows
+        for n, seq in enumerate(rows.active):
+            entity = self._place(seq, Place.ACTIVE, f"active[{n}]")
+            entity._handle = queue._active.push(entity.rank, entity)
+        for n, seq in enumerate(rows.backoff):
+            entity = self._place(seq, Place.BACKOFF, f"backoff[{n}]")
+            queue._backoff[(entity.backoff_until, seq)] = entity
+        for n, seq in enumerate(rows.gated):
+            queue._gated[seq] = self._place(seq, Place.UNSCHEDULABLE, f"gated[{n}]")
+        for n, row in enumerate(rows.lines):
+            line = self._line(row, f"lines[{n}]")
+            _fresh(queue._lines, line.shape, f"lines[{n}].shape")
+            queue._lines[line.shape] = line
+
+    def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
+        entity = self._entity(seq, path)
+        if entity.place is not Place.NOWHERE:
+            raise InvalidValueError(path, seq, "an entity that is in one place")
+        entity.place = place
+        return entity
+
+    def _line(self, row: LineRow, path: str) -> Line:
+        line = Line(self._shape(row.shape, f"{path}.shape"))
+        line.blocked, line.blocked_at = row.blocked, row.blocked_at
+        line.opened_at = row.opened_at
+        for seq in row.standing:
+            entity = self._place(seq, Place.UNSCHEDULABLE, f"{path}.standing")
+            entity.shape = line.shape
+            entity._handle = line.standing.push(entity.rank, entity)
+        for seq in row.resting:
+            line.resting[seq] = self._entity(seq, f"{path}.resting")
+            line.resting[seq].shape = line.shape
+        if row.leader is not None:
+            line.leader = self._entity(row.leader, f"{path}.leader")
+            line.leader.shape = line.shape
+        return line
+
+    def _shape(self, row: int | ShapeRow, path: str) -> Hashable:
+        return row if isinstance(row, int) else self._whole_shape(row, path)
+
+    def _whole_shape(self, row: ShapeRow, path: str) -> Shape:
+        return Shape(
+            row.needed,
+            tuple((_get(self._pod_classes, n, f"{path}.runs"), count) for n, count in row.runs),
+            row.floor,
+            row.quotas,
+            row.roles,
+            row.topology,
+            tuple(self._whole_shape(part, f"{path}.parts") for part in row.parts),
+            row.reach,
+        )
+
+
+def _get(known: Mapping[K, V], name: K, path: str) -> V:
+    if name not in known:
+        raise InvalidValueError(path, name, "something that the snapshot has")
+    return known[name]
+
+
+def _some(free: Mapping[str, int]) -> dict[str, int]:
+    """Return what there is more or less of than nothing: that may be said or left out."""
+    return {name: amount for name, amount in free.items() if amount}
+
+
+def _fresh(known: Container[object], name: object, path: str) -> None:
+    if name in known:
+        raise InvalidValueError(path, name, "something that the snapshot has once")

@@ -1,0 +1,330 @@
+"""The rows of a snapshot: what a scheduler remembers, as values that name each other.
+
+Rules:
+  R1  whatever is remembered once stands in one row; others name it: a pod by its UID, a group by
+      its key, an entity, a node and a class by their numbers;
+  R2  where an order decides something, it is the order of a list: an object's fields may be
+      reordered by whoever keeps it.
+
+How they are written is in ``forms``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias, final
+
+from attrs import frozen
+
+from gangsched._core._counters import MemberState
+from gangsched._core._waiting import WaitingPod
+from gangsched.errors import PluginError
+from gangsched.events import Effect
+from gangsched.explain import Misfit
+from gangsched.framework.config.scheduling_unit import Unit
+from gangsched.framework.state.nomination import Kept
+from gangsched.model import (
+    GroupKey,
+    Node,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodUID,
+    Resources,
+    Topology,
+)
+from gangsched.resources import NOTHING
+
+__all__ = [
+    "Amounts",
+    "AssumedRow",
+    "Edges",
+    "EntityRow",
+    "ErrorRow",
+    "GroupRow",
+    "LineRow",
+    "MemberRow",
+    "NeedRow",
+    "NodeClassRow",
+    "NodeRow",
+    "NominationRow",
+    "PodClassRow",
+    "PromiseRow",
+    "ReservingRow",
+    "ShapeRow",
+    "SnapshotRow",
+]
+
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+"""Thousandths of resources, in an order that is kept; zeros too."""
+
+Edges: TypeAlias = tuple[tuple[Resources, int], ...]
+"""What a node becomes, as the number of a class, by what is asked for."""
+
+
+@final
+@frozen(kw_only=True)
+class NodeRow:
+    """A ``NodeInfo``."""
+
+    node: Node
+    index: int
+    free: Amounts = ()
+    holders: tuple[tuple[PodUID, Resources], ...] = ()
+    kept: Amounts = ()
+    kept_pods: int = 0
+
+
+@final
+@frozen(kw_only=True)
+class NeedRow:
+    """A ``Need``."""
+
+    node: NodeName
+    requests: Amounts = ()
+    pods: int = 0
+    returning: tuple[PodUID, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class AssumedRow:
+    """A pod that holds a node; the pod itself only where it was another by then."""
+
+    uid: PodUID
+    node: NodeName
+    pod: Pod | None = None
+
+
+@final
+@frozen(kw_only=True)
+class NodeClassRow:
+    """A ``NodeClass``; *labels* are those that its key has, and None those that are read now.
+
+    What its nodes become is there of one that stands alone; of the others it is found by its key.
+    """
+
+    number: int
+    node: Node
+    free: Amounts = ()
+    pods: int = 0
+    alone: bool = False
+    labels: tuple[str, ...] | None = None
+    nodes: tuple[int, ...] = ()
+    after: Edges = ()
+    before: Edges = ()
+    endless: tuple[tuple[str, int], ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class PodClassRow:
+    """A ``PodClass``, without its answers; *known* unless only a line remembers it."""
+
+    sample: Pod
+    known: bool = True
+
+
+@final
+@frozen(kw_only=True)
+class GroupRow:
+    """A ``PodGroupInfo``."""
+
+    key: GroupKey
+    uid: int
+    spec: PodGroup | None = None
+    claimed_min: int | None = None
+    claimed_priority: int | None = None
+    first_seen_at: float | None = None
+    claims: tuple[tuple[PodUID, int | None, int], ...] = ()
+    members: tuple[PodUID, ...] = ()
+    attempts: int = 0
+    attempt_started_at: float | None = None
+    last_failure_at: float | None = None
+    failures: int = 0
+    backoff_until: float = -math.inf
+    complete_at: float | None = None
+    was_scheduled: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class EntityRow:
+    """A ``QueuedEntity``; *tried* are the pending members whose turn in this round is over."""
+
+    seq: int
+    group: GroupKey | None = None
+    queued_at: float = 0.0
+    failures: int = 0
+    backoff_until: float = -math.inf
+    rank: tuple[float, ...] | None = None
+    tried_step: int = -1
+    failed_step: int = -1
+    stirred_step: int = -1
+    round_step: int = -1
+    reason: str = ""
+    culprit: Misfit | None = None
+    pending: tuple[PodUID, ...] = ()
+    tried: tuple[PodUID, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class MemberRow:
+    """A ``Member``; *cycle* is the scratch of a placement, None where there is no placement."""
+
+    pod: Pod
+    seq: int
+    entity: int
+    pod_class: int
+    state: MemberState
+    node: NodeName | None = None
+    attempt: int = 0
+    cycle: tuple[tuple[str, Any], ...] | None = None
+    reason: str = ""
+    bind_failures: int = 0
+    role: str | None = None
+    started_at: float | None = None
+
+
+@final
+@frozen(kw_only=True)
+class ShapeRow:
+    """A ``Shape``, with classes by number."""
+
+    needed: int
+    runs: tuple[tuple[int, int], ...] = ()
+    floor: Resources = NOTHING
+    quotas: tuple[tuple[str, int], ...] = ()
+    roles: tuple[str, ...] = ()
+    topology: Topology | None = None
+    parts: tuple[ShapeRow, ...] = ()
+    reach: tuple[int, bool] | None = None
+
+
+@final
+@frozen(kw_only=True)
+class LineRow:
+    """A ``Line``; *shape* is the number of an entity where no other is known to be like it."""
+
+    shape: int | ShapeRow
+    blocked: bool = False
+    blocked_at: int = -1
+    opened_at: int = -1
+    leader: int | None = None
+    standing: tuple[int, ...] = ()
+    resting: tuple[int, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class NominationRow:
+    """A ``Nomination``."""
+
+    entity: int
+    priority: int
+    kept: tuple[Kept, ...] = ()
+    asks: tuple[tuple[GroupKey | None, str, int], ...] = ()
+    specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
+    awaited: tuple[PodUID, ...] = ()
+    deadline: float
+
+
+@final
+@frozen(kw_only=True)
+class PromiseRow:
+    """A ``Promise``."""
+
+    entity: int
+    key: GroupKey
+    since: float
+    starts_at: float
+    deadline: float
+    ends: tuple[tuple[PodUID, float], ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class ReservingRow:
+    """A ``Reserving`` that remembers something."""
+
+    asking: tuple[GroupKey, ...] = ()
+    lapses: tuple[tuple[GroupKey, int], ...] = ()
+    hopeless: tuple[tuple[GroupKey, int], ...] = ()
+    promise: PromiseRow | None = None
+    failed: tuple[tuple[int | ShapeRow, int], ...] = ()
+    gained: bool = False
+    is_contested: bool = False
+    is_stale: bool = False
+    is_weary: bool = False
+    is_settled: bool = True
+    settled_until: float = math.inf
+    altered: int = 0
+
+
+@final
+@frozen(kw_only=True)
+class ErrorRow:
+    """A ``PluginError`` that the next call raises; what the plugin raised itself is in words."""
+
+    plugin: str
+    point: str
+    subject: str
+    problem: str
+
+    @classmethod
+    def of(cls, error: PluginError) -> ErrorRow:
+        """Return the row of an error."""
+        return cls(
+            plugin=error.plugin, point=error.point, subject=error.subject, problem=error.problem
+        )
+
+    def error(self) -> PluginError:
+        """Return the error of a row."""
+        return PluginError(self.plugin, self.point, self.subject, self.problem)
+
+
+@final
+@frozen(kw_only=True)
+class SnapshotRow:
+    """All that a scheduler remembers between two calls, and for which profile and unit."""
+
+    unit: Unit
+    plugins: tuple[str, ...]
+    plugin_states: tuple[tuple[str, Any], ...] = ()
+    now: float = -math.inf
+    listed: bool = False
+    step: int = 0
+    numbers: int = 0
+    undecided: int = 0
+    nodes: tuple[NodeRow, ...] = ()
+    indices: int = 0
+    altered: int = 0
+    needs: tuple[NeedRow, ...] = ()
+    departed: tuple[PodUID, ...] = ()
+    assumed: tuple[AssumedRow, ...] = ()
+    node_classes: tuple[NodeClassRow, ...] = ()
+    node_classes_made: int = 0
+    node_class_numbers: int = 0
+    occupied: tuple[int, ...] = ()
+    labels: tuple[tuple[str, int], ...] = ()
+    pod_classes: tuple[PodClassRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    groups_left: tuple[tuple[GroupKey, float], ...] = ()
+    group_numbers: int = 0
+    entities: tuple[EntityRow, ...] = ()
+    members: tuple[MemberRow, ...] = ()
+    waiting: tuple[WaitingPod, ...] = ()
+    active: tuple[int, ...] = ()
+    backoff: tuple[int, ...] = ()
+    gated: tuple[int, ...] = ()
+    lines: tuple[LineRow, ...] = ()
+    evicted: tuple[PodUID, ...] = ()
+    overdue: tuple[PodUID, ...] = ()
+    nominations: tuple[NominationRow, ...] = ()
+    reserving: ReservingRow | None = None
+    holding: tuple[tuple[GroupKey, int], ...] = ()
+    yielding: tuple[tuple[GroupKey, str], ...] = ()
+    tried: tuple[int, ...] = ()
+    out: tuple[Effect, ...] = ()
+    deferred: tuple[ErrorRow, ...] = ()

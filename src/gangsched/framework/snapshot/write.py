@@ -1,0 +1,361 @@
+"""From memory to rows.
+
+Rules:
+  R1  nothing is asked of the cluster state, and of plugins nothing but what they keep;
+  R2  nothing changes: a scheduler goes on as if nobody had looked;
+  R3  what cannot be written is refused, never left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, TypeVar, final
+
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import Line
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import GangschedError, InvalidValueError, PluginError
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.snapshot.rows import (
+    AssumedRow,
+    EntityRow,
+    ErrorRow,
+    GroupRow,
+    LineRow,
+    MemberRow,
+    NeedRow,
+    NodeClassRow,
+    NodeRow,
+    NominationRow,
+    PodClassRow,
+    PromiseRow,
+    ReservingRow,
+    ShapeRow,
+    SnapshotRow,
+)
+from gangsched.framework.state.nomination import Nomination
+from gangsched.framework.state.reservation_state import Reserving
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import Pod
+
+__all__ = ["plugin_states", "written"]
+
+K = TypeVar("K")
+
+
+def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
+    """Return the rows of all that a scheduler remembers. O(all of it).
+
+    Raises:
+        InvalidValueError: Something that a plugin keeps cannot be written.
+        PluginError: A plugin raised.
+    """
+    nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
+    numbered = _PodClasses(state)
+    lines = tuple(_line(line, numbered) for line in queue._lines.values())
+    reserving = _reserving(state.reserving, numbered)
+    members = tuple(_member(state, member, numbered) for member in state.members.values())
+    return SnapshotRow(
+        unit=state.unit,
+        plugins=tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins),
+        plugin_states=plugin_states(state),
+        now=now,
+        listed=listed,
+        step=state.step,
+        numbers=state.numbers,
+        undecided=state.undecided,
+        nodes=tuple(
+            NodeRow(
+                node=info.node,
+                index=info.index,
+                free=tuple(info.free.items()),
+                holders=tuple(info.holders.items()),
+                kept=tuple(info.kept.items()),
+                kept_pods=info.kept_pods,
+            )
+            for info in nodes.infos.values()
+        ),
+        indices=nodes._indices,
+        altered=nodes.altered,
+        needs=tuple(
+            NeedRow(
+                node=name,
+                requests=tuple(need.requests.items()),
+                pods=need.pods,
+                returning=tuple(sorted(need.returning)),
+            )
+            for name, need in nodes.needs.items()
+        ),
+        departed=tuple(nodes.departed),
+        assumed=tuple(
+            AssumedRow(uid=uid, node=name, pod=None if _is_known(state, pod) else pod)
+            for uid, (name, pod) in nodes.assumed.items()
+        ),
+        node_classes=tuple(_node_class(state, found) for found in _reachable(state)),
+        node_classes_made=classes._made,
+        node_class_numbers=classes._numbers,
+        occupied=tuple(found.number for found in classes.occupied()),
+        labels=tuple(state.labels._readers.items()),
+        pod_classes=tuple(numbered.rows()),
+        groups=tuple(_group(info) for info in registry),
+        groups_left=tuple(registry._left.items()),
+        group_numbers=registry._numbers,
+        entities=tuple(_entity(entity) for entity in _entities(state)),
+        members=members,
+        waiting=tuple(state.waiting),
+        active=tuple(entity.seq for entity in queue.active),
+        backoff=tuple(entity.seq for entity in queue.backoff),
+        gated=tuple(queue._gated),
+        lines=lines,
+        evicted=tuple(sorted(state.evicted)),
+        overdue=tuple(sorted(state.overdue)),
+        nominations=tuple(_nomination(each) for each in state.nominations.values()),
+        reserving=reserving,
+        holding=tuple(state.holding.items()),
+        yielding=tuple(state.yielding.items()),
+        tried=tuple(state.tried),
+        out=tuple(state.out),
+        deferred=tuple(_error(error) for error in state.deferred),
+    )
+
+
+@final
+class _PodClasses:
+    """The classes of pods, numbered as they are met."""
+
+    def __init__(self, state: State) -> None:
+        known = state.classes.values()
+        self._numbers: dict[int, int] = {id(each): n for n, each in enumerate(known)}
+        self._met: list[tuple[PodClass, bool]] = [(each, True) for each in known]
+
+    def number(self, pod_class: PodClass) -> int:
+        """Return the number of a class."""
+        if id(pod_class) not in self._numbers:
+            self._numbers[id(pod_class)] = len(self._met)
+            self._met.append((pod_class, False))
+        return self._numbers[id(pod_class)]
+
+    def rows(self) -> Iterator[PodClassRow]:
+        """Iterate over the rows of all that were met."""
+        return (PodClassRow(sample=each.sample, known=known) for each, known in self._met)
+
+
+def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
+    """Return what each plugin keeps that says so.
+
+    Raises:
+        PluginError: A plugin raised.
+    """
+    found: list[tuple[str, Any]] = []
+    for plugin in state.profile.keepers:
+        name = extension_points.name_of(plugin)
+        try:
+            found.append((name, plugin.snapshot()))
+        except Exception as error:
+            raise PluginError(name, "snapshot", "its state", f"raised {error!r}") from error
+    return tuple(found)
+
+
+def _reachable(state: State) -> list[NodeClass]:
+    """Return every class of nodes that a node may be in, or come to be in; the known first."""
+    classes = state.nodes.classes
+    found: dict[int, NodeClass] = {}
+    todo = [*reversed(classes._occupied), *reversed(classes._known.values())]
+    while todo:
+        given = todo.pop()
+        if given.number not in found:
+            found[given.number] = given
+            edges = (given.after, given.before, given.endless)
+            todo += [other for each in edges for other in each.values()]
+    known = {given.number: given for given in classes._known.values()}
+    return list({**known, **found}.values())
+
+
+def _node_class(state: State, given: NodeClass) -> NodeClassRow:
+    labels: tuple[str, ...] | None = None
+    if given.key is not None:
+        read: Any = given.key[-1]
+        names = tuple(name for name, _value in read)
+        labels = None if names == state.labels.keys else names
+    sample, alone = given.sample, given.key is None
+    return NodeClassRow(
+        number=given.number,
+        node=sample.node,
+        free=tuple(sample.free.items()),
+        pods=sample.pod_count,
+        alone=alone,
+        labels=labels,
+        nodes=tuple(given.nodes),
+        # what becomes of the others is found again by its key
+        after=_edges(given.after) if alone else (),
+        before=_edges(given.before) if alone else (),
+        endless=_edges(given.endless) if alone else (),
+    )
+
+
+def _edges(found: Mapping[K, NodeClass]) -> tuple[tuple[K, int], ...]:
+    return tuple((name, other.number) for name, other in found.items())
+
+
+def _group(info: PodGroupInfo) -> GroupRow:
+    return GroupRow(
+        key=info.key,
+        uid=info.uid,
+        spec=info.spec,
+        claimed_min=info.claimed_min,
+        claimed_priority=info.claimed_priority,
+        first_seen_at=info.first_seen_at,
+        claims=tuple((uid, least, priority) for uid, (least, priority) in info.claims.items()),
+        members=tuple(info.members),
+        attempts=info.attempts,
+        attempt_started_at=info.attempt_started_at,
+        last_failure_at=info.last_failure_at,
+        failures=info.failures,
+        backoff_until=info.backoff_until,
+        complete_at=info.complete_at,
+        was_scheduled=info.was_scheduled,
+    )
+
+
+def _entities(state: State) -> Iterator[QueuedEntity]:
+    """Iterate over those of groups, then over those of regular pods."""
+    yield from state.entities.values()
+    for member in state.members.values():
+        if member.group is None:
+            yield member.entity
+
+
+def _entity(entity: QueuedEntity) -> EntityRow:
+    records = entity.records()
+    return EntityRow(
+        seq=entity.seq,
+        group=None if entity.group is None else entity.group.key,
+        queued_at=entity.queued_at,
+        failures=entity.failures,
+        backoff_until=entity.backoff_until,
+        rank=None if entity.rank is None else tuple(entity.rank),
+        tried_step=entity.tried_step,
+        failed_step=entity.failed_step,
+        stirred_step=entity.stirred_step,
+        round_step=entity.round_step,
+        reason=entity.reason,
+        culprit=entity.culprit,
+        pending=tuple(uid for uid, _is_ready in records),
+        tried=tuple(uid for uid, is_ready in records if not is_ready),
+    )
+
+
+def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
+    return MemberRow(
+        pod=member.pod,
+        seq=member.seq,
+        entity=member.entity.seq,
+        pod_class=classes.number(member.pod_class),
+        state=member.state,
+        node=member.node,
+        attempt=member.attempt,
+        cycle=None if member.cycle is None else _scratch(state, member, member.cycle),
+        reason=member.reason,
+        bind_failures=member.bind_failures,
+        role=member.role,
+        started_at=member.started_at,
+    )
+
+
+def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str, Any], ...]:
+    found: list[tuple[str, Any]] = []
+    for key, value in (cycle._scratch or {}).items():
+        if state.profile.scratch_keys.get(key.name) is not key:
+            expected = "a key that a plugin names in its state_keys"
+            raise InvalidValueError(f"{member.pod.key}: scratch", key.name, expected)
+        found.append((key.name, value))
+    return tuple(found)
+
+
+def _is_known(state: State, pod: Pod) -> bool:
+    """Say whether a pod is as the scheduler knows it; a stand-in is known to nobody."""
+    member = state.members.get(pod.uid)
+    return member is not None and member.pod == pod
+
+
+def _nomination(nomination: Nomination) -> NominationRow:
+    return NominationRow(
+        entity=nomination.entity.seq,
+        priority=nomination.priority,
+        kept=tuple(nomination.kept.values()),
+        asks=nomination.asks,
+        specs=nomination.specs,
+        awaited=tuple(nomination.awaited),
+        deadline=nomination.deadline,
+    )
+
+
+def _reserving(reserving: Reserving, classes: _PodClasses) -> ReservingRow | None:
+    """Return the row of what is remembered of reservations; None where that is nothing."""
+    promise = reserving.promise
+    row = ReservingRow(
+        asking=tuple(reserving.asking),
+        lapses=tuple(reserving.lapses.items()),
+        hopeless=tuple(reserving.hopeless.items()),
+        promise=None
+        if promise is None
+        else PromiseRow(
+            entity=promise.entity.seq,
+            key=promise.key,
+            since=promise.since,
+            starts_at=promise.starts_at,
+            deadline=promise.deadline,
+            ends=tuple(promise.ends.items()),
+        ),
+        failed=tuple((_shape(shape, classes), step) for shape, step in reserving.failed.items()),
+        gained=reserving.gained,
+        is_contested=reserving.is_contested,
+        is_stale=reserving.is_stale,
+        is_weary=reserving.is_weary,
+        is_settled=reserving.is_settled,
+        settled_until=reserving.settled_until,
+        altered=reserving.altered,
+    )
+    return None if row == ReservingRow() else row
+
+
+def _line(line: Line, classes: _PodClasses) -> LineRow:
+    return LineRow(
+        shape=_shape(line.shape, classes),
+        blocked=line.blocked,
+        blocked_at=line.blocked_at,
+        opened_at=line.opened_at,
+        leader=None if line.leader is None else line.leader.seq,
+        standing=tuple(entity.seq for entity in line.standing),
+        resting=tuple(line.resting),
+    )
+
+
+def _shape(shape: Hashable, classes: _PodClasses) -> int | ShapeRow:
+    if isinstance(shape, Shape):
+        return _shape_row(shape, classes)
+    assert isinstance(shape, int)
+    return shape
+
+
+def _shape_row(shape: Shape, classes: _PodClasses) -> ShapeRow:
+    return ShapeRow(
+        needed=shape.needed,
+        runs=tuple((classes.number(pod_class), count) for pod_class, count in shape.runs),
+        floor=shape.floor,
+        quotas=shape.quotas,
+        roles=shape.roles,
+        topology=shape.topology,
+        parts=tuple(_shape_row(part, classes) for part in shape.parts),
+        reach=shape.reach,
+    )
+
+
+def _error(error: GangschedError) -> ErrorRow:
+    if type(error) is not PluginError:
+        raise InvalidValueError("deferred", error, "an error of a plugin")
+    return ErrorRow.of(error)

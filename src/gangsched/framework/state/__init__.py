@@ -1,0 +1,1 @@
+"""What the scheduler remembers between two calls."""

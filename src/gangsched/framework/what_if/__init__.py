@@ -1,0 +1,1 @@
+"""Questions that change nothing: why an entity is pending, and what would start it."""

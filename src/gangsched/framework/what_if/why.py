@@ -1,0 +1,156 @@
+"""Saying why a pod or a group is where it is.
+
+Rules:
+  R1  a query changes nothing, and asks no plugin anything that may change something;
+  R2  what is said of a failed try is what was found in that try, not what would be found now.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.errors import UnknownPodError
+from gangsched.explain import (
+    BackingOff,
+    Binding,
+    Finished,
+    Held,
+    NoRoom,
+    NotEnoughMembers,
+    OnPermit,
+    Queued,
+    Refused,
+    Running,
+    Terminating,
+    Why,
+)
+from gangsched.framework.queueing import equivalence
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+
+__all__ = ["why"]
+
+_APART = (
+    MemberState.GATED,
+    MemberState.TERMINATING,
+    MemberState.SUCCEEDED,
+    MemberState.FAILED,
+)
+
+
+def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
+    """Say why a pod or a group is not running. O(active entities + members of the group)."""
+    deferred = len(state.deferred)
+    answer = _answer(state, subject)
+    if len(state.deferred) > deferred:
+        error = state.deferred[deferred]
+        del state.deferred[deferred:]
+        raise error
+    return answer
+
+
+def _answer(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
+    key = subject.uid if isinstance(subject, Pod) else subject
+    if isinstance(key, str):
+        member = state.members.get(PodUID(key))
+        if member is not None:
+            return _why_pod(state, member)
+    elif not isinstance(key, PodGroup):
+        raise UnknownPodError(str(key))
+    group = key.key if isinstance(key, PodGroup) else GroupKey(key)
+    info = state.registry.get(group)
+    if info is None or isinstance(subject, Pod):
+        raise UnknownPodError(str(group))
+    return _why_group(state, info)
+
+
+def _why_pod(state: State, member: Member) -> Why:
+    uid, group = member.pod.uid, member.group
+    match member.state:
+        case MemberState.REFUSED:
+            return Refused(uid, member.reason)
+        case MemberState.GATED:
+            return Held(member.reason)
+        case MemberState.WAITING if group is None:
+            waiting = state.waiting.get(uid)
+            assert waiting is not None
+            return OnPermit((uid,), waiting.since, 0, waiting.deadline)
+        case MemberState.UNSCHEDULED if group is None:
+            return _why_entity(state, member.entity)
+        case MemberState.UNSCHEDULED | MemberState.WAITING:
+            assert group is not None
+            return _why_group(state, group)
+        case MemberState.BINDING:
+            assert member.node is not None
+            return Binding(member.node)
+        case MemberState.ASSIGNED:
+            return Running(member.pod.node_name)
+        case MemberState.TERMINATING:
+            return Terminating(member.reason)
+        case MemberState.SUCCEEDED | MemberState.FAILED:
+            return Finished(member.pod.phase)
+        case _:
+            assert_never(member.state)
+
+
+def _why_group(state: State, info: PodGroupInfo) -> Why:
+    entity = state.entities.get(info.key)
+    needed = extension_points.members_needed(state, info)
+    if info.waiting:
+        waiting = state.waiting.of(info.key)
+        return OnPermit(
+            tuple(pod.uid for pod in waiting),
+            waiting[0].since,
+            max(needed or 0, 0),
+            min(pod.deadline for pod in waiting),
+            None if entity is None else entity.culprit,
+        )
+    unknown = info.min_available is None and not info.was_scheduled
+    present, absent = equivalence.presence(state, info)
+    if unknown or absent or (needed is not None and needed > info.unscheduled):
+        return NotEnoughMembers(
+            info.key, present, info.min_available, _apart(info), absent, _refused(state, info)
+        )
+    if entity is None or not len(entity):
+        return Running(None, info.scheduled)
+    return _why_entity(state, entity)
+
+
+def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
+    counts = ((state.name.lower(), info.members.count(state)) for state in _APART)
+    return tuple((word, count) for word, count in counts if count)
+
+
+def _refused(state: State, info: PodGroupInfo) -> tuple[Refused, ...]:
+    return tuple(
+        Refused(member.pod.uid, member.reason)
+        for member in state.of_group(info)
+        if member.state is MemberState.REFUSED
+    )
+
+
+def _why_entity(state: State, entity: QueuedEntity) -> Why:
+    if state.queue.is_gated(entity):
+        return Held(entity.reason)
+    if entity.place is Place.BACKOFF:
+        return BackingOff(entity.backoff_until, entity.failures, entity.reason, entity.culprit)
+    if entity.place is Place.UNSCHEDULABLE:
+        leader = state.queue.leader_of(entity)
+        if leader is None:
+            return NoRoom(entity.failures, entity.reason, entity.culprit)
+        return Queued(_ahead(state, entity), _name(leader), entity.culprit)
+    return Queued(_ahead(state, entity), None, entity.culprit)
+
+
+def _ahead(state: State, entity: QueuedEntity) -> int:
+    rank = entity.rank
+    assert rank is not None
+    return sum(other.rank < rank for other in state.queue.active if other.rank is not None)
+
+
+def _name(entity: QueuedEntity) -> str:
+    return f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
