@@ -47,7 +47,7 @@ from gangsched import (
     heap_implementation,
     presets,
 )
-from gangsched.framework import CycleState, Profile, Unit
+from gangsched.framework import CycleState, Profile, SchedulingUnit
 from gangsched.outcomes import Unschedulable
 from gangsched.testing import make_pod
 
@@ -278,7 +278,11 @@ def selector(key: str, value: str) -> Pod:
 
 
 def scheduler_of(
-    world: World, given: Gangs, *, unit: Unit = Unit.GROUP, hostname: bool = False
+    world: World,
+    given: Gangs,
+    *,
+    unit: SchedulingUnit = SchedulingUnit.GROUP,
+    hostname: bool = False,
 ) -> tuple[InMemoryCluster, Scheduler]:
     """Return a cluster and a scheduler that has taken everything in."""
     cluster = InMemoryCluster()
@@ -307,7 +311,7 @@ def ours(
     world: World,
     given: Gangs,
     *,
-    unit: Unit = Unit.GROUP,
+    unit: SchedulingUnit = SchedulingUnit.GROUP,
     hostname: bool = False,
     before: Gangs = (),
 ) -> Run:
@@ -709,9 +713,9 @@ def by_unit(sizes: Sizes, world: World) -> None:
             sample=given[:2],
             unit=unit,
         )
-        for unit in (Unit.GROUP, Unit.POD)
+        for unit in (SchedulingUnit.GROUP, SchedulingUnit.POD)
     }
-    slow = cases[Unit.GROUP].naive
+    slow = cases[SchedulingUnit.GROUP].naive
     assert slow is not None
     rivals: dict[str, Prepare] = {unit.value: one.ours for unit, one in cases.items()}
     rivals |= {"heapq": partial(heapq_of, 8 * sizes.eights), "naive": slow}
@@ -727,10 +731,10 @@ def by_size(rounds: int, world: World, given: Gangs) -> None:
     """Measure case 6 with gangs of another size."""
     pods, number = sum(map(len, given)), len(given)
     rivals: dict[str, Prepare] = {"heapq": partial(heapq_of, pods)}
-    rivals |= {unit.value: partial(ours, world, given, unit=unit) for unit in Unit}
+    rivals |= {unit.value: partial(ours, world, given, unit=unit) for unit in SchedulingUnit}
     times = race(rivals, rounds)
     label = f"6 {number:,} gangs of {pods // number}, unit"
-    for unit in (Unit.GROUP.value, Unit.POD.value):
+    for unit in (SchedulingUnit.GROUP.value, SchedulingUnit.POD.value):
         one = Case(f"{label} {unit}", "us/gang", 1e3 * number, pods, rivals[unit])
         one.show({"ours": times[unit], "heapq": times["heapq"]})
     show_ratio(f"{label} pod over group", times["pod"], times["group"], "-")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gangsched import Unit
+from gangsched import SchedulingUnit
 from support.units import deciding_by, runs_in_both
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -31,7 +31,7 @@ TRACES = Path(__file__).parents[2] / "shared" / "traces"
 @pytest.fixture(autouse=True)
 def unit_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let schedulers decide by the unit that the test runs in; see ``support.units``."""
-    with deciding_by(getattr(request, "param", Unit.POD)):
+    with deciding_by(getattr(request, "param", SchedulingUnit.POD)):
         yield
 
 
@@ -39,8 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each unit, unless it says why not."""
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if runs_in_both(metafunc.function, metafunc.definition.path, marks):
-        ids = [unit.value for unit in Unit]
-        metafunc.parametrize("unit_by_default", list(Unit), ids=ids, indirect=True)
+        ids = [unit.value for unit in SchedulingUnit]
+        metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
 
 
 @pytest.fixture(scope="session")

@@ -33,18 +33,21 @@ ORIGINS: Final = {
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
     "errors": (
-        "ClusterStateError DecisionLogError GangFellError GangschedError InternalError "
+        "ClusterStateError DecisionLogError GangRejectedError GangschedError InternalError "
         "InvalidPodGroupError InvalidValueError ManifestError PluginError ProfileError "
         "TraceError UnknownPodError"
     ),
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
-        "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodHeld PodRefused "
-        "PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
+        "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
+        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
     ),
     "explain": "Why",
-    "framework": "Backfill CycleState Layout Preemption Profile Reservation Scheduler Unit",
+    "framework": (
+        "Backfill CycleState PlacementStrategy Preemption Profile Reservation Scheduler "
+        "SchedulingUnit"
+    ),
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (

@@ -43,7 +43,7 @@ from gangsched.events import (
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
-    PodHeld,
+    PodNotAdmitted,
     PodRefused,
     PodRejected,
     PodScheduled,
@@ -157,7 +157,7 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE),
     Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
     Record(PodRefused, uid=TEXT, reason=TEXT),
-    Record(PodHeld, uid=TEXT, reason=TEXT),
+    Record(PodNotAdmitted, uid=TEXT, reason=TEXT),
     Record(
         GroupIncomplete,
         group=TEXT,

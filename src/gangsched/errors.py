@@ -15,7 +15,7 @@ from typing import Any
 __all__ = [
     "ClusterStateError",
     "DecisionLogError",
-    "GangFellError",
+    "GangRejectedError",
     "GangschedError",
     "InternalError",
     "InvalidPodGroupError",
@@ -152,7 +152,7 @@ class InternalError(GangschedError):
         return f"broken invariant, please report: {self.invariant}"
 
 
-class GangFellError(GangschedError):
+class GangRejectedError(GangschedError):
     """A member waited at a gate, and its gang fell: it must not go, and gives its place back.
 
     Raised where a member waits, by ``PermitGate``: whoever does not look at what a wait returns

@@ -38,7 +38,7 @@ __all__ = [
     "PodGroupAdded",
     "PodGroupDeleted",
     "PodGroupUpdated",
-    "PodHeld",
+    "PodNotAdmitted",
     "PodRefused",
     "PodRejected",
     "PodScheduled",
@@ -239,7 +239,7 @@ class PodRefused:
 
 @final
 @frozen
-class PodHeld:
+class PodNotAdmitted:
     """A pod does not enter the queue yet; of a group that waits for others of its bundle, one."""
 
     uid: PodUID
@@ -388,7 +388,7 @@ class NominationLapsed:
 
 Notice: TypeAlias = (
     PodRefused
-    | PodHeld
+    | PodNotAdmitted
     | GroupIncomplete
     | PodUnschedulable
     | PodWaiting

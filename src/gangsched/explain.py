@@ -21,9 +21,9 @@ __all__ = [
     "Binding",
     "Diagnosis",
     "Finished",
-    "Held",
-    "Misfit",
-    "NoRoom",
+    "NotAdmitted",
+    "UnschedulableMember",
+    "NoNodeFits",
     "NotEnoughMembers",
     "OnPermit",
     "Queued",
@@ -31,7 +31,7 @@ __all__ = [
     "Running",
     "Shortage",
     "Terminating",
-    "Undecided",
+    "SearchBudgetExhausted",
     "Why",
 ]
 
@@ -101,7 +101,7 @@ class Shortage:
 
 @final
 @frozen
-class Undecided:
+class SearchBudgetExhausted:
     """The search for a placement ended with its budget: there may be one.
 
     Attributes:
@@ -123,7 +123,7 @@ class Undecided:
 
 @final
 @frozen
-class Misfit:
+class UnschedulableMember:
     """A member that was tried and found no node.
 
     Attributes:
@@ -138,7 +138,7 @@ class Misfit:
     pod: str
     reason: str
     diagnosis: Diagnosis | None
-    proof: Shortage | Undecided | None = None
+    proof: Shortage | SearchBudgetExhausted | None = None
 
     def __str__(self) -> str:
         return f"pod {self.pod} does not fit: {self.reason}"
@@ -199,7 +199,7 @@ class NotEnoughMembers:
 
 @final
 @frozen
-class Held:
+class NotAdmitted:
     """It may not queue: it has scheduling gates, or a plugin says so."""
 
     reason: str
@@ -228,16 +228,19 @@ class Queued:
     Attributes:
         ahead: How many pods and groups have their turn before.
         behind: Somebody who asks for the same and is tried first; None when nobody is.
-        culprit: Who did not fit when it was last tried; None when it was not, or nobody is.
+        unschedulable_member: Who did not fit when it was last tried; None when it was not, or
+            nobody is.
     """
 
     ahead: int
     behind: str | None = None
-    culprit: Misfit | None = None
+    unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
         after = "" if self.behind is None else f", behind {self.behind}, which asks for the same"
-        last = "" if self.culprit is None else f"; last time {self.culprit}"
+        last = (
+            "" if self.unschedulable_member is None else f"; last time {self.unschedulable_member}"
+        )
         return f"queued, {self.ahead} ahead{after}{last}"
 
 
@@ -251,17 +254,17 @@ class OnPermit:
         since: When the first of them did.
         needed: How many more members must hold a node.
         deadline: When the first of them gives its node back at the latest.
-        culprit: Who was tried meanwhile and did not fit; None when nobody was.
+        unschedulable_member: Who was tried meanwhile and did not fit; None when nobody was.
     """
 
     members: tuple[PodUID, ...]
     since: float
     needed: int
     deadline: float
-    culprit: Misfit | None = None
+    unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
-        blame = "" if self.culprit is None else f"; {self.culprit}"
+        blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
         return (
             f"waiting on permit since {self.since:g}, needs {self.needed} more,"
             f" until {self.deadline:g}{blame}"
@@ -277,36 +280,37 @@ class BackingOff:
         until: When its rest ends.
         attempts: How many tries in a row failed.
         reason: Why the last one did.
-        culprit: Who did not fit then; None when it was not for that.
+        unschedulable_member: Who did not fit then; None when it was not for that.
     """
 
     until: float
     attempts: int
     reason: str
-    culprit: Misfit | None = None
+    unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
-        return f"backing off until {self.until:g} after {times}: {self.culprit or self.reason}"
+        why = self.unschedulable_member or self.reason
+        return f"backing off until {self.until:g} after {times}: {why}"
 
 
 @final
 @frozen
-class NoRoom:
+class NoNodeFits:
     """It was tried and failed, and waits for a fact that may help it.
 
     Attributes:
         attempts: How many tries in a row failed.
         reason: Why the last one did.
-        culprit: Who did not fit then; None when it was not for that.
+        unschedulable_member: Who did not fit then; None when it was not for that.
     """
 
     attempts: int
     reason: str
-    culprit: Misfit | None = None
+    unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
-        return f"{self.culprit or self.reason}"
+        return f"{self.unschedulable_member or self.reason}"
 
 
 @final
@@ -361,12 +365,12 @@ class Finished:
 
 Why: TypeAlias = (
     NotEnoughMembers
-    | Held
+    | NotAdmitted
     | Refused
     | Queued
     | OnPermit
     | BackingOff
-    | NoRoom
+    | NoNodeFits
     | Binding
     | Running
     | Terminating

@@ -6,7 +6,14 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.framework import Backfill, Layout, Preemption, Profile, Scheduler, Unit
+from gangsched.framework import (
+    Backfill,
+    PlacementStrategy,
+    Preemption,
+    Profile,
+    Scheduler,
+    SchedulingUnit,
+)
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     DefaultBinder,
@@ -55,7 +62,7 @@ def coscheduling(
     reject_percentage: int = 0,
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
-    unit: Unit = Unit.POD,
+    unit: SchedulingUnit = SchedulingUnit.POD,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
@@ -96,7 +103,7 @@ def coscheduling(
 def gang(
     cluster: ClusterState,
     *,
-    layout: Layout = Layout.AUTO,
+    placement: PlacementStrategy = PlacementStrategy.AUTO,
     order: Order = Order.LAST_FAILURE,
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
@@ -111,7 +118,7 @@ def gang(
 
     Args:
         cluster: The cluster state.
-        layout: Where the members of a gang go.
+        placement: Where the members of a gang go.
         order: Which of the two published queue orders.
         match_policy: Which members count for the quorum.
         when_bind_fails: What becomes of a group whose bind fails after it was let go.
@@ -125,8 +132,8 @@ def gang(
     return Scheduler(
         cluster,
         coscheduling_profile(policy),
-        unit=Unit.GROUP,
-        layout=layout,
+        unit=SchedulingUnit.GROUP,
+        placement=placement,
         search_budget=search_budget,
         backoff=backoff,
         preemption=preemption,

@@ -7,7 +7,15 @@ from typing import Final
 
 from attrs import frozen
 
-from gangsched import ClusterState, Coscheduling, Profile, Scheduler, Unit, WhenBlocked, presets
+from gangsched import (
+    ClusterState,
+    Coscheduling,
+    Profile,
+    Scheduler,
+    SchedulingUnit,
+    WhenBlocked,
+    presets,
+)
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.plugins import DefaultBinder, NodeResources, TaintToleration
@@ -43,7 +51,7 @@ class Picky:
         return Unschedulable("not at first")
 
 
-def picky(cluster: ClusterState, unit: Unit) -> Scheduler:
+def picky(cluster: ClusterState, unit: SchedulingUnit) -> Scheduler:
     """Return a scheduler with a plugin that turns down members when all seems settled."""
     profile = Profile(Coscheduling(), TaintToleration(), NodeResources(), Picky(), DefaultBinder())
     return Scheduler(cluster, profile, unit=unit)
@@ -51,16 +59,16 @@ def picky(cluster: ClusterState, unit: Unit) -> Scheduler:
 
 _RESTS: Final = Terms(rest_at_least=1.0)
 _NEVER_HOLDS: Final = Terms(rest_at_least=1.0, hold_timeout=0.0)
-_POD: Final = partial(presets.coscheduling, unit=Unit.POD)
+_POD: Final = partial(presets.coscheduling, unit=SchedulingUnit.POD)
 _UNLIKE: Final = Terms(rest_at_least=1.0, unlike=True, resources=("cpu", "gpu"))
 
 WAYS: Final = {
     "pod": Way(_POD, _RESTS),
-    "group": Way(partial(presets.coscheduling, unit=Unit.GROUP), _NEVER_HOLDS),
+    "group": Way(partial(presets.coscheduling, unit=SchedulingUnit.GROUP), _NEVER_HOLDS),
     "pod, until timeout": Way(partial(_POD, when_blocked=WhenBlocked.UNTIL_TIMEOUT), _RESTS),
     "pod, at once": Way(partial(_POD, when_blocked=WhenBlocked.AT_ONCE), _RESTS),
     "pod, unlike members": Way(_POD, _UNLIKE),
-    "group, unlike members": Way(partial(presets.coscheduling, unit=Unit.GROUP), _UNLIKE),
-    "pod, some turned down": Way(partial(picky, unit=Unit.POD), _RESTS),
-    "group, some turned down": Way(partial(picky, unit=Unit.GROUP), _RESTS),
+    "group, unlike members": Way(partial(presets.coscheduling, unit=SchedulingUnit.GROUP), _UNLIKE),
+    "pod, some turned down": Way(partial(picky, unit=SchedulingUnit.POD), _RESTS),
+    "group, some turned down": Way(partial(picky, unit=SchedulingUnit.GROUP), _RESTS),
 }

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 import gangsched
-from gangsched import Layout, Unit, WhenBindFails, presets
+from gangsched import PlacementStrategy, SchedulingUnit, WhenBindFails, presets
 from gangsched.testing import (
     AddNode,
     Arrive,
@@ -48,20 +48,22 @@ def test_it_does_in_every_other_way(way: str) -> None:
     check_scheduler(adapt(WAYS[way].make), terms=WAYS[way].terms, settings=one_in(3))
 
 
-@pytest.mark.parametrize("unit", Unit, ids=lambda unit: unit.value)
-def test_it_does_when_it_is_told_twice(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit, ids=lambda unit: unit.value)
+def test_it_does_when_it_is_told_twice(unit: SchedulingUnit) -> None:
     make = partial(presets.coscheduling, unit=unit)
     check_scheduler(adapt(make, twice=True), settings=one_in(3))
 
 
-@pytest.mark.parametrize("layout", [each for each in Layout if each is not Layout.AUTO])
-def test_it_does_in_every_layout(layout: Layout) -> None:
+@pytest.mark.parametrize(
+    "placement", [each for each in PlacementStrategy if each is not PlacementStrategy.AUTO]
+)
+def test_it_does_in_every_layout(placement: PlacementStrategy) -> None:
     """In the layout ``AUTO`` it is the plain one of the unit ``group``."""
-    check_scheduler(adapt(partial(presets.gang, layout=layout)), settings=one_in(3))
+    check_scheduler(adapt(partial(presets.gang, placement=placement)), settings=one_in(3))
 
 
-@pytest.mark.parametrize("unit", Unit, ids=lambda unit: unit.value)
-def test_it_does_where_a_failed_bind_evicts_the_gang(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit, ids=lambda unit: unit.value)
+def test_it_does_where_a_failed_bind_evicts_the_gang(unit: SchedulingUnit) -> None:
     make = partial(presets.coscheduling, unit=unit, when_bind_fails=WhenBindFails.RELEASE_GROUP)
     check_scheduler(adapt(make), terms=Terms(evicts=True), settings=one_in(3))
 

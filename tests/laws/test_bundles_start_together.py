@@ -20,7 +20,7 @@ from gangsched import (
     PodGroupUpdated,
     PodUnschedulable,
     Release,
-    Unit,
+    SchedulingUnit,
     presets,
 )
 from support.bundles import AB, CD, end, key, pods, running, spec, specs
@@ -214,7 +214,7 @@ def test_a_group_that_holds_nodes_gives_them_back_when_it_starts_with_others_fro
 @pytest.mark.once("it decides by both units")
 def test_both_units_start_the_same_bundles() -> None:
     found = []
-    for unit in Unit:
+    for unit in SchedulingUnit:
         driver = Driver(partial(presets.coscheduling, unit=unit))
         driver.tell(*(node(f"n{n}", 2) for n in range(4)), *specs(*AB), *specs(*CD, minimum=1))
         driver.add(*(p for group in ("one/c", *AB, "two/d") for p in pods(group, cpu=2)))

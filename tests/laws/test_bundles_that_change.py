@@ -16,7 +16,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
-    PodHeld,
+    PodNotAdmitted,
     PodUID,
     PodUpdated,
 )
@@ -91,9 +91,11 @@ def test_an_incomplete_group_keeps_the_others_and_says_so(a: int, b: int) -> Non
 
 def test_a_complete_group_is_not_told_to_be_incomplete_when_another_is() -> None:
     driver = begun(a=2, b=1)
-    told = [e for t in driver.log for e in t.effects if isinstance(e, GroupIncomplete | PodHeld)]
+    told = [
+        e for t in driver.log for e in t.effects if isinstance(e, GroupIncomplete | PodNotAdmitted)
+    ]
     assert {e.group for e in told[-2:] if isinstance(e, GroupIncomplete)} == {"two/b"}
-    (held,) = (e for e in told[-2:] if isinstance(e, PodHeld))
+    (held,) = (e for e in told[-2:] if isinstance(e, PodNotAdmitted))
     assert held.uid == "one/a-0"
     assert held.reason == (
         "waiting for pod group two/b of its bundle: waiting for 1 more member: 1 of 2 exist"

@@ -86,7 +86,7 @@ def test_bundles_of_one_shape_fail_alike_and_the_second_is_not_tried_in_vain() -
     driver.tell(node("n", 4))
     driver.settle()
     assert running(driver) == dict.fromkeys(AB, 2)
-    assert isinstance(why(driver, "one/c"), explain.NoRoom)
+    assert isinstance(why(driver, "one/c"), explain.NoNodeFits)
 
 
 def test_bundles_of_as_many_members_that_need_others_of_them_do_not_fail_alike() -> None:

@@ -32,9 +32,9 @@ from gangsched import (
     RejectGroup,
     Release,
     Scheduler,
+    SchedulingUnit,
     Skip,
     Success,
-    Unit,
     Unschedulable,
     WhenBlocked,
 )
@@ -252,7 +252,7 @@ def test_a_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
     assert (start.scheduled, start.waited) == (3, driver.now)
     failures = [effect for effect in effects(driver) if isinstance(effect, PodUnschedulable)]
     in_words = {
-        Unit.POD: "0/1 nodes are available: 1 Insufficient cpu.",
-        Unit.GROUP: "at most 2 of 3 members fit: cpu is short",
+        SchedulingUnit.POD: "0/1 nodes are available: 1 Insufficient cpu.",
+        SchedulingUnit.GROUP: "at most 2 of 3 members fit: cpu is short",
     }
     assert {effect.reason for effect in failures} == {in_words[current()]}

@@ -22,7 +22,7 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     Scheduler,
-    Unit,
+    SchedulingUnit,
     WhenBlocked,
 )
 from gangsched.testing import make_pod
@@ -199,7 +199,7 @@ def test_the_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
     scheduler = late(cluster)
     first = scheduler.schedule_one(now=0.0)
     assert first is not None
-    held = {Unit.POD: 1, Unit.GROUP: 0}[current()]
+    held = {SchedulingUnit.POD: 1, SchedulingUnit.GROUP: 0}[current()]
     assert scheduler._state.nodes.infos[NodeName("n")].pod_count == 1 + held
     scheduler.schedule_one(now=0.0)
     assert len(scheduler.waiting) <= 1, "one fits beside what runs"

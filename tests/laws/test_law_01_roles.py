@@ -26,8 +26,8 @@ from gangsched import (
     Profile,
     Release,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     Unschedulable,
     WhenBlocked,
     explain,
@@ -44,7 +44,7 @@ from support.world import World
 PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
 G = GroupKey("default/g0")
 gangs = steady_policies.filter(lambda policy: policy.gangs)
-by_pod = gangs.map(lambda policy: evolve(policy, unit=Unit.POD))
+by_pod = gangs.map(lambda policy: evolve(policy, unit=SchedulingUnit.POD))
 
 
 Roles = tuple[tuple[str, int], ...]
@@ -209,7 +209,7 @@ def test_members_of_a_group_that_has_started_go_alone_whatever_their_role() -> N
     world.live(ChangePod(0), PutPods(0, 1, role="worker")).finish()
     assert running(world) == ["p2", "p3", "p4", "p5", "p6"]
     world.live(PutPods(0, 1, cpu=99, role="worker")).finish()
-    assert isinstance(world.driver.scheduler.why(G), explain.NoRoom)
+    assert isinstance(world.driver.scheduler.why(G), explain.NoNodeFits)
 
 
 def test_after_a_restart_workers_that_run_without_a_server_have_started_nothing() -> None:

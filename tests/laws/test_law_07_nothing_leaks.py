@@ -17,8 +17,8 @@ from support.examples import IS_DEEP, one_in
 from support.histories import Policy, histories, policies
 
 COUNTERS = {
-    *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
-    *("preemption", "nodes", "step", "numbers", "undecided"),
+    *("cluster", "profile", "membership", "unit", "placement", "budget", "rest"),
+    *("preemption", "nodes", "step", "numbers", "exhausted_searches"),
 }
 
 COUNT = 2_000 if IS_DEEP else 400

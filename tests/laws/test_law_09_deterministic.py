@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import given
 
-from gangsched import Unit
+from gangsched import SchedulingUnit
 from support.deeds import Deed
 from support.examples import one_in
 from support.histories import Policy, histories, policies
@@ -21,7 +21,7 @@ PROGRAM = """
 import random
 from support.deeds import *
 from support.driver import Fate
-from gangsched import Unit
+from gangsched import SchedulingUnit
 from support.histories import Policy
 draw = random.Random(int({seed!r}))
 deeds = [PutNode(n, cpu=1) for n in range(3)]
@@ -36,7 +36,7 @@ for n in range(80):
         PutNode(draw.randrange(3), cpu=draw.randint(1, 2)),
         Restart() if n % 2 else Decide(), Rebuild(),
     ]))
-world = Policy(unit=Unit({unit!r})).world().live(*deeds).finish()
+world = Policy(unit=SchedulingUnit({unit!r})).world().live(*deeds).finish()
 print(repr(world.driver.log))
 """
 
@@ -65,7 +65,7 @@ def test_the_seed_of_pythons_hashes_does_not_matter() -> None:
         effects += outputs.pop()
     for name in (b"Bind(", b"GroupRejected(", b"PodRefused(", b"Release("):
         assert effects.count(name) > 2
-    assert (effects.count(b"PodRejected(") > 2) is (current() is Unit.POD)
+    assert (effects.count(b"PodRejected(") > 2) is (current() is SchedulingUnit.POD)
 
 
 def _path() -> str:

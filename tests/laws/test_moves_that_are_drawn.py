@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from gangsched import MemberState, Unit
+from gangsched import MemberState, SchedulingUnit
 from gangsched._core._entity import Place
 from pictures.moves import MEMBERS, QUEUE
 from support import histories as h
@@ -90,7 +90,7 @@ def _moves(policy: h.Policy, *deeds: Deed) -> Moves:
 
 @pytest.mark.once("its schedulers decide pod by pod")
 def test_every_move_that_is_drawn_happens() -> None:
-    seen = [_moves(h.Policy(unit=Unit.POD), *deeds) for deeds in LIVES.values()]
+    seen = [_moves(h.Policy(unit=SchedulingUnit.POD), *deeds) for deeds in LIVES.values()]
 
     assert {move for moves in seen for move in moves.members} ^ MEMBERS.keys() == set()
     assert {move for moves in seen for move in moves.queue} ^ QUEUE.keys() == set()

@@ -33,7 +33,7 @@ from gangsched import (
     Preemption,
     PreemptionPolicy,
     Scheduler,
-    Unit,
+    SchedulingUnit,
 )
 from support.deeds import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.driver import Driver, Fate
@@ -503,8 +503,8 @@ def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
 
 
 @pytest.mark.once("the unit is the policy's")
-@pytest.mark.parametrize("unit", Unit)
-def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: SchedulingUnit) -> None:
     world = Policy(unit=unit, preemption=Preemption()).world()
     world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
     world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
@@ -515,7 +515,7 @@ def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Unit) -
 @pytest.mark.parametrize("restarts", [False, True])
 def test_who_runs_may_have_its_rank_of_a_member_that_is_pending(restarts: bool) -> None:
     """It came to a group whose first member ranks higher; after a restart it is seen first."""
-    policy = Policy(unit=Unit.GROUP, preemption=Preemption())
+    policy = Policy(unit=SchedulingUnit.GROUP, preemption=Preemption())
     world = policy.world()
     elder = PutPods(2, 1, 1, cpu=0, zone="b", priority=1)
     world.live(elder, PutPods(0, 1, 1, cpu=1), PutNode(0, cpu=1, zone="a"), Decide())

@@ -10,13 +10,13 @@ from typing import Final
 import pytest
 from attrs import evolve
 
-from gangsched import Backfill, Preemption, Unit
+from gangsched import Backfill, Preemption, SchedulingUnit
 from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.guesses import Guesses
 from support.histories import Policy
 
 BOTH: Final = Policy(
-    unit=Unit.GROUP,
+    unit=SchedulingUnit.GROUP,
     preemption=Preemption(),
     backfill=Backfill(least_members=1, overdue_after=0.0, drain_for=5.0),
 )

@@ -11,15 +11,15 @@ from gangsched import (
     ClusterState,
     Coscheduling,
     GroupKey,
-    Layout,
+    PlacementStrategy,
     Pod,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     presets,
 )
-from gangsched.explain import Shortage, Undecided
+from gangsched.explain import SearchBudgetExhausted, Shortage
 from gangsched.plugins import (
     DefaultBinder,
     NodeAffinity,
@@ -34,7 +34,7 @@ from support.gangs import GPU, gang_driver, misfit, node, place, specify, where
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
-layouts = st.sampled_from(Layout)
+layouts = st.sampled_from(PlacementStrategy)
 PARTED = Hall((Seat(4), Seat(8)), (Sort(2, cpu=2), Sort(1, cpu=4), Sort(1, cpu=4)), 4)
 """The first two fit beside each other on either node; but then one of four has no place."""
 
@@ -51,12 +51,14 @@ def what_is_said_is_true(hall: Hall, proof: object) -> None:
 
 @one_in(2)
 @given(halls(), layouts)
-def test_a_gang_starts_exactly_where_some_placement_exists(hall: Hall, layout: Layout) -> None:
+def test_a_gang_starts_exactly_where_some_placement_exists(
+    hall: Hall, placement: PlacementStrategy
+) -> None:
     """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
-    driver = gang_driver(*hall.nodes, layout=layout)
+    driver = gang_driver(*hall.nodes, placement=placement)
     placed = place(driver, *hall.pods)
     assert bool(placed) is hall.possible()
-    assert driver.scheduler.undecided == 0
+    assert driver.scheduler.exhausted_searches == 0
     if placed:
         assert len(placed) >= hall.needed
         assert hall.could_join(placed) == [], "who is not needed has what room is left"
@@ -106,7 +108,7 @@ def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_
     def make(cluster: ClusterState) -> Scheduler:
         filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
         profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
-        return Scheduler(cluster, profile, unit=Unit.GROUP)
+        return Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
 
     driver = gang_driver(*hall.nodes, make=make)
     placed = place(driver, *hall.pods)
@@ -125,8 +127,8 @@ def test_whatever_the_budget_what_is_told_is_true(hall: Hall, budget: int) -> No
         assert len(placed) >= hall.needed
         return
     proof = misfit(driver, "g").proof
-    assert driver.scheduler.undecided == isinstance(proof, Undecided)
-    if isinstance(proof, Undecided):
+    assert driver.scheduler.exhausted_searches == isinstance(proof, SearchBudgetExhausted)
+    if isinstance(proof, SearchBudgetExhausted):
         assert (proof.needed, proof.placed <= hall.most()) == (hall.needed, True)
         assert proof.steps <= budget
     else:
@@ -146,17 +148,19 @@ def test_what_no_step_may_decide_is_told_and_counted() -> None:
     driver = gang_driver(*HARD.nodes, search_budget=0)
     assert place(driver, *HARD.pods) == {}
     proof = misfit(driver, "g").proof
-    assert isinstance(proof, Undecided)
+    assert isinstance(proof, SearchBudgetExhausted)
     assert (proof.needed, proof.steps) == (6, 0)
     assert str(proof) in str(driver.scheduler.why(GroupKey("default/g")))
-    assert driver.scheduler.undecided == 1
+    assert driver.scheduler.exhausted_searches == 1
     driver.tell(node("tiny", 1))
     driver.settle()
-    assert driver.scheduler.undecided == 1, "what can take no member is no reason to try again"
+    assert driver.scheduler.exhausted_searches == 1, (
+        "what can take no member is no reason to try again"
+    )
     driver.tell(node("wide", 30))
     driver.settle()
     assert len(where(driver)) == 6
-    assert driver.scheduler.undecided == 1
+    assert driver.scheduler.exhausted_searches == 1
 
 
 def test_what_one_budget_does_not_decide_a_larger_one_does() -> None:
@@ -164,10 +168,12 @@ def test_what_one_budget_does_not_decide_a_larger_one_does() -> None:
     assert len(place(gang_driver(*HARD.nodes), *HARD.pods)) == 6
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_a_placement_that_greed_misses_is_found_in_every_layout(layout: Layout) -> None:
+@pytest.mark.parametrize("placement", list(PlacementStrategy))
+def test_a_placement_that_greed_misses_is_found_in_every_layout(
+    placement: PlacementStrategy,
+) -> None:
     assert PARTED.possible()
-    assert len(place(gang_driver(*PARTED.nodes, layout=layout), *PARTED.pods)) == 4
+    assert len(place(gang_driver(*PARTED.nodes, placement=placement), *PARTED.pods)) == 4
 
 
 def test_a_gang_of_which_no_member_fits_is_told_of_its_nodes() -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import Layout, Unit, presets
+from gangsched import PlacementStrategy, SchedulingUnit, presets
 from support.driver import Driver
 from support.examples import one_in
 from support.few_nodes import Hall, Seat, Sort
@@ -48,7 +48,7 @@ alike = st.builds(
 @one_in(2)
 @given(alike)
 def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
-    driver = gang_driver(*hall.nodes, layout=Layout.PACK)
+    driver = gang_driver(*hall.nodes, placement=PlacementStrategy.PACK)
     placed = place(driver, *hall.pods)
     rooms = rooms_for(hall)
     assert bool(placed) is (sum(rooms) >= hall.needed)
@@ -64,20 +64,24 @@ def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_
     """Those who are not needed count too: all that fit are on the fewest nodes for so many."""
     (sort,) = hall.sorts
     more = evolve(hall, sorts=(evolve(sort, count=sort.count + spare),))
-    placed = place(gang_driver(*more.nodes, layout=Layout.PACK), *more.pods)
+    placed = place(gang_driver(*more.nodes, placement=PlacementStrategy.PACK), *more.pods)
     if placed:
         assert len(placed) == min(sum(rooms_for(more)), sort.count + spare)
         assert len(set(placed.values())) == fewest(rooms_for(more), len(placed))
 
 
 def test_the_last_packed_members_go_where_just_so_many_fit() -> None:
-    driver = gang_driver(node("five", 5), node("two", 2), node("three", 3), layout=Layout.PACK)
+    driver = gang_driver(
+        node("five", 5), node("two", 2), node("three", 3), placement=PlacementStrategy.PACK
+    )
     placed = place(driver, *members("g", 7, cpu=1))
     assert sorted(placed.values()) == ["five"] * 5 + ["two"] * 2
 
 
 def test_packed_members_of_a_second_kind_fill_the_nodes_of_the_first() -> None:
-    driver = gang_driver(node("a", 4), node("b", 9), node("c", 12), layout=Layout.PACK)
+    driver = gang_driver(
+        node("a", 4), node("b", 9), node("c", 12), placement=PlacementStrategy.PACK
+    )
     both = [*members("g", 3, 6, cpu=2), *members("g", 3, 6, prefix="s-", cpu=1)]
     assert set(place(driver, *both).values()) == {"b"}
 
@@ -94,14 +98,14 @@ def test_packed_members_without_gpus_use_no_node_with_gpus_while_another_will_do
     seats: list[tuple[int, int]], count: int
 ) -> None:
     hall = Hall(tuple(Seat(cpu, gpu) for cpu, gpu in seats), (Sort(count),), count)
-    placed = place(gang_driver(*hall.nodes, layout=Layout.PACK), *hall.pods)
+    placed = place(gang_driver(*hall.nodes, placement=PlacementStrategy.PACK), *hall.pods)
     without = sum(cpu for cpu, gpu in seats if not gpu)
     rich = [name for name in placed.values() if seats[int(name[1:])][1]]
     assert not placed or len(rich) == max(0, count - without)
 
 
 def test_members_that_ask_for_gpus_go_where_the_gpus_are() -> None:
-    driver = gang_driver(node("rich", 8, 4), node("poor", 8), layout=Layout.PACK)
+    driver = gang_driver(node("rich", 8, 4), node("poor", 8), placement=PlacementStrategy.PACK)
     assert set(place(driver, *members("g", 2, gpu=1, cpu=1)).values()) == {"rich"}
 
 
@@ -112,7 +116,7 @@ def test_members_that_ask_for_gpus_go_where_the_gpus_are() -> None:
 @given(alike)
 def test_spread_members_are_on_as_many_nodes_as_there_are_members(hall: Hall) -> None:
     """As far as there are nodes that can take one, and no node has two more than need be."""
-    placed = place(gang_driver(*hall.nodes, layout=Layout.SPREAD), *hall.pods)
+    placed = place(gang_driver(*hall.nodes, placement=PlacementStrategy.SPREAD), *hall.pods)
     if not placed:
         return
     rooms = rooms_for(hall)
@@ -123,7 +127,7 @@ def test_spread_members_are_on_as_many_nodes_as_there_are_members(hall: Hall) ->
 
 
 def test_among_equally_many_the_score_decides_where_a_spread_member_goes() -> None:
-    driver = gang_driver(node("small", 2), node("large", 9), layout=Layout.SPREAD)
+    driver = gang_driver(node("small", 2), node("large", 9), placement=PlacementStrategy.SPREAD)
     assert place(driver, *members("g", 1, cpu=1)) == {"g-0": "large"}
 
 
@@ -137,11 +141,13 @@ def test_by_score_like_members_go_where_they_go_one_after_the_other(
 ) -> None:
     """The same nodes for the same members, as long as the gang fits."""
     hall = evolve(hall, seats=(*hall.seats, Seat(2 * hall.needed - tight)))
-    one_by_one = Driver(partial(presets.coscheduling, unit=Unit.POD))
+    one_by_one = Driver(partial(presets.coscheduling, unit=SchedulingUnit.POD))
     one_by_one.tell(*hall.nodes)
     one_by_one.add(*hall.pods)
     one_by_one.drain()
-    assert place(gang_driver(*hall.nodes, layout=Layout.SCORE), *hall.pods) == where(one_by_one)
+    assert place(gang_driver(*hall.nodes, placement=PlacementStrategy.SCORE), *hall.pods) == where(
+        one_by_one
+    )
 
 
 @pytest.mark.parametrize("resource", ["cpu", GPU])
@@ -151,12 +157,12 @@ def test_by_itself_a_gang_is_packed_if_it_asks_for_an_extended_resource(resource
     placed = place(gang_driver(*nodes), *pods)
     assert len(set(placed.values())) == (1 if resource == GPU else 3)
     if resource == GPU:
-        assert placed == place(gang_driver(*nodes, layout=Layout.PACK), *pods)
+        assert placed == place(gang_driver(*nodes, placement=PlacementStrategy.PACK), *pods)
     else:
-        assert placed == place(gang_driver(*nodes, layout=Layout.SCORE), *pods)
+        assert placed == place(gang_driver(*nodes, placement=PlacementStrategy.SCORE), *pods)
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_a_layout_may_be_given_by_its_word(layout: Layout) -> None:
-    driver = gang_driver(node("n", 2), layout=layout.value)
+@pytest.mark.parametrize("placement", list(PlacementStrategy))
+def test_a_layout_may_be_given_by_its_word(placement: PlacementStrategy) -> None:
+    driver = gang_driver(node("n", 2), placement=placement.value)
     assert len(place(driver, *members("g", 2, cpu=1))) == 2

@@ -14,7 +14,7 @@ from gangsched import (
     PodUnschedulable,
     PodWaiting,
     Release,
-    Unit,
+    SchedulingUnit,
 )
 from support.deeds import Decide, Deed, PutNode, PutPods
 from support.examples import one_in
@@ -23,7 +23,7 @@ from support.histories import Policy, histories, policies
 from support.world import World
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
-wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=Unit.GROUP))
+wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=SchedulingUnit.GROUP))
 
 
 def nothing_is_held_that_is_not_let_go(world: World) -> None:
@@ -143,10 +143,10 @@ def test_both_units_start_the_same_gangs_of_like_members(
 ) -> None:
     """Groups that come one after the other, and room that does not change."""
     started = {}
-    for unit in Unit:
+    for unit in SchedulingUnit:
         world = Policy(unit=unit).world().live(*(PutNode(n, cpu=c) for n, c in enumerate(rooms)))
         for group, (minimum, spare) in enumerate(gangs):
             world.live(PutPods(group, minimum + spare, minimum), Decide())
         world.finish()
         started[unit] = where(world.driver)
-    assert started[Unit.POD] == started[Unit.GROUP]
+    assert started[SchedulingUnit.POD] == started[SchedulingUnit.GROUP]

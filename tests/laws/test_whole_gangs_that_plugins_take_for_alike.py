@@ -16,8 +16,8 @@ from gangsched import (
     PodAdded,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     Unschedulable,
 )
 from gangsched.plugins import DefaultBinder
@@ -47,7 +47,7 @@ def placed(*cpus: int) -> dict[str, str]:
     """Return who goes where of a gang that needs all its members."""
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), Spare(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit=Unit.GROUP)
+    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=NOW)
     for number, cpu in enumerate(cpus):
         pod = make_pod(f"w-{number}", group="w", min_available=len(cpus), cpu=cpu)

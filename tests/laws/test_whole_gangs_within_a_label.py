@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from gangsched import (
     Coscheduling,
     GroupRejected,
-    Layout,
     Node,
     NodeName,
     NodeUpdated,
+    PlacementStrategy,
     PodGroupAdded,
     PodGroupUpdated,
     PodRejected,
@@ -182,7 +182,7 @@ def test_of_values_that_do_not_suffice_the_one_that_comes_closest_is_told() -> N
 def test_a_packed_gang_is_not_across_values_either() -> None:
     """The roomiest node is in another rack than the only one that has room for all."""
     seats = [node("a", 4, rack="r1"), *(node(f"b{n}", 3, rack="r2") for n in range(2))]
-    driver = gang_driver(*seats, layout=Layout.PACK)
+    driver = gang_driver(*seats, placement=PlacementStrategy.PACK)
     place(driver, *members("g", 6, cpu=1), spec=specify("g", 6, RACK))
     assert set(where(driver).values()) == {"b0", "b1"}
 

@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from gangsched import Backoff, NodeAdded, Order, PodAdded, Scheduler, Unit, membership, presets
+from gangsched import (
+    Backoff,
+    NodeAdded,
+    Order,
+    PodAdded,
+    Scheduler,
+    SchedulingUnit,
+    membership,
+    presets,
+)
 from gangsched.cli import main
 from gangsched.protocols import ClusterState
 from gangsched.simulation import (
@@ -76,13 +85,13 @@ def test_the_whole_trace_is_there(philly: Workload) -> None:
 @pytest.mark.parametrize(
     ("unit", "order", "days"),
     [
-        (Unit.POD, Order.LAST_FAILURE, 126),
-        (Unit.POD, Order.CREATION, SOME_DAYS),
-        (Unit.GROUP, Order.LAST_FAILURE, SOME_DAYS),
+        (SchedulingUnit.POD, Order.LAST_FAILURE, 126),
+        (SchedulingUnit.POD, Order.CREATION, SOME_DAYS),
+        (SchedulingUnit.GROUP, Order.LAST_FAILURE, SOME_DAYS),
     ],
 )
 def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
-    philly: Workload, unit: Unit, order: Order, days: int
+    philly: Workload, unit: SchedulingUnit, order: Order, days: int
 ) -> None:
     some = first(days, philly)
     jobs, pods = how_many(some)
@@ -98,14 +107,14 @@ def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
     # nothing polls: there are fewer decisions than three for each pod that has to be placed
     assert simulator.decisions < 3 * pods
     assert simulator.scheduler.next_deadline() is None
-    if unit is Unit.GROUP:
+    if unit is SchedulingUnit.GROUP:
         assert not result.summary.wasted.get("nvidia.com/gpu"), "nobody waits on a node"
 
 
 def test_a_gang_of_any_size_waits_no_longer_where_it_is_one_decision(philly: Workload) -> None:
     """Where no rest keeps anybody from a place that is free, each job starts when it did."""
     started: list[dict[str, float | None]] = []
-    for unit in Unit:
+    for unit in SchedulingUnit:
         make = partial(
             presets.coscheduling, order=Order.CREATION, unit=unit, backoff=Backoff(0.001, 0.001)
         )

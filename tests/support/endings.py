@@ -22,8 +22,8 @@ __all__ = [
 ]
 
 COUNTERS = {
-    *("cluster", "profile", "membership", "unit", "layout", "budget", "rest"),
-    *("nodes", "step", "numbers", "undecided", "preemption"),
+    *("cluster", "profile", "membership", "unit", "placement", "budget", "rest"),
+    *("nodes", "step", "numbers", "exhausted_searches", "preemption"),
 }
 
 

@@ -25,7 +25,7 @@ from gangsched import (
     Topology,
     presets,
 )
-from gangsched.explain import Misfit
+from gangsched.explain import UnschedulableMember
 from gangsched.testing import make_pod
 from support.driver import Driver
 
@@ -120,9 +120,9 @@ def where(driver: Driver) -> dict[str, str]:
     return {pod.name: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
 
 
-def misfit(driver: Driver, group: str) -> Misfit:
+def misfit(driver: Driver, group: str) -> UnschedulableMember:
     """Return who is to blame that a gang has not started."""
     why: Any = driver.scheduler.why(GroupKey(f"default/{group}"))
-    found = why.culprit
-    assert isinstance(found, Misfit)
+    found = why.unschedulable_member
+    assert isinstance(found, UnschedulableMember)
     return found

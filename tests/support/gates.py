@@ -17,8 +17,8 @@ from attrs import define, field
 
 from gangsched import (
     Effect,
-    GangFellError,
     GangMember,
+    GangRejectedError,
     GroupRejected,
     PodRejected,
     PodWaiting,
@@ -116,7 +116,7 @@ class Threads:
     def _wait(self, member: GangMember, timeout: float | None) -> None:
         try:
             self.gate.wait(member, timeout=timeout)
-        except GangFellError as error:
+        except GangRejectedError as error:
             result = error.reason
         else:
             result = "went"
@@ -164,7 +164,7 @@ class Tasks:
     async def _wait(self, member: GangMember, timeout: float | None) -> None:
         try:
             await self.gate.wait(member, timeout=timeout)
-        except GangFellError as error:
+        except GangRejectedError as error:
             self.results[member.uid] = error.reason
         else:
             self.results[member.uid] = "went"

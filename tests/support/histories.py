@@ -13,7 +13,7 @@ from gangsched import (
     Order,
     Preemption,
     Scheduler,
-    Unit,
+    SchedulingUnit,
     WhenBindFails,
     WhenBlocked,
     presets,
@@ -73,7 +73,7 @@ class Policy:
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER
     gangs: bool = True
-    unit: Unit | None = None
+    unit: SchedulingUnit | None = None
     backoff: Backoff = field(factory=Backoff)
     preemption: Preemption | None = None
     backfill: Backfill | None = None
@@ -92,7 +92,7 @@ class Policy:
             unit=self.unit,
             backoff=self.backoff,
             preemption=self.preemption,
-            backfill=self.backfill if (self.unit or current()) is Unit.GROUP else None,
+            backfill=self.backfill if (self.unit or current()) is SchedulingUnit.GROUP else None,
         )
 
     def world(self) -> World:
@@ -122,7 +122,7 @@ policies = st.builds(
     match_policy=st.sampled_from([*[MatchPolicy.ONCE_SATISFIED] * 3, *MatchPolicy]),
     when_bind_fails=st.sampled_from(WhenBindFails),
     gangs=st.sampled_from([True] * 7 + [False]),
-    unit=st.sampled_from(Unit),
+    unit=st.sampled_from(SchedulingUnit),
     backfill=backfills,
 )
 

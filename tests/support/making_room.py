@@ -20,9 +20,9 @@ from gangsched import (
     Preemption,
     Profile,
     Scheduler,
+    SchedulingUnit,
     StateKey,
     Success,
-    Unit,
 )
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import NodeView
@@ -34,7 +34,7 @@ __all__ = ["EACH_UNIT", "Host", "blocked", "hand_down", "reason_of", "runs"]
 
 T = TypeVar("T")
 
-EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 _LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
@@ -42,7 +42,9 @@ _LEFT: StateKey[tuple[str, float]] = StateKey("left")
 class Host(AtOnce):
     """A scheduler that makes room, and its cluster; who is evicted goes later."""
 
-    def __init__(self, *nodes: int, unit: Unit = Unit.POD, odd: Odd | None = None) -> None:
+    def __init__(
+        self, *nodes: int, unit: SchedulingUnit = SchedulingUnit.POD, odd: Odd | None = None
+    ) -> None:
         super().__init__()
         plugins = () if odd is None else (odd,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
@@ -81,7 +83,7 @@ class Host(AtOnce):
         return sorted(uid.partition("/")[2] for uid in assumed if uid.startswith("\0"))
 
 
-def blocked(*, unit: Unit = Unit.POD, odd: Odd | None = None) -> Host:
+def blocked(*, unit: SchedulingUnit = SchedulingUnit.POD, odd: Odd | None = None) -> Host:
     """Return a host where room is kept for a gang of 2 on a node that two others hold."""
     host = Host(2, unit=unit, odd=odd)
     host.gang("low", 2, 0)

@@ -14,7 +14,7 @@ from gangsched import (
     PodUpdated,
     Profile,
     Scheduler,
-    Unit,
+    SchedulingUnit,
 )
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
@@ -26,7 +26,7 @@ __all__ = ["odd_driver", "told", "update"]
 
 def odd_driver(
     *points: str,
-    unit: Unit = Unit.POD,
+    unit: SchedulingUnit = SchedulingUnit.POD,
     wide: str = "",
     policy: object | None = None,
     match: MatchPolicy = MatchPolicy.ONCE_SATISFIED,

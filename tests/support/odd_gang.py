@@ -13,7 +13,7 @@ from gangsched import (
     PodAdded,
     Profile,
     Scheduler,
-    Unit,
+    SchedulingUnit,
 )
 from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
@@ -43,7 +43,7 @@ def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str 
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     odd = Odd(*sorted(needed), group_wide=wide.split())
     profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit=Unit.GROUP)
+    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     for number in range(size):

@@ -17,11 +17,11 @@ from typing import TypeAlias, final
 from attrs import evolve, frozen
 
 from gangsched.framework.placement.packing.pack import (
+    BudgetExhausted,
     Demand,
     Impossible,
     Packed,
     Quota,
-    Undecided,
     pack,
 )
 
@@ -113,7 +113,7 @@ class Shelf:
         return evolve(self, boundless=resource)
 
 
-Answer: TypeAlias = Packed[Box, str] | Impossible[str] | Undecided
+Answer: TypeAlias = Packed[Box, str] | Impossible[str] | BudgetExhausted
 
 
 @frozen
@@ -168,7 +168,7 @@ class Oracle:
         Raises:
             AssertionError: It is wrong, or there is none.
         """
-        if isinstance(answer, Undecided):
+        if isinstance(answer, BudgetExhausted):
             raise AssertionError(f"{self.case} was not decided")
         if isinstance(answer, Packed):
             self._replay(answer)

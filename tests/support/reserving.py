@@ -20,7 +20,7 @@ from gangsched import (
     Profile,
     Reservation,
     Scheduler,
-    Unit,
+    SchedulingUnit,
     group_key,
     presets,
 )
@@ -93,7 +93,7 @@ class OddHost(Host):
         return Scheduler(
             self.cluster,
             profile,
-            unit=Unit.GROUP,
+            unit=SchedulingUnit.GROUP,
             backfill=self.policy,
             preemption=Preemption(),
         )

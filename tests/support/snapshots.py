@@ -17,8 +17,8 @@ from gangsched import (
     PodAdded,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     presets,
 )
 from gangsched.framework import Preemption
@@ -30,7 +30,9 @@ from support.busy import tell
 __all__ = ["Fitting", "another", "nominating_scheduler", "reserving_scheduler"]
 
 
-def another(cluster: InMemoryCluster, *plugins: object, unit: Unit = Unit.POD) -> Scheduler:
+def another(
+    cluster: InMemoryCluster, *plugins: object, unit: SchedulingUnit = SchedulingUnit.POD
+) -> Scheduler:
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
     return Scheduler(cluster, profile, unit=unit)
 

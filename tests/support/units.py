@@ -18,22 +18,22 @@ from typing import Any, Final
 
 from hypothesis import is_hypothesis_test
 
-from gangsched import ClusterState, Scheduler, Unit, presets
+from gangsched import ClusterState, Scheduler, SchedulingUnit, presets
 
 __all__ = ["coscheduling", "current", "deciding_by", "runs_in_both"]
 
 _HERE: Final = Path(__file__).parents[1]
 _IN_BOTH: Final = (_HERE / "laws", _HERE / "conformance")
-_current: list[Unit] = [Unit.POD]
+_current: list[SchedulingUnit] = [SchedulingUnit.POD]
 
 
-def current() -> Unit:
+def current() -> SchedulingUnit:
     """Return the unit by which schedulers decide that do not say."""
     return _current[-1]
 
 
 @contextmanager
-def deciding_by(unit: Unit) -> Iterator[None]:
+def deciding_by(unit: SchedulingUnit) -> Iterator[None]:
     """Let schedulers decide by a unit for a while."""
     _current.append(unit)
     try:
@@ -42,7 +42,9 @@ def deciding_by(unit: Unit) -> Iterator[None]:
         _current.pop()
 
 
-def coscheduling(cluster: ClusterState, *, unit: Unit | None = None, **policy: Any) -> Scheduler:
+def coscheduling(
+    cluster: ClusterState, *, unit: SchedulingUnit | None = None, **policy: Any
+) -> Scheduler:
     """Make ``presets.coscheduling``; without a unit, by the one of the test."""
     return presets.coscheduling(cluster, unit=unit or current(), **policy)
 

@@ -54,7 +54,7 @@ from gangsched import (
     PodGroupPhase,
     PodGroupRegistry,
     PodGroupStatus,
-    PodHeld,
+    PodNotAdmitted,
     PodPhase,
     PodRefused,
     PodRejected,
@@ -197,7 +197,7 @@ def perform(effect: Effect) -> Event | None:
         case GroupIncomplete(group, present, min_available):
             assert_type(min_available, int | None)
             print(group, present)
-        case PodRefused(uid, reason) | PodHeld(uid, reason) | PodUnschedulable(uid, reason):
+        case PodRefused(uid, reason) | PodNotAdmitted(uid, reason) | PodUnschedulable(uid, reason):
             print(uid, reason)
         case PodRejected(uid, node, reason) | Evict(uid, node, reason):
             print(uid, node, reason)

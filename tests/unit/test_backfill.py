@@ -25,9 +25,9 @@ from gangsched import (
     PreemptionPolicy,
     Reservation,
     Scheduler,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     Wait,
     group_key,
@@ -747,7 +747,9 @@ def test_a_policy_that_makes_no_sense_is_refused(field: str, value: Any) -> None
     assert (caught.value.field, caught.value.value) == (field, pytest.approx(value, nan_ok=True))
 
 
-@pytest.mark.parametrize("given", [{"backfill": 1}, {"backfill": Backfill(), "unit": Unit.POD}])
+@pytest.mark.parametrize(
+    "given", [{"backfill": 1}, {"backfill": Backfill(), "unit": SchedulingUnit.POD}]
+)
 def test_a_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)

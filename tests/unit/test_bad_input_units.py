@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from gangsched import Backoff, InMemoryCluster, Layout, Scheduler, Topology, Unit, presets
+from gangsched import (
+    Backoff,
+    InMemoryCluster,
+    PlacementStrategy,
+    Scheduler,
+    SchedulingUnit,
+    Topology,
+    presets,
+)
 from gangsched.errors import GangschedError, InvalidPodGroupError, InvalidValueError
 from support.gangs import specify
 from support.refusals import check_refusal, row
@@ -35,13 +43,13 @@ NO_COUNTS: list[Any] = [-1, None, "1", 1.0, 1.5, True, float("nan"), float("inf"
 NO_FLAG: Any = "no"
 ROWS = [
     *[bad(f"unit {x!r}", scheduler(unit=x), "unit", x) for x in NO_WORDS],
-    *[bad(f"layout {x!r}", scheduler(layout=x), "layout", x) for x in NO_WORDS],
+    *[bad(f"layout {x!r}", scheduler(placement=x), "placement", x) for x in NO_WORDS],
     *[bad(f"budget {x!r}", scheduler(search_budget=x), "search_budget", x) for x in NO_COUNTS],
     bad("preset's unit", coscheduling(unit="all"), "unit", "all"),
-    bad("preset's layout", gang(layout="tight"), "layout", "tight"),
+    bad("preset's layout", gang(placement="tight"), "placement", "tight"),
     bad("preset's budget", gang(search_budget=-5), "search_budget", -5),
-    bad("the word of a unit", lambda: Unit("gang"), "unit", "gang"),
-    bad("the word of a layout", lambda: Layout("packed"), "layout", "packed"),
+    bad("the word of a unit", lambda: SchedulingUnit("gang"), "unit", "gang"),
+    bad("the word of a layout", lambda: PlacementStrategy("packed"), "placement", "packed"),
     row("a topology in words", lambda: specify("g", 1, RACK), InvalidPodGroupError),
     bad("a topology without a label", lambda: Topology(""), "key", ""),
     bad("a topology that may be", lambda: Topology("rack", required=NO_FLAG), "required", "no"),
@@ -66,6 +74,6 @@ def test_a_search_has_ten_thousand_steps_unless_it_is_told_otherwise() -> None:
     assert scheduler(search_budget=5)()._state.budget == 5
 
 
-@pytest.mark.parametrize("unit", [*Unit, "pod", "group"])
+@pytest.mark.parametrize("unit", [*SchedulingUnit, "pod", "group"])
 def test_a_unit_may_be_given_by_its_word(unit: Any) -> None:
-    assert scheduler(unit=unit)()._state.unit is Unit(unit)
+    assert scheduler(unit=unit)()._state.unit is SchedulingUnit(unit)

@@ -15,8 +15,8 @@ from gangsched import (
     GroupKey,
     InMemoryCluster,
     InvalidPodGroupError,
-    Layout,
     Outcome,
+    PlacementStrategy,
     Pod,
     PodAdded,
     PodGroup,
@@ -25,9 +25,9 @@ from gangsched import (
     PodUnschedulable,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     presets,
 )
@@ -197,9 +197,9 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
 # Roles ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("cpu", [3, 4])
-def test_each_group_gets_its_roles(unit: Unit, cpu: int) -> None:
+def test_each_group_gets_its_roles(unit: SchedulingUnit, cpu: int) -> None:
     """Workers to spare of the one do not take the room of the server of the other."""
     driver = Driver(lambda cluster: presets.coscheduling(cluster, unit=unit))
     roles = {"ps": 1, "worker": 1}
@@ -235,9 +235,17 @@ def test_the_proof_names_the_group_and_the_role_that_are_short() -> None:
 RACK, ZONE = Topology("rack"), Topology("zone")
 
 
-def racks(*, layout: Layout = Layout.AUTO, a: Any = RACK, b: Any = RACK, **cpus: int) -> Driver:
+def racks(
+    *,
+    placement: PlacementStrategy = PlacementStrategy.AUTO,
+    a: Any = RACK,
+    b: Any = RACK,
+    **cpus: int,
+) -> Driver:
     """Return a driver of a bundle of two groups within a rack each, and of racks so large."""
-    driver = gang_driver(*(node(name, cpu, rack=name) for name, cpu in cpus.items()), layout=layout)
+    driver = gang_driver(
+        *(node(name, cpu, rack=name) for name, cpu in cpus.items()), placement=placement
+    )
     for group, topology in zip(AB, (a, b), strict=True):
         driver.tell(PodGroupAdded(spec(group, 2, AB, topology=topology)))
     return driver
@@ -252,13 +260,13 @@ def places(driver: Driver) -> dict[str, set[str]]:
     return found
 
 
-layouts = pytest.mark.parametrize("layout", Layout)
+layouts = pytest.mark.parametrize("placement", PlacementStrategy)
 zones = st.sampled_from(["a", "b"])
 
 
 @layouts
-def test_each_group_is_within_a_value_of_its_own(layout: Layout) -> None:
-    driver = racks(r1=2, r2=2, layout=layout)
+def test_each_group_is_within_a_value_of_its_own(placement: PlacementStrategy) -> None:
+    driver = racks(r1=2, r2=2, placement=placement)
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
     found = places(driver)
@@ -266,9 +274,9 @@ def test_each_group_is_within_a_value_of_its_own(layout: Layout) -> None:
 
 
 @layouts
-def test_a_group_that_fits_within_no_value_keeps_the_other(layout: Layout) -> None:
+def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
     """Who was placed before does not count for it."""
-    driver = racks(r1=2, r2=1, layout=layout)
+    driver = racks(r1=2, r2=1, placement=placement)
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
     assert running(driver) == {}
@@ -279,9 +287,11 @@ def test_a_group_that_fits_within_no_value_keeps_the_other(layout: Layout) -> No
 
 
 @layouts
-def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(layout: Layout) -> None:
+def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(
+    placement: PlacementStrategy,
+) -> None:
     """There is room for all on the node of the first; the second belongs elsewhere."""
-    driver = racks(a=ZONE, b=RACK, layout=layout)
+    driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 4, zone="z"), node("n2", 2, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
@@ -289,9 +299,11 @@ def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(layout: L
 
 
 @layouts
-def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(layout: Layout) -> None:
+def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(
+    placement: PlacementStrategy,
+) -> None:
     """Also where a placement has to be searched for."""
-    driver = racks(r1=9, b=None, layout=layout)
+    driver = racks(r1=9, b=None, placement=placement)
     driver.add(*pods("one/a", cpu=2))
     driver.add(*pods("two/b", 1, cpu=1), *pods("two/b", 1, first=1, cpu=4))
     driver.settle()
@@ -301,9 +313,9 @@ def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(layout:
 @layouts
 @given(room=st.integers(0, 7), spare=st.integers(0, 4), both=st.booleans())
 def test_members_to_spare_cost_no_other_group_its_place(
-    layout: Layout, room: int, spare: int, both: bool
+    placement: PlacementStrategy, room: int, spare: int, both: bool
 ) -> None:
-    driver = racks(r1=room, b=RACK if both else None, layout=layout)
+    driver = racks(r1=room, b=RACK if both else None, placement=placement)
     driver.add(*pods("one/a", 2 + spare), *pods("two/b"))
     driver.settle()
     assert sum(running(driver).values()) == (min(room, 4 + spare) if room >= 4 else 0)
@@ -317,9 +329,11 @@ def test_members_to_spare_go_in_the_same_call_where_there_is_room() -> None:
 
 
 @layouts
-def test_a_search_looks_at_no_node_that_is_not_within_the_value(layout: Layout) -> None:
+def test_a_search_looks_at_no_node_that_is_not_within_the_value(
+    placement: PlacementStrategy,
+) -> None:
     """There is room for all on the node of the first, which has no rack."""
-    driver = racks(a=ZONE, b=RACK, layout=layout)
+    driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 9, zone="z"), node("n2", 1, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
@@ -333,7 +347,7 @@ def test_a_group_of_which_nobody_may_be_placed_within_a_label_falls_with_the_rea
     odd, cluster = Odd("pre_score"), InMemoryCluster()
     odd.answers["pre_score"] = Unschedulable("not today")
     profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit=Unit.GROUP)
+    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, node("n", 9, rack="r"), now=0.0)
     for group in bundle or AB[:1]:
         fact = PodGroupAdded(spec(group, 2, bundle, topology=RACK))
@@ -411,7 +425,7 @@ def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
 
 def told(driver: Driver) -> tuple[str, str]:
     """Return who of the bundle does not fit, and why."""
-    found = driver.scheduler._state.entities[key("one/a")].culprit
+    found = driver.scheduler._state.entities[key("one/a")].unschedulable_member
     assert found is not None
     return found.pod, str(found.proof)
 
@@ -502,5 +516,5 @@ def test_a_search_that_ends_undecided_is_counted_once() -> None:
         driver.add(*pods("one/a", 2, first=first, cpu=2, gpu=3, role=role))
     driver.drain()
     assert running(driver) == {}
-    assert driver.scheduler.undecided == 1
+    assert driver.scheduler.exhausted_searches == 1
     assert "not decided within 100 steps: 6 of 7 members fit" in told(driver)[1]

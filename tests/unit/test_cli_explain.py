@@ -76,7 +76,7 @@ def test_two_more_nodes_of_2_gpus_would_start_the_gang_of_the_demonstration_now(
     (change,) = found["smallest_changes"]
     assert (change["nodes"], change["at"]) == (2, found["at"])
     assert change["shape"]["nvidia.com/gpu"] == "2"
-    assert found["why"]["answer"] == "NoRoom"
+    assert found["why"]["answer"] == "NoNodeFits"
     assert (found["schema"], found["group"]) == ("gangsched.explain/1", "default/tf-smoke-gpu")
 
 
@@ -110,7 +110,7 @@ def test_a_cordoned_node_stands_for_one_that_is_not(files: Path) -> None:
         ({"cpu": "4"}, {"zone": "z"}, 2),
     ]
     assert found[0]["refusal"] == "Insufficient cpu"
-    assert (found[0]["tried"], found[0]["why"]["answer"]) == (5, "NoRoom")
+    assert (found[0]["tried"], found[0]["why"]["answer"]) == (5, "NoNodeFits")
 
 
 def test_kinds_that_were_not_tried_are_counted(files: Path) -> None:

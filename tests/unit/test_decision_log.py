@@ -17,8 +17,8 @@ from gangsched import (
     Event,
     InMemoryCluster,
     InvalidValueError,
-    Layout,
     Order,
+    PlacementStrategy,
     presets,
 )
 from gangsched._values import EFFECTS, EVENTS, NOUNS
@@ -101,7 +101,7 @@ def test_a_log_is_read_line_by_line_as_it_is_asked_for() -> None:
 
 
 def test_a_header_says_how_the_scheduler_was_made_and_what_else_was_said() -> None:
-    header = Header(recipe=Recipe("gang", layout=Layout.PACK), about={"seed": 3})
+    header = Header(recipe=Recipe("gang", placement=PlacementStrategy.PACK), about={"seed": 3})
     read = read_log([header.to_line()]).header
     assert read == header
     assert json.loads(header.to_line())["format"] == FORMAT
@@ -111,7 +111,7 @@ def test_a_header_says_how_the_scheduler_was_made_and_what_else_was_said() -> No
     "recipe",
     [
         Recipe("coscheduling", permit_timeout=3, order=Order.CREATION, backoff=Backoff(2, 4)),
-        Recipe("gang", search_budget=7, layout="spread"),
+        Recipe("gang", search_budget=7, placement="spread"),
         Recipe("pod_by_pod"),
     ],
     ids=lambda recipe: recipe.preset,
@@ -189,7 +189,7 @@ def test_a_malformed_header_is_refused_by_field(header: str, field: str) -> None
         ({"preset": "gang", "arguments": []}, "scheduler.arguments"),
         ({"preset": "best", "arguments": {}}, "scheduler.preset"),
         ({"preset": "gang", "arguments": {"speed": 1}}, "scheduler.arguments.speed"),
-        ({"preset": "gang", "arguments": {"layout": "x"}}, "scheduler.arguments.layout"),
+        ({"preset": "gang", "arguments": {"placement": "x"}}, "scheduler.arguments.placement"),
         (
             {"preset": "gang", "arguments": {"backoff": {"initial": 0, "maximum": 1}}},
             "scheduler.arguments.backoff.initial",

@@ -15,7 +15,7 @@ from gangsched import (
     NodeName,
     PodAdded,
     PodDeleted,
-    PodHeld,
+    PodNotAdmitted,
     PodPhase,
     PodRefused,
     PodUID,
@@ -93,7 +93,7 @@ def test_notices_are_told_in_words() -> None:
     log.effects(
         (
             PodRefused(uid, "priority: expected 1"),
-            PodHeld(uid, "has scheduling gates: x"),
+            PodNotAdmitted(uid, "has scheduling gates: x"),
             GroupIncomplete(group, 1, None),
             GroupIncomplete(group, 2, 5),
             PodWaiting(uid, NodeName("n"), 12.0, 1),
@@ -102,7 +102,7 @@ def test_notices_are_told_in_words() -> None:
     )
     assert [(e.reason, e.object, e.message) for e in log.entries] == [
         ("Refused", "pod/u", "priority: expected 1"),
-        ("Held", "pod/u", "has scheduling gates: x"),
+        ("NotAdmitted", "pod/u", "has scheduling gates: x"),
         (
             "WaitingForMembers",
             "podgroup/default/g",

@@ -16,9 +16,9 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodUpdated,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
 )
 from gangsched.framework.nodes.hypothetical import Vacancy
@@ -38,7 +38,9 @@ def gone(host: Host) -> set[str]:
 
 
 @EACH_UNIT
-def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(unit: Unit) -> None:
+def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(
+    unit: SchedulingUnit,
+) -> None:
     """Though more than enough goes with the second."""
     host = Host(8, unit=unit)
     runs(host, "elder", *[0] * 3)
@@ -51,7 +53,7 @@ def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(unit
 
 @EACH_UNIT
 def test_who_makes_room_for_fewer_than_it_seems_goes_only_where_it_is_still_the_most(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     """The third of its pods frees half of what one asks for, and nobody else is to go there."""
     host = Host(4, 3, 6, unit=unit)
@@ -66,7 +68,9 @@ def test_who_makes_room_for_fewer_than_it_seems_goes_only_where_it_is_still_the_
 
 
 @EACH_UNIT
-def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(unit: Unit) -> None:
+def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(2, 2, 4, 3, 2, unit=unit)
     runs(host, "stays", 3, cpu=2, priority=9)
     runs(host, "enough", 0, 1, cpu=2)
@@ -80,7 +84,7 @@ def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(unit
 
 
 @EACH_UNIT
-def test_one_large_pod_goes_before_many_small_ones(unit: Unit) -> None:
+def test_one_large_pod_goes_before_many_small_ones(unit: SchedulingUnit) -> None:
     host = Host(4, 4, unit=unit)
     runs(host, "large", 0, cpu=4)
     for name in ("a", "b", "c", "d"):
@@ -90,7 +94,9 @@ def test_one_large_pod_goes_before_many_small_ones(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(unit: Unit) -> None:
+def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(4, 4, unit=unit)
     runs(host, "one", 0, cpu=3)
     runs(host, "two", 1, 1, cpu=2)
@@ -99,7 +105,7 @@ def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(uni
 
 
 @EACH_UNIT
-def test_room_for_pods_of_two_kinds_counts_for_both(unit: Unit) -> None:
+def test_room_for_pods_of_two_kinds_counts_for_both(unit: SchedulingUnit) -> None:
     host = Host(2, 2, unit=unit)
     host.tell(NodeAdded(make_node("n2", gpu=1)))
     runs(host, "pair", 0, 0)
@@ -126,7 +132,9 @@ def gives_up_two(host: Host) -> None:
 
 
 @EACH_UNIT
-def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(unit: Unit) -> None:
+def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(
+    unit: SchedulingUnit,
+) -> None:
     """One that came last stays at first: of its role there has to be one."""
     host = Host(6, unit=unit)
     gives_up_two(host)
@@ -135,7 +143,9 @@ def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(unit: Un
 
 
 @EACH_UNIT
-def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(unit: Unit) -> None:
+def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     host.gang("mid", 2, 3)
@@ -154,7 +164,7 @@ def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(uni
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize(("created", "goes"), [((1, 2), "b"), ((2, 1), "a"), ((1, 1), "b")])
 def test_of_equals_the_youngest_goes(
-    unit: Unit, is_signed: bool, created: tuple[float, float], goes: str
+    unit: SchedulingUnit, is_signed: bool, created: tuple[float, float], goes: str
 ) -> None:
     host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
     for name, created_at in zip(("a", "b"), created, strict=True):
@@ -165,7 +175,7 @@ def test_of_equals_the_youngest_goes(
 
 
 @EACH_UNIT
-def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: Unit) -> None:
+def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     runs(host, "low", *[0] * 5, min_available=1)
     host.gang("high", 2, 5)
@@ -173,7 +183,7 @@ def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: Unit) -
 
 
 @EACH_UNIT
-def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: Unit) -> None:
+def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: SchedulingUnit) -> None:
     host = Host(7, unit=unit)
     runs(host, "lower", 0, 0, min_available=1)
     runs(host, "higher", 0, 0, min_available=1, priority=1)
@@ -183,7 +193,9 @@ def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: Unit) -> 
 
 
 @EACH_UNIT
-def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(unit: Unit) -> None:
+def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(8, unit=unit)
     runs(host, "more", *[0] * 3, min_available=1)
     runs(host, "less", *[0] * 2, min_available=1)
@@ -193,7 +205,7 @@ def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(unit: Un
 
 
 @EACH_UNIT
-def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: Unit) -> None:
+def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: SchedulingUnit) -> None:
     host = Host(unit=unit)
     host.tell(NodeAdded(Node(name=NodeName("n0"), allocatable={"cpu": 1, "pods": 1})))
     host.pods(make_pod("low"))
@@ -225,7 +237,7 @@ def within_a_rack(host: Host, count: int, **more: Any) -> None:
 
 
 @EACH_UNIT
-def test_within_a_rack_it_counts_what_is_lacking_there(unit: Unit) -> None:
+def test_within_a_rack_it_counts_what_is_lacking_there(unit: SchedulingUnit) -> None:
     """In all racks together nothing is."""
     host = Host(7, 4, 4, unit=unit)
     runs(host, "big", *[0] * 3)
@@ -238,7 +250,7 @@ def test_within_a_rack_it_counts_what_is_lacking_there(unit: Unit) -> None:
 
 @EACH_UNIT
 def test_within_a_rack_the_rest_of_a_gang_that_gave_up_members_goes_before_two_others(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(6, unit=unit)
     gives_up_two(host)
@@ -268,7 +280,7 @@ def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_l
 
 
 @EACH_UNIT
-def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: Unit) -> None:
+def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: SchedulingUnit) -> None:
     host = Host(3, 2, unit=unit)
     runs(host, "three", *[0] * 3)
     runs(host, "two", *[1] * 2)
@@ -277,7 +289,9 @@ def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(unit: Unit) -> None:
+def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(6, 8, unit=unit)
     runs(host, "small", *[0] * 6, min_available=2)
     runs(host, "large", *[1] * 4, min_available=2, cpu=2)
@@ -289,7 +303,7 @@ def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(unit: Un
 
 
 @EACH_UNIT
-def test_of_many_racks_two_are_compared_those_where_the_most_pods_are(unit: Unit) -> None:
+def test_of_many_racks_two_are_compared_those_where_the_most_pods_are(unit: SchedulingUnit) -> None:
     host = Host(3, 4, 5, unit=unit)
     for name in ("a", "b", "c"):
         runs(host, name, 0)

@@ -10,7 +10,7 @@ from gangsched import errors
 from gangsched.errors import (
     ClusterStateError,
     DecisionLogError,
-    GangFellError,
+    GangRejectedError,
     GangschedError,
     InternalError,
     InvalidPodGroupError,
@@ -60,7 +60,7 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         GangschedError,
     ),
     (
-        GangFellError("ns/p", "timed out"),
+        GangRejectedError("ns/p", "timed out"),
         "ns/p must not go: timed out",
         {"uid": "ns/p", "reason": "timed out"},
         GangschedError,

@@ -20,7 +20,7 @@ from gangsched import (
     Pod,
     PodAdded,
     PodDeleted,
-    PodHeld,
+    PodNotAdmitted,
     PodRejected,
     PodScheduled,
     PodUnschedulable,
@@ -204,7 +204,7 @@ def test_a_pod_that_is_held_before_the_queue_takes_no_turn() -> None:
     recorder = Recorder(pre_enqueue=Unschedulable("not before noon"))
     host = Host(recorder)
     pod = make_pod("p", cpu=1)
-    assert host.tell(PodAdded(pod)) == (PodHeld(pod.uid, "not before noon"),)
+    assert host.tell(PodAdded(pod)) == (PodNotAdmitted(pod.uid, "not before noon"),)
     assert host.decide() is None
     recorder.answers.clear()
     host.tell(PodUpdated(make_pod("p", cpu=2)))

@@ -23,7 +23,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
-    PodHeld,
+    PodNotAdmitted,
     PodPhase,
     PodRefused,
     PodUID,
@@ -36,7 +36,7 @@ from gangsched import (
     WhenBlocked,
     membership,
 )
-from gangsched.explain import Held
+from gangsched.explain import NotAdmitted
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
@@ -66,8 +66,8 @@ def test_a_pod_with_gates_is_held_with_their_names() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(evolve(make_pod("p"), scheduling_gates=("one", "two")))
     reason = "has scheduling gates: one, two"
-    assert told(driver, PodHeld) == [PodHeld(P, reason)]
-    assert driver.scheduler.why(P) == Held(reason)
+    assert told(driver, PodNotAdmitted) == [PodNotAdmitted(P, reason)]
+    assert driver.scheduler.why(P) == NotAdmitted(reason)
 
 
 def test_a_pod_that_becomes_more_urgent_goes_first() -> None:
@@ -356,9 +356,9 @@ def test_who_was_to_start_with_a_group_is_told_at_once_that_it_names_another_bun
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group)))
     driver.drain()
-    assert why(driver, "two/b") == Held("starts with pod group one/a")
+    assert why(driver, "two/b") == NotAdmitted("starts with pod group one/a")
     driver.tell(PodGroupUpdated(spec("one/a", 2)))
-    assert why(driver, "two/b") == Held("pod group one/a names another bundle")
+    assert why(driver, "two/b") == NotAdmitted("pod group one/a names another bundle")
 
 
 def test_a_group_that_holds_nodes_falls_as_it_is_to_start_with_others_and_says_so() -> None:
@@ -392,7 +392,7 @@ def test_who_waits_for_a_group_of_which_no_bind_was_done_is_asked_about_in_that_
     for bind in list(driver.under_way):
         driver.report(bind, Fate.FAILED)
     assert set(asked) == {2.0}
-    assert why(driver, "two/b") == Held("starts with pod group one/a")
+    assert why(driver, "two/b") == NotAdmitted("starts with pod group one/a")
 
 
 @pytest.mark.parametrize("how", ["they go", "their end is asked for"])
@@ -404,14 +404,14 @@ def test_who_was_to_follow_a_group_that_runs_is_held_when_nobody_of_it_runs(how:
     driver.tell(PodGroupUpdated(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2, AB)))
     driver.add(*pods("one/a", cpu=9))
     driver.settle()
-    assert not isinstance(why(driver, "one/a"), Held), "it is waited for by nobody"
+    assert not isinstance(why(driver, "one/a"), NotAdmitted), "it is waited for by nobody"
     for pod in pods("two/b"):
         if how == "they go":
             driver.delete(pod.uid)
         else:
             update(driver, pod.uid, deleted_at=driver.now)
     reason = "waiting for pod group two/b of its bundle: it has no pending members"
-    assert why(driver, "one/a") == Held(reason)
+    assert why(driver, "one/a") == NotAdmitted(reason)
 
 
 def test_a_bind_that_fails_of_a_group_that_runs_on_wakes_nobody_who_would_start_with_it() -> None:

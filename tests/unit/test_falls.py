@@ -24,9 +24,9 @@ from gangsched import (
     Profile,
     RejectGroup,
     Scheduler,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     Wait,
     WhenBlocked,
@@ -44,7 +44,7 @@ RACK = Topology("rack")
 
 def odd_driver(
     *points: str,
-    unit: Unit = Unit.POD,
+    unit: SchedulingUnit = SchedulingUnit.POD,
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
 ) -> tuple[Driver, Odd]:
     """Return a driver and an odd plugin that is asked before all others."""
@@ -145,8 +145,8 @@ def test_a_group_that_is_evicted_ends_who_runs_and_sets_down_who_waits() -> None
 # Who rests ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_who_was_turned_down_as_the_others_were_let_go_rests(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_who_was_turned_down_as_the_others_were_let_go_rests(unit: SchedulingUnit) -> None:
     """Law 5."""
     driver, odd = odd_driver("pre_bind", unit=unit)
     driver.tell(node("n", 6))

@@ -35,7 +35,7 @@ from gangsched import (
     PodWaiting,
     Resources,
     Scheduler,
-    Unit,
+    SchedulingUnit,
     presets,
 )
 from gangsched.replay import Recipe, read_log
@@ -347,9 +347,9 @@ def test_a_dropped_group_and_a_dropped_end_are_listed_too() -> None:
 # Restarts, clocks -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("call", range(1, 11))
-def test_before_any_call_another_scheduler_can_take_over(call: int, unit: Unit) -> None:
+def test_before_any_call_another_scheduler_can_take_over(call: int, unit: SchedulingUnit) -> None:
     made: list[ClusterState] = []
 
     def make(cluster: ClusterState) -> Scheduler:

@@ -17,8 +17,8 @@ from gangsched import (
     PodGroupAdded,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     Unschedulable,
 )
 from gangsched.coscheduling import Coscheduling
@@ -54,7 +54,7 @@ class Host:
     def __init__(self, *plugins: object) -> None:
         self.cluster = InMemoryCluster()
         profile = Profile(Coscheduling(), *plugins, NodeResources(), DefaultBinder())
-        self.scheduler = Scheduler(self.cluster, profile, unit=Unit.GROUP)
+        self.scheduler = Scheduler(self.cluster, profile, unit=SchedulingUnit.GROUP)
 
     def tell(self, event: NodeAdded | PodAdded | PodGroupAdded) -> None:
         self.scheduler.handle(self.cluster.apply(event), now=0.0)

@@ -20,8 +20,8 @@ from gangsched import (
     Profile,
     RejectGroup,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     Unschedulable,
     Wait,
 )
@@ -35,14 +35,14 @@ from support.odd_driver import odd_driver
 from support.odd_gang import only
 
 G = GroupKey("default/g")
-BOTH = pytest.mark.parametrize("unit", Unit)
+BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 
 # A whole gang ---------------------------------------------------------------------------------
 
 
 @BOTH
-def test_the_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: Unit) -> None:
+def test_the_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: SchedulingUnit) -> None:
     driver, odd = odd_driver("pre_filter", unit=unit)
     seen = list[set[str]]()
 
@@ -74,7 +74,9 @@ def test_of_several_plugins_each_is_asked_once_for_whom_it_answers(point: str) -
 
     each.answers[point], whole.answers[point] = note("each"), note("whole")
     plugins = (each, whole, Coscheduling(), NodeResources(), DefaultBinder())
-    driver = Driver(lambda cluster: Scheduler(cluster, Profile(*plugins), unit=Unit.GROUP))
+    driver = Driver(
+        lambda cluster: Scheduler(cluster, Profile(*plugins), unit=SchedulingUnit.GROUP)
+    )
     driver.advance(3.0)
     driver.tell(node("n", 6))
     driver.add(*members("g", 3))
@@ -86,7 +88,7 @@ def test_of_several_plugins_each_is_asked_once_for_whom_it_answers(point: str) -
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
 def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: str) -> None:
     """Nobody else is there who answers for each member."""
-    driver, odd = odd_driver(point, unit=Unit.GROUP, wide=point)
+    driver, odd = odd_driver(point, unit=SchedulingUnit.GROUP, wide=point)
     odd.answers[point] = Unschedulable("not this gang")
     driver.add(*members("g", 2))
     effects = decide(driver)
@@ -96,14 +98,14 @@ def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: s
 
 
 def test_who_is_last_of_a_gang_is_blamed_where_its_binds_are_turned_down() -> None:
-    driver, odd = odd_driver("pre_bind", unit=Unit.GROUP)
+    driver, odd = odd_driver("pre_bind", unit=SchedulingUnit.GROUP)
     odd.answers["pre_bind"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.add(*members("g", 4, cpu=1))
     assert PodUnschedulable(PodUID("default/g-3"), "not this one") in decide(driver)
 
 
 def test_who_is_first_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> None:
-    driver, odd = odd_driver("permit", unit=Unit.GROUP)
+    driver, odd = odd_driver("permit", unit=SchedulingUnit.GROUP)
     odd.answers["permit"] = Wait(5.0)
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group)))
@@ -112,7 +114,7 @@ def test_who_is_first_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> Non
 
 
 def test_a_gang_of_one_that_is_turned_down_is_tried_again() -> None:
-    driver, odd = odd_driver("permit", unit=Unit.GROUP)
+    driver, odd = odd_driver("permit", unit=SchedulingUnit.GROUP)
     odd.answers["permit"] = Unschedulable("not yet")
     driver.add(*members("g", 1))
     driver.drain()
@@ -123,7 +125,7 @@ def test_a_gang_of_one_that_is_turned_down_is_tried_again() -> None:
 
 def test_what_is_said_as_a_gang_gives_its_nodes_back_goes_before_what_is_said_after() -> None:
     points = ("members_needed", "reserve", "unreserve", "permit", "post_filter")
-    driver, odd = odd_driver(*points, unit=Unit.GROUP, policy=PrioritySort())
+    driver, odd = odd_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
     causes = list[tuple[str, str, float]]()
 
     def give_back(_cycle: object, pod: Pod, _node: str, *, cause: str, now: float) -> Any:
@@ -146,7 +148,7 @@ def test_what_is_said_as_a_gang_gives_its_nodes_back_goes_before_what_is_said_af
 def test_what_is_said_of_a_gang_that_gave_its_nodes_back_is_asked_with_its_cycle() -> None:
     """The plugin finds what it wrote as the nodes were taken, and the reason."""
     points = ("members_needed", "reserve", "permit", "post_filter")
-    driver, odd = odd_driver(*points, unit=Unit.GROUP, policy=PrioritySort())
+    driver, odd = odd_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
     asked = list[tuple[str, str, float]]()
 
     def ask(cycle: CycleState, pod: Pod, reason: str, *, now: float) -> RejectGroup:
@@ -165,7 +167,9 @@ def test_what_is_said_of_a_gang_that_gave_its_nodes_back_is_asked_with_its_cycle
 
 
 @BOTH
-def test_a_gang_that_finds_no_room_may_make_another_fall_that_holds_nodes(unit: Unit) -> None:
+def test_a_gang_that_finds_no_room_may_make_another_fall_that_holds_nodes(
+    unit: SchedulingUnit,
+) -> None:
     driver, odd = odd_driver("permit", "post_filter", unit=unit)
     odd.answers["permit"] = Wait(40.0)
     driver.add(*members("g", 2))

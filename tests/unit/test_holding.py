@@ -23,10 +23,10 @@ from gangsched import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    SchedulingUnit,
     Skip,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     Wait,
 )
@@ -42,7 +42,7 @@ from support.odd_driver import odd_driver, told
 from support.odd_gang import only
 
 G = GroupKey("default/g")
-BOTH = pytest.mark.parametrize("unit", Unit)
+BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 
 # Waiting --------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_who_waits_does_so_in_the_attempt_of_its_group_or_in_its_own() -> None:
 
 
 @BOTH
-def test_a_group_that_starts_says_in_which_attempt_and_after_how_long(unit: Unit) -> None:
+def test_a_group_that_starts_says_in_which_attempt_and_after_how_long(unit: SchedulingUnit) -> None:
     driver, _odd = odd_driver(unit=unit)
     driver.advance(5.0)
     driver.add(*members("g", 2, cpu=4))
@@ -98,7 +98,7 @@ def test_a_group_that_starts_says_in_which_attempt_and_after_how_long(unit: Unit
 
 
 def test_every_group_of_a_bundle_counts_its_attempts() -> None:
-    driver, _odd = odd_driver(unit=Unit.GROUP)
+    driver, _odd = odd_driver(unit=SchedulingUnit.GROUP)
     driver.tell(*specs(*AB))
     for _again in range(2):
         driver.add(*(pod for group in AB for pod in pods(group)))
@@ -111,7 +111,7 @@ def test_every_group_of_a_bundle_counts_its_attempts() -> None:
 
 @BOTH
 def test_who_is_turned_down_as_the_others_go_is_told_why_and_gives_its_node_back(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     driver, odd = odd_driver("pre_bind", "reserve", "permit", unit=unit)
     given_back = list[tuple[str, str, float]]()
@@ -121,7 +121,7 @@ def test_who_is_turned_down_as_the_others_go_is_told_why_and_gives_its_node_back
 
     turn_down = only("g-1", Success(), Unschedulable("not this one"))
     odd.answers = {"pre_bind": turn_down, "unreserve": give_back}
-    if unit is Unit.POD:
+    if unit is SchedulingUnit.POD:
         # one more than needed is there when they go
         odd.answers["permit"] = only("g-2", Wait(9.0), Success())
     driver.advance(2.0)
@@ -135,7 +135,7 @@ def test_who_is_turned_down_as_the_others_go_is_told_why_and_gives_its_node_back
 
 
 @BOTH
-def test_who_is_left_when_the_others_go_is_held_where_it_is_no_quorum(unit: Unit) -> None:
+def test_who_is_left_when_the_others_go_is_held_where_it_is_no_quorum(unit: SchedulingUnit) -> None:
     policy = Coscheduling(match_policy=MatchPolicy.ONLY_WAITING)
     driver, _odd = odd_driver(unit=unit, policy=policy, match=MatchPolicy.ONLY_WAITING)
     driver.fate = Fate.PENDING
@@ -151,7 +151,9 @@ def test_who_is_left_when_the_others_go_is_held_where_it_is_no_quorum(unit: Unit
 
 
 @BOTH
-def test_who_is_left_when_the_others_go_is_asked_about_in_that_instant(unit: Unit) -> None:
+def test_who_is_left_when_the_others_go_is_asked_about_in_that_instant(
+    unit: SchedulingUnit,
+) -> None:
     driver, odd = odd_driver("pre_enqueue", unit=unit)
     asked = list[tuple[str, str, float]]()
 
@@ -170,7 +172,7 @@ def test_who_is_left_when_the_others_go_is_asked_about_in_that_instant(unit: Uni
 
 
 @BOTH
-def test_a_late_member_that_finds_no_room_makes_nobody_fall(unit: Unit) -> None:
+def test_a_late_member_that_finds_no_room_makes_nobody_fall(unit: SchedulingUnit) -> None:
     driver, _odd = odd_driver(unit=unit)
     driver.add(*members("g", 2, cpu=3))
     driver.drain()
@@ -206,7 +208,7 @@ def test_a_pod_that_is_turned_down_where_it_holds_a_node_gives_it_back_with_a_re
 
 @BOTH
 def test_who_is_turned_down_before_the_bind_beside_a_quorum_that_runs_is_all_that_is_told(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     """Nobody goes, so nobody is said to be released."""
     match = MatchPolicy.WAITING_AND_RUNNING
@@ -223,7 +225,7 @@ def test_who_is_turned_down_before_the_bind_beside_a_quorum_that_runs_is_all_tha
 @BOTH
 @pytest.mark.parametrize("point", ["permit", "pre_bind"])
 def test_a_turn_that_breaks_off_gives_back_what_was_reserved_in_the_same_instant(
-    point: str, unit: Unit
+    point: str, unit: SchedulingUnit
 ) -> None:
     driver, odd = odd_driver("reserve", "permit", "pre_bind", unit=unit)
     given_back = list[tuple[str, float]]()
@@ -237,7 +239,9 @@ def test_a_turn_that_breaks_off_gives_back_what_was_reserved_in_the_same_instant
 
 
 @BOTH
-def test_who_is_turned_down_before_a_score_is_asked_about_with_its_cycle(unit: Unit) -> None:
+def test_who_is_turned_down_before_a_score_is_asked_about_with_its_cycle(
+    unit: SchedulingUnit,
+) -> None:
     driver, odd = odd_driver("pre_score", "post_filter", unit=unit)
     asked = list[str]()
 
@@ -253,7 +257,9 @@ def test_who_is_turned_down_before_a_score_is_asked_about_with_its_cycle(unit: U
 
 
 @BOTH
-def test_who_is_asked_to_end_before_it_has_run_still_says_why_it_had_not(unit: Unit) -> None:
+def test_who_is_asked_to_end_before_it_has_run_still_says_why_it_had_not(
+    unit: SchedulingUnit,
+) -> None:
     driver, _odd = odd_driver(unit=unit)
     (pod,) = members("g", 1, cpu=9)
     driver.add(pod)
@@ -265,7 +271,7 @@ def test_who_is_asked_to_end_before_it_has_run_still_says_why_it_had_not(unit: U
 
 @BOTH
 def test_a_group_that_asks_for_more_in_all_than_there_is_falls_once_and_says_so(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     driver, _odd = odd_driver(unit=unit)
     driver.tell(PodGroupAdded(specify("g", 2, min_resources={"cpu": 9})))
@@ -278,7 +284,7 @@ def test_a_group_that_asks_for_more_in_all_than_there_is_falls_once_and_says_so(
 
 def test_what_a_member_gives_back_as_the_others_go_is_no_news_to_who_failed_before() -> None:
     """Counted one by one there would be room for all three; no rack has it."""
-    driver, odd = odd_driver("permit", "pre_bind", unit=Unit.POD)
+    driver, odd = odd_driver("permit", "pre_bind", unit=SchedulingUnit.POD)
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     driver.tell(PodGroupAdded(specify("before", 3, Topology("rack"))))
     driver.add(*members("before", 3, cpu=1))

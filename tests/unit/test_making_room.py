@@ -25,9 +25,9 @@ from gangsched import (
     PodUID,
     PodUpdated,
     RejectGroup,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     Wait,
     group_key,
@@ -43,7 +43,7 @@ from support.odd import Odd
 
 @EACH_UNIT
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_regular_pod_counts_as_a_gang_of_one(unit: Unit, is_signed: bool) -> None:
+def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
     """Of the two, the younger goes."""
     host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
     runs(host, "gang", 0)
@@ -53,7 +53,9 @@ def test_a_regular_pod_counts_as_a_gang_of_one(unit: Unit, is_signed: bool) -> N
 
 
 @EACH_UNIT
-def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(unit: Unit) -> None:
+def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(1, unit=unit)
     host.gang("low", 1, 0)
     host.gang("mid", 1, 3)
@@ -64,14 +66,14 @@ def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(u
 
 
 @EACH_UNIT
-def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: Unit) -> None:
+def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     host.gang("peer", 2, 5)
     assert (host.kept, host.told(NominationLapsed)) == (["high-0", "high-1"], [])
 
 
 @EACH_UNIT
-def test_a_bundle_counts_each_of_its_groups_once(unit: Unit) -> None:
+def test_a_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     for name, other in (("a", "b"), ("b", "a")):
         spec = PodGroup(name=name, min_available=1, bundle=(GroupKey(f"default/{other}"),))
@@ -83,7 +85,7 @@ def test_a_bundle_counts_each_of_its_groups_once(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_a_group_falls_alone_whose_bundle_is_gone(unit: Unit) -> None:
+def test_a_group_falls_alone_whose_bundle_is_gone(unit: SchedulingUnit) -> None:
     host = Host(1, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=(GroupKey("default/b"),))))
     runs(host, "a", 0, min_available=None)
@@ -92,7 +94,7 @@ def test_a_group_falls_alone_whose_bundle_is_gone(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: Unit) -> None:
+def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: SchedulingUnit) -> None:
     host = Host(4, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
     runs(host, "low", *[0] * 4, min_available=None, role="ps")
@@ -102,7 +104,9 @@ def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: Unit) -
 
 @EACH_UNIT
 @pytest.mark.parametrize("stays", [True, False], ids=["others-stay", "alone"])
-def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit, stays: bool) -> None:
+def test_a_regular_pod_that_is_going_already_is_counted_on(
+    unit: SchedulingUnit, stays: bool
+) -> None:
     host = Host(1, *[1] * stays, unit=unit)
     runs(host, "going", 0, group=None, min_available=None)
     if stays:
@@ -115,7 +119,7 @@ def test_a_regular_pod_that_is_going_already_is_counted_on(unit: Unit, stays: bo
 
 @EACH_UNIT
 def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     odd = Odd("permit")
     host = Host(2, unit=unit, odd=odd)
@@ -158,7 +162,7 @@ def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> No
 
 @EACH_UNIT
 def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
     spec = PodGroup(name="low", min_available=1)
@@ -170,7 +174,7 @@ def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
 
 
 @EACH_UNIT
-def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: Unit) -> None:
+def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: SchedulingUnit) -> None:
     """Though its specification says less by now."""
     host = Host(1, unit=unit)
     runs(host, "mixed", 0, priority=3)
@@ -263,7 +267,9 @@ def test_who_may_not_queue_any_more_displaces_nobody() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(unit: Unit) -> None:
+def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(4, unit=unit)
     runs(host, "high", 0, priority=5)
     runs(host, "low", 0, cpu=2)
@@ -290,7 +296,7 @@ def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: Unit) -> None:
+def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -302,7 +308,7 @@ def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: Unit) -> None:
 
 @EACH_UNIT
 def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(0, unit=unit)
     spec = PodGroup(name="high", min_available=4, roles={"ps": 1, "worker": 1})
@@ -320,7 +326,7 @@ def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
 
 
 @EACH_UNIT
-def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: Unit) -> None:
+def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
     """Though there is room in another."""
     host = Host(2, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -334,7 +340,7 @@ def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: Unit) -> No
 
 
 @EACH_UNIT
-def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: Unit) -> None:
+def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
     """Though in another rack nothing is lacking."""
     host = Host(5, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -348,7 +354,7 @@ def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: Unit) ->
 
 
 @EACH_UNIT
-def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: Unit) -> None:
+def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -359,7 +365,7 @@ def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: Unit) -> None:
+def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -372,7 +378,7 @@ def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: Unit) -> N
 
 
 @EACH_UNIT
-def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: Unit) -> None:
+def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     runs(host, "one", 0)
     runs(host, "three", *[0] * 3)
@@ -382,7 +388,7 @@ def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: Unit) ->
 
 @EACH_UNIT
 @pytest.mark.parametrize("goes_alone", [True, False])
-def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: Unit, goes_alone: bool) -> None:
+def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: SchedulingUnit, goes_alone: bool) -> None:
     odd = Odd("pre_filter", "filter", "pre_score")
     host = Host(2, unit=unit, odd=odd)
     if goes_alone:
@@ -400,7 +406,7 @@ def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: Unit, goes_alone: bool) -
 
 @EACH_UNIT
 def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_it(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = blocked(unit=unit)
     assert [notice.deadline for notice in host.told(Nominated)] == [60.0]
@@ -410,7 +416,7 @@ def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_
 
 
 @EACH_UNIT
-def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Unit) -> None:
+def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: SchedulingUnit) -> None:
     odd = Odd("pre_filter")
     host = blocked(unit=unit, odd=odd)
     host.pods(make_pod("other", cpu=1))
@@ -424,7 +430,7 @@ def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Unit) ->
 
 @EACH_UNIT
 def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_changes(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
     spec = PodGroup(name="high", min_available=1)
@@ -439,7 +445,7 @@ def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_chang
 
 @EACH_UNIT
 def test_for_room_that_is_of_no_use_to_one_nobody_is_tried_again_who_asks_for_the_same(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
     host.pods(make_pod("low", cpu=2), make_pod("of-no-help"))
@@ -460,7 +466,7 @@ def own(name: str, resource: str, **more: Any) -> Pod:
 
 @EACH_UNIT
 def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for_others(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)
     host.tell(NodeAdded(make_node("n0", cpu=2, gpu=2)))
@@ -479,7 +485,7 @@ def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for
 
 @EACH_UNIT
 def test_what_is_left_of_room_that_a_higher_priority_takes_over_is_free_for_others(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)
     host.tell(NodeAdded(make_node("n0", cpu=2, gpu=2)))

@@ -12,8 +12,8 @@ from gangsched import (
     PodGroupAdded,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Topology,
-    Unit,
 )
 from gangsched.errors import PluginError
 from gangsched.plugins import DefaultBinder, NodeAffinity, NodeResources
@@ -26,7 +26,7 @@ OOPS = ZeroDivisionError("oops")
 SIGNING = ("filter", "pod_signature", "node_signature")
 
 
-def odd_driver(odd: Odd, *, unit: Unit = Unit.GROUP) -> Driver:
+def odd_driver(odd: Odd, *, unit: SchedulingUnit = SchedulingUnit.GROUP) -> Driver:
     """Return a driver with an odd filter beside the ones that there are."""
 
     def make(cluster: ClusterState) -> Scheduler:

@@ -27,9 +27,9 @@ from gangsched import (
     PodPhase,
     PodUID,
     PodUpdated,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
 )
 from gangsched.testing import make_node, make_pod
@@ -53,7 +53,7 @@ def change(host: Host, name: str, **changes: Any) -> None:
 @EACH_UNIT
 @pytest.mark.parametrize("phase", [PodPhase.SUCCEEDED, PodPhase.FAILED])
 def test_who_has_finished_is_in_the_way_no_more_though_its_pod_is_still_there(
-    unit: Unit, phase: PodPhase
+    unit: SchedulingUnit, phase: PodPhase
 ) -> None:
     host = blocked(unit=unit)
     for name in ("low-0", "low-1"):
@@ -66,7 +66,7 @@ def test_who_has_finished_is_in_the_way_no_more_though_its_pod_is_still_there(
 
 
 @EACH_UNIT
-def test_who_is_made_anew_does_not_rest_once_its_room_is_there(unit: Unit) -> None:
+def test_who_is_made_anew_does_not_rest_once_its_room_is_there(unit: SchedulingUnit) -> None:
     """It rested as it had failed; whoever is sent for does not, and who takes its place neither."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
@@ -79,7 +79,9 @@ def test_who_is_made_anew_does_not_rest_once_its_room_is_there(unit: Unit) -> No
 
 
 @EACH_UNIT
-def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(unit: Unit) -> None:
+def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(
+    unit: SchedulingUnit,
+) -> None:
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
     host.at(5.0)  # it had a turn, and its room is not there yet
@@ -92,7 +94,7 @@ def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(unit: 
 
 
 @EACH_UNIT
-def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: Unit) -> None:
+def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: SchedulingUnit) -> None:
     host = Host(1, unit=unit)
     host.pods(make_pod("low", cpu=1))
     host.decide()
@@ -107,7 +109,7 @@ def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: Unit
 @EACH_UNIT
 @pytest.mark.parametrize("changes", [{"scheduling_gates": ("later",)}, {"requests": {"cpu": 2}}])
 def test_who_is_not_as_it_was_when_room_was_kept_for_it_has_none(
-    unit: Unit, changes: dict[str, Any]
+    unit: SchedulingUnit, changes: dict[str, Any]
 ) -> None:
     host = blocked(unit=unit)
     change(host, "high-0", **changes)
@@ -115,7 +117,7 @@ def test_who_is_not_as_it_was_when_room_was_kept_for_it_has_none(
 
 
 @EACH_UNIT
-def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: Unit) -> None:
+def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     host.end("low-0")
     host.pods(make_pod("other", cpu=1))
@@ -125,7 +127,9 @@ def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: Unit)
 
 
 @EACH_UNIT
-def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(unit: Unit) -> None:
+def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     host.tell(NodeAdded(make_node("n1", cpu=1)))
@@ -143,7 +147,7 @@ def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(u
 
 @EACH_UNIT
 def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_are_left_in_all(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(4, unit=unit)
     host.gang("low", 4, 0)
@@ -159,7 +163,7 @@ def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_ar
 
 @EACH_UNIT
 def test_who_is_to_be_tried_anyway_is_not_asked_about_as_its_room_is_kept_no_more(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     odd = Odd("pre_enqueue")
     host = blocked(unit=unit, odd=odd)
@@ -189,7 +193,7 @@ def on_hold(host: Host) -> Callable[..., Outcome]:
 @EACH_UNIT
 @pytest.mark.parametrize("is_there", [False, True])
 def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
-    unit: Unit, is_there: bool
+    unit: SchedulingUnit, is_there: bool
 ) -> None:
     odd = Odd("pre_enqueue")
     host = blocked(unit=unit, odd=odd)
@@ -211,7 +215,7 @@ def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
 
 @EACH_UNIT
 def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     """Whose turn it is then is one that no room was kept for."""
     host = Host(2, unit=unit)
@@ -231,7 +235,7 @@ def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it
 
 
 @EACH_UNIT
-def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: Unit) -> None:
+def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     AtOnce.end(host, "low-0", "low-1")
     effects = host.scheduler.schedule_one(now=host.now) or ()
@@ -242,7 +246,7 @@ def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: Unit) -> None:
+def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     host.pods(make_pod("mid", cpu=1, priority=3))
     host.pods(make_pod("low", cpu=1, priority=0))
@@ -257,7 +261,7 @@ def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: Unit) -> 
 
 @EACH_UNIT
 def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     odd = Odd("pre_filter", "filter", "pre_score")
     host = blocked(unit=unit, odd=odd)
@@ -269,7 +273,7 @@ def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
 
 
 @EACH_UNIT
-def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: Unit) -> None:
+def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: SchedulingUnit) -> None:
     host = Host(4, unit=unit)
     for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 5)):
         host.gang(name, 2, priority)
@@ -281,7 +285,7 @@ def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: Unit) -> No
 
 @EACH_UNIT
 def test_a_gang_is_not_put_beside_who_is_to_go_where_its_node_has_come_to_offer_less(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     """What was kept for itself is not free there until they are gone."""
     host = Host(4, unit=unit)
@@ -295,7 +299,7 @@ def test_a_gang_is_not_put_beside_who_is_to_go_where_its_node_has_come_to_offer_
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
-def two_racks(*, unit: Unit) -> Host:
+def two_racks(*, unit: SchedulingUnit) -> Host:
     """Return a host where a gang within a rack has its room kept in the younger of two."""
     host = Host(2, unit=unit)
     host.gang("mid", 2, 3)
@@ -310,7 +314,7 @@ def two_racks(*, unit: Unit) -> Host:
 
 @EACH_UNIT
 def test_a_gang_goes_to_the_rack_where_its_room_was_kept_though_an_elder_is_as_good(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
     AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
@@ -320,7 +324,7 @@ def test_a_gang_goes_to_the_rack_where_its_room_was_kept_though_an_elder_is_as_g
 
 @EACH_UNIT
 def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_is_in_another(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
     host.tell(NodeAdded(make_node("n2", cpu=3, labels={"rack": "r2"})))
@@ -332,7 +336,7 @@ def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_i
 
 @EACH_UNIT
 def test_a_gang_of_which_one_runs_in_the_rack_goes_where_its_room_was_kept_there(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
     host.gang("mid", 2, 3)

@@ -11,11 +11,11 @@ from attrs import field, frozen
 from gangsched.errors import InvalidValueError
 from gangsched.framework.placement.packing.bounds import ceiling
 from gangsched.framework.placement.packing.pack import (
+    BudgetExhausted,
     Demand,
     Impossible,
     Packed,
     Quota,
-    Undecided,
     pack,
 )
 from gangsched.framework.placement.packing.passes import passes
@@ -509,7 +509,7 @@ def test_no_nodes_are_no_room() -> None:
 
 def test_without_a_budget_only_greedy_passes_are_made() -> None:
     answer = ask(*TRAP, budget=0)
-    assert Undecided(steps=0, placed=3) == answer
+    assert BudgetExhausted(steps=0, placed=3) == answer
     assert str(answer) == "not decided within 0 steps: no pass placed more than 3 members"
 
 
@@ -518,19 +518,19 @@ def test_the_most_that_any_pass_placed_is_told() -> None:
     requests = {"a": {"gpu": 2, "cpu": 1}, "b": {"gpu": 3, "cpu": 2}, "c": {"gpu": 3, "cpu": 2}}
     nodes = [(box("x", cpu=5, gpu=11), 1), (box("y", cpu=7, gpu=6), 1)]
     answer = ask({"a": 2, "b": 2, "c": 2}, requests, nodes, budget=0)
-    assert answer == Undecided(steps=0, placed=5)
+    assert answer == BudgetExhausted(steps=0, placed=5)
 
 
 def test_a_search_that_the_budget_ends_says_so() -> None:
     answer = ask(*TRAP, budget=5)
-    assert Undecided(steps=5, placed=3) == answer
+    assert BudgetExhausted(steps=5, placed=3) == answer
 
 
 def test_a_search_takes_ten_thousand_steps_at_most_unless_it_is_told_otherwise() -> None:
     """There are more ways than that to choose 20 pods of five kinds for one node."""
     demands = [Demand(kind, 30, {}) for kind in "abcde"]
     answer = pack(demands, [Quota(frozenset("abcde"), 41)], [(20, 2)], Plain())
-    assert answer == Undecided(steps=10_000, placed=40)
+    assert answer == BudgetExhausted(steps=10_000, placed=40)
 
 
 def test_a_no_and_its_reasons_are_looked_for_once() -> None:
@@ -546,7 +546,7 @@ def test_a_no_and_its_reasons_are_looked_for_once() -> None:
 
 
 def test_more_budget_never_takes_an_answer_away() -> None:
-    decided = [not isinstance(ask(*TRAP, budget=budget), Undecided) for budget in range(60)]
+    decided = [not isinstance(ask(*TRAP, budget=budget), BudgetExhausted) for budget in range(60)]
     assert sorted(decided) == decided
     assert decided[-1]
 
@@ -572,7 +572,7 @@ def test_a_gang_of_odd_sizes_is_decided_to_the_last_member(
         assert told == f"{sum(placed(answer).values())} placed"
     else:
         assert told == str(answer)
-        assert isinstance(answer, Undecided) or answer.exact
+        assert isinstance(answer, BudgetExhausted) or answer.exact
 
 
 # Refusals ---------------------------------------------------------------------------------

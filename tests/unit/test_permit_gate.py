@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Effect,
-    GangFellError,
     GangMember,
+    GangRejectedError,
     Gate,
     InvalidPodGroupError,
     InvalidValueError,
@@ -194,7 +194,7 @@ def test_who_waited_is_told_though_the_one_who_came_was_refused() -> None:
 def test_an_error_says_who_must_not_go_and_why() -> None:
     gate = blocking.PermitGate()
     gate.close("shutting down")
-    with pytest.raises(GangFellError) as raised:
+    with pytest.raises(GangRejectedError) as raised:
         gate.wait(GangMember(uid="a", group="g", min_available=1))
     assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
     assert str(raised.value) == "a must not go: shutting down"

@@ -11,18 +11,18 @@ from gangsched import (
     ClusterState,
     Coscheduling,
     GroupKey,
-    Layout,
     NodeAdded,
     NodeDeleted,
     NodeName,
+    PlacementStrategy,
     Pod,
     PodGroupAdded,
     PodUID,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
 )
 from gangsched.framework.placement import topology
@@ -38,13 +38,15 @@ from support.odd_gang import only
 RACK = Topology("rack")
 
 
-def odd_gang(*points: str, layout: Layout = Layout.AUTO, policy: Any = None) -> tuple[Driver, Odd]:
+def odd_gang(
+    *points: str, placement: PlacementStrategy = PlacementStrategy.AUTO, policy: Any = None
+) -> tuple[Driver, Odd]:
     """Return a driver of whole gangs, and an odd plugin."""
     odd = Odd(*points)
     plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
 
     def make(cluster: ClusterState) -> Scheduler:
-        return Scheduler(cluster, Profile(*plugins), unit=Unit.GROUP, layout=layout)
+        return Scheduler(cluster, Profile(*plugins), unit=SchedulingUnit.GROUP, placement=placement)
 
     return Driver(make), odd
 
@@ -56,8 +58,8 @@ def favour_a(_state: object, _pod: Pod, view: Any) -> int:
     return 1_000_000 if view.node.name == "a" else 0
 
 
-def favouring(layout: Layout, *nodes: NodeAdded) -> Driver:
-    driver, odd = odd_gang("score", "node_signature", "pod_signature", layout=layout)
+def favouring(placement: PlacementStrategy, *nodes: NodeAdded) -> Driver:
+    driver, odd = odd_gang("score", "node_signature", "pod_signature", placement=placement)
     odd.answers["score"] = favour_a
     odd.answers["node_signature"] = lambda view: view.node.name
     driver.tell(*nodes)
@@ -65,13 +67,13 @@ def favouring(layout: Layout, *nodes: NodeAdded) -> Driver:
 
 
 def test_spread_members_are_on_each_node_as_often_whatever_the_score_says() -> None:
-    driver = favouring(Layout.SPREAD, node("a", 9), node("b", 9))
+    driver = favouring(PlacementStrategy.SPREAD, node("a", 9), node("b", 9))
     placed = place(driver, *members("g", 6, cpu=1))
     assert sorted(placed.values()) == ["a"] * 3 + ["b"] * 3
 
 
 def test_spread_members_of_a_second_kind_go_where_there_is_nobody_of_the_first() -> None:
-    driver = favouring(Layout.SPREAD, node("a", 9), node("b", 9))
+    driver = favouring(PlacementStrategy.SPREAD, node("a", 9), node("b", 9))
     first, second = (
         make_pod("p", group="g", min_available=2, cpu=1),
         make_pod("q", group="g", min_available=2, cpu=2),
@@ -81,21 +83,21 @@ def test_spread_members_of_a_second_kind_go_where_there_is_nobody_of_the_first()
 
 def test_by_score_a_node_that_another_kind_has_filled_is_not_offered_again() -> None:
     """Nobody is needed of the second kind but one: it is no search that finds room for both."""
-    driver = gang_driver(node("a", 2), node("b", 2), layout=Layout.SCORE)
+    driver = gang_driver(node("a", 2), node("b", 2), placement=PlacementStrategy.SCORE)
     large = make_pod("large", group="g", min_available=2, cpu=2)
     assert len(place(driver, large, *members("g", 2, 2, cpu=1))) == 3
 
 
 def test_of_nodes_that_are_equally_good_the_first_is_taken_though_they_are_unlike() -> None:
     driver = gang_driver(
-        node("a", 1), node("b", 1, tainted=True), node("c", 1), layout=Layout.SCORE
+        node("a", 1), node("b", 1, tainted=True), node("c", 1), placement=PlacementStrategy.SCORE
     )
     placed = place(driver, *members("g", 2, cpu=1, tolerant=True))
     assert placed == {"g-0": "a", "g-1": "b"}
 
 
 def test_packed_members_of_a_second_kind_go_first_where_most_of_them_fit() -> None:
-    driver = gang_driver(node("b", 8), node("a", 8), layout=Layout.PACK)
+    driver = gang_driver(node("b", 8), node("a", 8), placement=PlacementStrategy.PACK)
     first = [make_pod(f"l{n}", group="g", min_available=2, cpu=7 - 2 * n) for n in range(2)]
     second = [make_pod(f"s{n}", group="g", min_available=2, cpu=1) for n in range(3)]
     placed = place(driver, *first, *second)
@@ -103,13 +105,13 @@ def test_packed_members_of_a_second_kind_go_first_where_most_of_them_fit() -> No
 
 
 def test_packed_members_fill_one_node_like_another_after_the_other() -> None:
-    driver = gang_driver(*(node(name, 2) for name in "abcd"), layout=Layout.PACK)
+    driver = gang_driver(*(node(name, 2) for name in "abcd"), placement=PlacementStrategy.PACK)
     placed = place(driver, *members("g", 4, 1, cpu=2))
     assert sorted(placed.values()) == ["a", "b", "c", "d"]
 
 
 def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_is_left() -> None:
-    driver = gang_driver(node("plain", 1), node("gpus", 4, 4), layout=Layout.PACK)
+    driver = gang_driver(node("plain", 1), node("gpus", 4, 4), placement=PlacementStrategy.PACK)
     placed = place(driver, *members("g", 3, 1, cpu=1))
     assert sorted(placed.values()) == ["gpus", "gpus", "plain"]
 
@@ -144,7 +146,7 @@ def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None
     odd.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
-    found = driver.scheduler._state.entities[GroupKey("default/g")].culprit
+    found = driver.scheduler._state.entities[GroupKey("default/g")].unschedulable_member
     assert found is not None
     assert found.reason == "too few members may be placed"
 
@@ -192,7 +194,7 @@ def test_every_search_that_ends_undecided_is_counted() -> None:
     for group in "gh":
         proof: Any = misfit(driver, group).proof
         assert (proof.needed, proof.placed, proof.steps) == (6, 5, 0)
-    assert driver.scheduler.undecided == 2
+    assert driver.scheduler.exhausted_searches == 2
 
 
 # Within one value of a label ------------------------------------------------------------------
@@ -256,12 +258,12 @@ def test_of_values_that_come_as_close_the_first_is_told() -> None:
     assert (proof.fits, proof.within) == (1, "rack=r1")
 
 
-def used_and_like(layout: Layout, *asks: int) -> Driver:
+def used_and_like(placement: PlacementStrategy, *asks: int) -> Driver:
     """Return a driver of two nodes in a rack, alike once the first of a bundle is on the other.
 
     The members of the second group ask for so much each.
     """
-    driver = gang_driver(node("n0", 7, rack="r1"), node("n1", 7, rack="r1"), layout=layout)
+    driver = gang_driver(node("n0", 7, rack="r1"), node("n1", 7, rack="r1"), placement=placement)
     driver.add(evolve(make_pod("runs", cpu=1), node_name=NodeName("n1")))
     driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
     driver.tell(PodGroupAdded(spec("two/b", len(asks), AB, topology=RACK)))
@@ -273,7 +275,7 @@ def used_and_like(layout: Layout, *asks: int) -> Driver:
 
 def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> None:
     """Both have six left; placed one by one, the small ones leave no room for the large one."""
-    driver = used_and_like(Layout.SCORE, 2, 2, 2, 6)
+    driver = used_and_like(PlacementStrategy.SCORE, 2, 2, 2, 6)
     found = where(driver)
     assert found.pop("a-0") == "n0"
     assert found.pop("runs") == "n1"
@@ -282,12 +284,12 @@ def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> N
 
 
 def test_a_node_that_becomes_like_no_other_is_one_to_a_search() -> None:
-    assert set(where(used_and_like(Layout.PACK, 4, 4, 4))) == {"runs"}
+    assert set(where(used_and_like(PlacementStrategy.PACK, 4, 4, 4))) == {"runs"}
 
 
 def test_the_first_of_a_bundle_goes_elsewhere_where_the_second_fits_beside_it_only_there() -> None:
     """It was packed with who runs; by that, no node has six left."""
-    found = where(used_and_like(Layout.PACK, 2, 2, 4, 4))
+    found = where(used_and_like(PlacementStrategy.PACK, 2, 2, 4, 4))
     assert (found["runs"], found["a-0"], len(found)) == ("n1", "n0", 6)
 
 
@@ -321,11 +323,11 @@ def test_a_bundle_of_which_one_fits_nowhere_has_placed_nobody() -> None:
     assert where(driver) == {}
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("fate", [Fate.DONE, Fate.PENDING])
 def test_who_joins_goes_where_its_gang_is_also_while_that_is_being_bound(
-    unit: Unit, required: bool, fate: Fate
+    unit: SchedulingUnit, required: bool, fate: Fate
 ) -> None:
     def make(cluster: ClusterState) -> Scheduler:
         plugins = (Coscheduling(), NodeResources(), DefaultBinder())

@@ -20,9 +20,9 @@ from gangsched import (
     PodGroupUpdated,
     PodUID,
     Preemption,
+    SchedulingUnit,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     Wait,
 )
@@ -33,14 +33,16 @@ from support.at_once import AtOnce
 from support.making_room import Host, blocked, reason_of
 from support.odd import OOPS, Odd
 
-EACH_UNIT = pytest.mark.parametrize("unit", list(Unit))
+EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
 # While room is kept ---------------------------------------------------------------------------
 
 
 @EACH_UNIT
-def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(unit: Unit) -> None:
+def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(
+    unit: SchedulingUnit,
+) -> None:
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
@@ -55,7 +57,7 @@ def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(un
 
 
 @EACH_UNIT
-def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: Unit) -> None:
+def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: SchedulingUnit) -> None:
     odd = Odd("pre_filter")
     host = blocked(unit=unit, odd=odd)
     odd.answers["pre_filter"] = OOPS
@@ -68,7 +70,7 @@ def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_room_lapses_when_the_gang_comes_to_another_priority(unit: Unit) -> None:
+def test_room_lapses_when_the_gang_comes_to_another_priority(unit: SchedulingUnit) -> None:
     """It is that of a member that runs, once the specification does not say any more."""
     host = Host(2, 1, unit=unit)
     old = make_pod("old", group="high", cpu=1, priority=3)
@@ -92,7 +94,7 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: Unit) -> None
     ],
 )
 def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
-    unit: Unit, point: str, reason: str
+    unit: SchedulingUnit, point: str, reason: str
 ) -> None:
     odd = Odd(point)
     host = blocked(unit=unit, odd=odd)
@@ -111,7 +113,7 @@ def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
     ],
 )
 def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
-    unit: Unit, count: int, nodes: list[int], says: str
+    unit: SchedulingUnit, count: int, nodes: list[int], says: str
 ) -> None:
     host = Host(*nodes, unit=unit)
     host.gang("low", count, 0)
@@ -123,7 +125,7 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
 
 
 @EACH_UNIT
-def test_whoever_goes_is_told_for_whom(unit: Unit) -> None:
+def test_whoever_goes_is_told_for_whom(unit: SchedulingUnit) -> None:
     """One that its gang does not need, a gang that falls, and a regular pod."""
     host = Host(2, 2, unit=unit)
     host.gang("low", 2, 0, min_available=1)
@@ -139,7 +141,9 @@ def test_whoever_goes_is_told_for_whom(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_a_pod_that_waits_on_a_node_gives_it_back_as_one_that_is_rejected(unit: Unit) -> None:
+def test_a_pod_that_waits_on_a_node_gives_it_back_as_one_that_is_rejected(
+    unit: SchedulingUnit,
+) -> None:
     odd = Odd("permit", "reserve", "unreserve")
     host = Host(1, unit=unit, odd=odd)
     causes = list[str]()
@@ -154,7 +158,9 @@ def test_a_pod_that_waits_on_a_node_gives_it_back_as_one_that_is_rejected(unit: 
 
 
 @EACH_UNIT
-def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(unit: Unit) -> None:
+def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(1, 1, unit=unit)
     host.pods(make_pod("mid", cpu=1, priority=3))
     host.pods(make_pod("low", cpu=1, priority=0))
@@ -167,7 +173,7 @@ def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(u
 
 
 @EACH_UNIT
-def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: Unit) -> None:
+def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: SchedulingUnit) -> None:
     """Each of the two would still fit there, by itself."""
     host = blocked(unit=unit)
     host.tell(NodeUpdated(make_node("n0", cpu=1, labels={"rack": "r0"})))
@@ -177,7 +183,7 @@ def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: Unit) -> 
 
 @EACH_UNIT
 def test_of_two_gangs_that_make_equal_room_the_second_goes_for_the_one_pod_that_is_left(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(3, 3, unit=unit)
     host.gang("elder", 3, 0)
@@ -189,7 +195,7 @@ def test_of_two_gangs_that_make_equal_room_the_second_goes_for_the_one_pod_that_
 
 @EACH_UNIT
 def test_the_member_that_room_was_kept_for_goes_before_an_elder_one_that_fits_by_then(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
     host.pods(make_pod("low", cpu=1, priority=0))
@@ -204,7 +210,7 @@ def test_the_member_that_room_was_kept_for_goes_before_an_elder_one_that_fits_by
 
 
 @EACH_UNIT
-def test_room_lapses_when_it_is_within_the_domain_no_more(unit: Unit) -> None:
+def test_room_lapses_when_it_is_within_the_domain_no_more(unit: SchedulingUnit) -> None:
     host = Host(2, 2, unit=unit)
     host.gang("low", 4, 0, min_available=1)
     topology = Topology(key="rack", required=True)
@@ -223,7 +229,9 @@ def test_room_lapses_when_it_is_within_the_domain_no_more(unit: Unit) -> None:
 
 
 @EACH_UNIT
-def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(unit: Unit) -> None:
+def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(
+    unit: SchedulingUnit,
+) -> None:
     """On the node as it is, the plugin has nothing to say against the filter that refuses it."""
     odd = Odd("filter")
     host = Host(2, unit=unit, odd=odd)
@@ -272,7 +280,7 @@ def test_who_held_a_node_and_may_not_queue_any_more_makes_no_room() -> None:
 
 @EACH_UNIT
 def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_priority(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     host = Host(2, 1, unit=unit)
     beside = make_pod("beside", cpu=1, priority=4)
@@ -289,7 +297,9 @@ def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_p
 
 
 @EACH_UNIT
-def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(unit: Unit) -> None:
+def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(3, unit=unit)
     host.pods(make_pod("low", cpu=1))
     spec = PodGroup(name="high", min_available=2, min_resources={"cpu": 3})
@@ -301,7 +311,9 @@ def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(unit:
 
 
 @EACH_UNIT
-def test_room_is_made_where_a_plugin_does_not_say_which_pods_are_alike(unit: Unit) -> None:
+def test_room_is_made_where_a_plugin_does_not_say_which_pods_are_alike(
+    unit: SchedulingUnit,
+) -> None:
     """Of one that no node takes nothing follows for another that asks for the same."""
     odd = Odd("filter")
     host = Host(1, unit=unit, odd=odd)
@@ -321,7 +333,7 @@ def of_role(name: str, role: str | None) -> Pod:
 
 
 @EACH_UNIT
-def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: Unit) -> None:
+def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: SchedulingUnit) -> None:
     """Though it came last."""
     host = Host(3, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
@@ -332,7 +344,7 @@ def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: Unit) -> None
 
 
 @EACH_UNIT
-def test_of_a_role_as_many_are_given_up_as_it_has_beyond_its_minimum(unit: Unit) -> None:
+def test_of_a_role_as_many_are_given_up_as_it_has_beyond_its_minimum(unit: SchedulingUnit) -> None:
     host = Host(3, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
     host.pods(of_role("w", "worker"), of_role("ps-0", "ps"), of_role("ps-1", "ps"))
@@ -357,7 +369,7 @@ def test_a_gang_of_which_one_of_a_role_still_waits_gives_up_nobody() -> None:
 
 
 @EACH_UNIT
-def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: Unit) -> None:
+def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: SchedulingUnit) -> None:
     host = Host(2, unit=unit)
     for n in range(2):
         pod = make_pod(f"low-{n}", group="low", cpu=1)

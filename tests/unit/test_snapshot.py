@@ -39,10 +39,10 @@ from gangsched import (
     Profile,
     ProfileError,
     Scheduler,
+    SchedulingUnit,
     StateKey,
     Success,
     Topology,
-    Unit,
     Unschedulable,
     presets,
 )
@@ -672,7 +672,7 @@ def test_what_nodes_become_that_stand_alone_is_kept_whatever_is_taken_of_them(
     def make() -> Scheduler:
         fitting = [Fitting(signs=False), *([NodeResources()] if minds else [])]
         return Scheduler(
-            cluster, Profile(Coscheduling(), *fitting, DefaultBinder()), unit=Unit.GROUP
+            cluster, Profile(Coscheduling(), *fitting, DefaultBinder()), unit=SchedulingUnit.GROUP
         )
 
     scheduler = make()
@@ -751,9 +751,9 @@ def test_what_was_decided_and_not_told_is_kept_and_so_is_what_a_plugin_raised() 
 
 
 def another_effect() -> tuple[Any, ...]:
-    from gangsched import PodHeld, PodUID
+    from gangsched import PodNotAdmitted, PodUID
 
-    return (PodHeld(PodUID("default/p"), "why"),)
+    return (PodNotAdmitted(PodUID("default/p"), "why"),)
 
 
 def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces() -> None:

@@ -35,12 +35,12 @@ from gangsched import (
     Preemption,
     Profile,
     Scheduler,
+    SchedulingUnit,
     SmallestChange,
     StateKey,
     Success,
     Sufficient,
     Taint,
-    Unit,
     Unschedulable,
     WhatIf,
     WhenBindFails,
@@ -48,7 +48,7 @@ from gangsched import (
 )
 from gangsched.errors import ClusterStateError, GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import BindFailed
-from gangsched.explain import BackingOff, NoRoom, NotEnoughMembers, Running, Why
+from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Running, Why
 from gangsched.framework.what_if import simulate, smallest_change
 from gangsched.framework.what_if import why as answers
 from gangsched.plugins import DefaultBinder, NodeResources
@@ -322,7 +322,7 @@ def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
         assert isinstance(found, Insufficient)
         assert found.refusal == reason
         assert f"such a node takes none of its members ({reason}); " in str(found)
-        assert isinstance(found.why, NoRoom)
+        assert isinstance(found.why, NoNodeFits)
 
 
 def test_each_reason_why_a_shape_takes_none_of_them_is_named_once() -> None:
@@ -361,7 +361,7 @@ class Notes:
         return Success() if noted else Unschedulable("nothing is noted")
 
 
-def noted(unit: Unit, *names: str) -> Insufficient:
+def noted(unit: SchedulingUnit, *names: str) -> Insufficient:
     """Return what is said of a gang of more than fits, where filters read what was written."""
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(), Notes(), NodeResources(), DefaultBinder())
@@ -374,15 +374,17 @@ def noted(unit: Unit, *names: str) -> Insufficient:
     return found
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", SchedulingUnit)
 def test_a_filter_that_reads_what_its_pre_filter_wrote_takes_no_shape_for_refused(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     assert noted(unit, "small-1", "small-2").refusal == ""
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_who_is_turned_down_before_any_node_is_looked_at_is_refused_by_no_shape(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_who_is_turned_down_before_any_node_is_looked_at_is_refused_by_no_shape(
+    unit: SchedulingUnit,
+) -> None:
     assert noted(unit, "small-0", "small-1").refusal == ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gangsched import GroupKey, PodGroupAdded, PodGroupDeleted, PodRefused, PodUID, Unit
+from gangsched import GroupKey, PodGroupAdded, PodGroupDeleted, PodRefused, PodUID, SchedulingUnit
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.gangs import specify, where
@@ -23,7 +23,7 @@ def give(driver: Driver, minimum: int, *names: str) -> None:
 
 
 @EACH_UNIT
-def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: Unit) -> None:
+def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: SchedulingUnit) -> None:
     """F22: nobody else comes, and nobody sleeps who could start."""
     driver, _odd = odd_driver(unit=unit, cpu=4)
     driver.add(*(make_pod(name, group="g", min_available=3, cpu=1) for name in "pq"))

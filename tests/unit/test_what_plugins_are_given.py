@@ -15,15 +15,15 @@ from gangsched import (
     CycleState,
     NodeName,
     Pod,
-    PodHeld,
+    PodNotAdmitted,
     PodUID,
     Profile,
     Resources,
     Scheduler,
+    SchedulingUnit,
     Skip,
     StateKey,
     Success,
-    Unit,
     Unschedulable,
     Wait,
 )
@@ -57,7 +57,7 @@ SIGNED = ("filter", "pod_signature", "node_signature")
 Make = Callable[[ClusterState], Scheduler]
 
 
-def making(*plugins: object, unit: Unit = Unit.POD) -> Make:
+def making(*plugins: object, unit: SchedulingUnit = SchedulingUnit.POD) -> Make:
     """Return what makes a scheduler with plugins before the usual ones."""
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -78,8 +78,10 @@ def sound(*points: str, name: str = "Odd") -> Odd:
 # At each point --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
+    unit: SchedulingUnit,
+) -> None:
     """Also where groups fall, are held and start together."""
     odd, asked = Odd(*ANSWERS), Counter[str]()
     driver = Driver(making(odd, unit=unit))
@@ -121,9 +123,9 @@ def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(uni
     assert set(asked) == set(ANSWERS)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", SchedulingUnit)
 def test_what_is_written_before_the_nodes_are_looked_at_is_read_where_scores_are_prepared(
-    unit: Unit,
+    unit: SchedulingUnit,
 ) -> None:
     key: StateKey[str] = StateKey("seen")
     odd, read = Odd("pre_filter", "pre_score"), list[str | None]()
@@ -294,7 +296,7 @@ def test_a_pod_that_is_held_because_a_plugin_raised_says_so() -> None:
     with pytest.raises(PluginError) as caught:
         driver.add(make_pod("p"))
     (held,) = driver.scheduler.advance(now=0.0)
-    assert isinstance(held, PodHeld)
+    assert isinstance(held, PodNotAdmitted)
     says = "plugin 'Odd' at pre_enqueue for default/p: raised ZeroDivisionError('oops')"
     assert held.reason == str(caught.value) == says
 

@@ -11,8 +11,8 @@ from gangsched import (
     NodeName,
     Profile,
     Scheduler,
+    SchedulingUnit,
     Success,
-    Unit,
     group_key,
 )
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
@@ -37,7 +37,7 @@ class OwnPolicy(Host):
 
     def make(self) -> Scheduler:
         profile = Profile(PrioritySort(), TwoByTwo(), NodeResources(), DefaultBinder())
-        return Scheduler(self.cluster, profile, unit=Unit.GROUP, backfill=self.policy)
+        return Scheduler(self.cluster, profile, unit=SchedulingUnit.GROUP, backfill=self.policy)
 
 
 def asked_by_one_of_two(seconds: float) -> Host:

@@ -135,8 +135,8 @@ def test_waiting_members_say_since_when_for_how_many_until_when_and_for_whom() -
         1,
         10.0,
     )
-    assert why.culprit is not None
-    assert why.culprit.uid == "default/g-2"
+    assert why.unschedulable_member is not None
+    assert why.unschedulable_member.uid == "default/g-2"
     assert str(why) == (
         "waiting on permit since 0, needs 1 more, until 10; pod default/g-2 does not fit:"
         " 0/1 nodes are available: 1 Insufficient cpu."
@@ -151,7 +151,7 @@ def test_without_a_culprit_waiting_members_blame_nobody() -> None:
     driver.step()
     why = ask(driver)
     assert isinstance(why, explain.OnPermit)
-    assert why.culprit is None
+    assert why.unschedulable_member is None
     assert str(why) == "waiting on permit since 0, needs 2 more, until 10"
 
 
@@ -184,10 +184,10 @@ def test_a_group_for_which_only_a_fact_can_do_anything_says_who_does_not_fit() -
     driver = at_rest(*gang(3))
     driver.settle()
     why = ask(driver)
-    assert isinstance(why, explain.NoRoom)
+    assert isinstance(why, explain.NoNodeFits)
     assert why.attempts == 1
-    assert why.culprit is not None
-    assert why.culprit.diagnosis == explain.Diagnosis(1, (("Insufficient cpu", 1),))
+    assert why.unschedulable_member is not None
+    assert why.unschedulable_member.diagnosis == explain.Diagnosis(1, (("Insufficient cpu", 1),))
     assert why.reason == "timed out waiting on permit: 2 of 3 members held a node"
     assert str(why) == "pod default/g-2 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
 
@@ -200,7 +200,7 @@ def test_a_group_that_timed_out_though_nobody_was_tried_says_that() -> None:
     driver.advance(10.0)
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
-    assert why.culprit is None
+    assert why.unschedulable_member is None
     text = "backing off until 11 after 1 attempt: timed out waiting on permit: 1 of 2 members"
     assert str(why) == f"{text} held a node"
     driver.advance(11.0)
@@ -217,8 +217,8 @@ def test_a_group_that_the_cluster_has_no_room_for_in_all_says_the_gap() -> None:
     driver.add(*gang(1, 1))
     driver.settle()
     why = ask(driver)
-    assert isinstance(why, explain.NoRoom)
-    assert (str(why), why.culprit) == ("resource gap: cpu=3", None)
+    assert isinstance(why, explain.NoNodeFits)
+    assert (str(why), why.unschedulable_member) == ("resource gap: cpu=3", None)
 
 
 def test_who_is_queued_says_how_many_are_ahead() -> None:
@@ -304,7 +304,7 @@ def test_a_regular_pod_that_a_plugin_lets_wait_is_on_permit() -> None:
 def test_a_pod_that_a_plugin_holds_says_what_the_plugin_says() -> None:
     driver = Driver(make_with(Holder()))
     driver.add(make_pod("p", cpu=1))
-    assert ask(driver, "default/p") == explain.Held("not on a Sunday")
+    assert ask(driver, "default/p") == explain.NotAdmitted("not on a Sunday")
     driver.add(*gang(1))
     assert str(ask(driver)) == "held: not on a Sunday"
 

@@ -8,15 +8,15 @@ from gangsched import GroupKey, PodUID, Wait, explain
 from support.busy import NOW, busy_scheduler
 from support.odd_gang import host
 
-MISFIT = explain.Misfit(PodUID("default/other"), "default/other", "full", None)
+MISFIT = explain.UnschedulableMember(PodUID("default/other"), "default/other", "full", None)
 
 
 def test_who_is_to_be_tried_again_says_who_did_not_fit_when_it_was_tried_last() -> None:
     _cluster, scheduler = busy_scheduler()
-    scheduler._state.members[PodUID("default/active-0")].entity.culprit = MISFIT
+    scheduler._state.members[PodUID("default/active-0")].entity.unschedulable_member = MISFIT
     why = scheduler.why(PodUID("default/active-0"))
     assert isinstance(why, explain.Queued)
-    assert (why.behind, why.culprit) == (None, MISFIT)
+    assert (why.behind, why.unschedulable_member) == (None, MISFIT)
 
 
 @pytest.mark.once("says itself which unit it is about")

@@ -14,7 +14,7 @@ from typing import Any
 from gangsched._core._heap import HeapHandle
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
-from gangsched.explain import Misfit
+from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import Rank
 
@@ -49,7 +49,7 @@ class QueuedEntity:
             when there were none.
         round_step: The step at which the first of this round was tried.
         reason: Why it is not let go, in words; empty when nothing was said.
-        culprit: The member that last found no node, since the entity was last let go.
+        unschedulable_member: The member that last found no node, since the entity was last let go.
         prospect: Its priority, and for how many seconds it would run; None until somebody asks,
             and after a fact about it.
     """
@@ -59,7 +59,6 @@ class QueuedEntity:
         "_is_ready",
         "_pod",
         "backoff_until",
-        "culprit",
         "failed_step",
         "failures",
         "group",
@@ -73,6 +72,7 @@ class QueuedEntity:
         "shape",
         "stirred_step",
         "tried_step",
+        "unschedulable_member",
     )
 
     def __init__(self, seq: int, queued_at: float, group: PodGroupInfo | None = None) -> None:
@@ -89,7 +89,7 @@ class QueuedEntity:
         self.stirred_step: int = -1
         self.round_step: int = -1
         self.reason: str = ""
-        self.culprit: Misfit | None = None
+        self.unschedulable_member: UnschedulableMember | None = None
         self.prospect: tuple[int, float] | None = None
         self._pod: Pod | None = None
         self._is_ready: bool = False

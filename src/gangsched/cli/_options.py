@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangsched._core._ordering import Order
 from gangsched.coscheduling import WhenBlocked
-from gangsched.framework import Backfill, Layout, Preemption
+from gangsched.framework import Backfill, PlacementStrategy, Preemption
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
 from gangsched.simulation import RUN_SECONDS
@@ -20,9 +20,9 @@ from gangsched.simulation import RUN_SECONDS
 __all__ = ["POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
 
 UNUSED: Final = {
-    "coscheduling": ("layout", "backfill"),
+    "coscheduling": ("placement", "backfill"),
     "gang": ("when_blocked", "permit_timeout"),
-    "none": ("order", "when_blocked", "permit_timeout", "layout", "backfill"),
+    "none": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
 }
 """Which settings mean nothing for which policy."""
 
@@ -30,7 +30,7 @@ POLICY: Final = {
     "policy": "coscheduling",
     "order": Order.LAST_FAILURE.value,
     "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
-    "layout": Layout.AUTO.value,
+    "placement": PlacementStrategy.AUTO.value,
     "permit_timeout": 10.0,
     "backfill": None,
 }
@@ -53,8 +53,8 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         help="what members that hold a node do when their group cannot be completed",
     )
     policy.add_argument(
-        "--layout",
-        choices=[layout.value for layout in Layout],
+        "--placement",
+        choices=[placement.value for placement in PlacementStrategy],
         help="where the members of a gang go, with --policy gang",
     )
     policy.add_argument(
@@ -104,7 +104,7 @@ def recipe(settings: dict[str, Any]) -> Recipe:
             backfill = Backfill(AnnotatedRunTimes(RUN_SECONDS, wrong_by=wrong_by, seed=seed))
         return Recipe(
             "gang",
-            layout=settings["layout"],
+            placement=settings["placement"],
             order=settings["order"],
             preemption=preemption,
             backfill=backfill,

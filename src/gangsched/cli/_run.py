@@ -45,7 +45,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "order": options.order,
         "when_blocked": options.when_blocked,
         "permit_timeout": options.permit_timeout,
-        "layout": options.layout,
+        "placement": options.placement,
         "preempt": options.preempt,
         "backfill": options.backfill,
         "bind_seconds": options.bind_seconds,

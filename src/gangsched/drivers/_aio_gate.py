@@ -19,7 +19,7 @@ from typing import final
 
 from gangsched._core._gate import GangMember, Gate
 from gangsched._core._quorum import MatchPolicy
-from gangsched.errors import GangFellError
+from gangsched.errors import GangRejectedError
 from gangsched.events import Effect, PodRejected, Release
 from gangsched.model import Pod, PodGroup, PodUID
 
@@ -74,7 +74,7 @@ class PermitGate:
             InvalidValueError: It is at the gate already, or an argument is malformed.
         """
         if self._closed is not None:
-            raise GangFellError(getattr(member, "uid", ""), self._closed)
+            raise GangRejectedError(getattr(member, "uid", ""), self._closed)
         try:
             effects = self._gate.arrive(member, now=self._clock(), timeout=timeout)
         except BaseException:
@@ -126,7 +126,7 @@ class PermitGate:
                 self._tell(self._gate.leave(uid, now=self._clock()))
             raise
         if wait.reason is not None:
-            raise GangFellError(uid, wait.reason)
+            raise GangRejectedError(uid, wait.reason)
 
     def _tell(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:

@@ -20,7 +20,7 @@ from typing import final
 
 from gangsched._core._gate import GangMember, Gate
 from gangsched._core._quorum import MatchPolicy
-from gangsched.errors import GangFellError
+from gangsched.errors import GangRejectedError
 from gangsched.events import Effect, PodRejected, Release
 from gangsched.model import Pod, PodGroup, PodUID
 
@@ -77,7 +77,7 @@ class PermitGate:
         """
         with self._lock:
             if self._closed is not None:
-                raise GangFellError(getattr(member, "uid", ""), self._closed)
+                raise GangRejectedError(getattr(member, "uid", ""), self._closed)
             try:
                 effects = self._gate.arrive(member, now=self._clock(), timeout=timeout)
             except BaseException:
@@ -133,7 +133,7 @@ class PermitGate:
                     self._tell(self._gate.leave(uid, now=self._clock()))
             raise
         if wait.reason is not None:
-            raise GangFellError(uid, wait.reason)
+            raise GangRejectedError(uid, wait.reason)
 
     def _tell(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:

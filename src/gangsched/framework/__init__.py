@@ -6,17 +6,17 @@ from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import POINTS, Profile
-from gangsched.framework.config.scheduling_unit import Layout, Unit
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.scheduler import Scheduler
 
 __all__ = [
     "POINTS",
     "Backfill",
     "CycleState",
-    "Layout",
+    "PlacementStrategy",
     "Preemption",
     "Profile",
     "Reservation",
     "Scheduler",
-    "Unit",
+    "SchedulingUnit",
 ]

@@ -15,7 +15,7 @@ from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import Layout, Unit
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points, signatures
 from gangsched.framework.state.reservation_state import Reserving
@@ -31,8 +31,8 @@ def empty(
     cluster: ClusterState,
     profile: Profile,
     membership: Callable[[Pod], Membership | None],
-    unit: Unit,
-    layout: Layout,
+    unit: SchedulingUnit,
+    placement: PlacementStrategy,
     budget: int,
     rest: Backoff,
     grace: float,
@@ -52,7 +52,7 @@ def empty(
         profile=profile,
         membership=membership,
         unit=unit,
-        layout=layout,
+        placement=placement,
         budget=budget,
         rest=rest,
         nodes=Nodes(cluster, sign),
@@ -71,7 +71,7 @@ def config(state: State) -> tuple[Any, ...]:
         state.profile,
         state.membership,
         state.unit,
-        state.layout,
+        state.placement,
         state.budget,
         state.rest,
         state.registry._grace,

@@ -29,7 +29,7 @@ from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import Layout, Unit
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
 from gangsched.framework.lifecycle import permit_timeouts
@@ -66,7 +66,7 @@ class Scheduler:
         profile: The plugins.
         membership: Says which group a pod belongs to; ``membership.ungrouped`` for no groups.
         unit: Whether one decision is about a pod, or about a gang as a whole.
-        layout: With the unit ``group``, where the members of a gang go.
+        placement: With the unit ``group``, where the members of a gang go.
         search_budget: With the unit ``group``, how many steps the search for a placement may take
             where placing one member after the other leaves too few; 0 for none.
         backoff: How long what failed rests.
@@ -88,8 +88,8 @@ class Scheduler:
         profile: Profile,
         *,
         membership: Callable[[Pod], Membership | None] = membership,
-        unit: Unit = Unit.POD,
-        layout: Layout = Layout.AUTO,
+        unit: SchedulingUnit = SchedulingUnit.POD,
+        placement: PlacementStrategy = PlacementStrategy.AUTO,
         search_budget: int = 10_000,
         backoff: Backoff | None = None,
         preemption: Preemption | None = None,
@@ -104,7 +104,7 @@ class Scheduler:
             raise InvalidValueError("preemption", preemption, "a Preemption or None")
         if backfill is not None and not isinstance(backfill, Backfill):
             raise InvalidValueError("backfill", backfill, "a Backfill or None")
-        if backfill is not None and Unit(unit) is not Unit.GROUP:
+        if backfill is not None and SchedulingUnit(unit) is not SchedulingUnit.GROUP:
             raise InvalidValueError("backfill", backfill, "None, with the unit pod")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
@@ -117,8 +117,8 @@ class Scheduler:
             cluster,
             profile,
             membership,
-            Unit(unit),
-            Layout(layout),
+            SchedulingUnit(unit),
+            PlacementStrategy(placement),
             search_budget,
             Backoff() if backoff is None else backoff,
             group_grace,
@@ -381,9 +381,9 @@ class Scheduler:
         return reserving.reservation(self._state)
 
     @property
-    def undecided(self) -> int:
+    def exhausted_searches(self) -> int:
         """How many searches for a placement ended with their budget, neither found nor refuted."""
-        return self._state.undecided
+        return self._state.exhausted_searches
 
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         check_now(now)

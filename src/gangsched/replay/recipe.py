@@ -19,7 +19,7 @@ from gangsched._core._quorum import MatchPolicy
 from gangsched._forms import SECONDS, TEXT, WHOLE, Form, Record, as_object, at, choice, optional
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Backfill, Layout, Preemption, Scheduler, Unit
+from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler, SchedulingUnit
 from gangsched.model import FrozenMap
 from gangsched.protocols import ClusterState
 from gangsched.run_times import AnnotatedRunTimes
@@ -53,8 +53,8 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "reject_percentage": WHOLE,
     "match_policy": choice(MatchPolicy),
     "when_bind_fails": choice(WhenBindFails),
-    "unit": choice(Unit),
-    "layout": choice(Layout),
+    "unit": choice(SchedulingUnit),
+    "placement": choice(PlacementStrategy),
     "search_budget": WHOLE,
     "backoff": _BACKOFF.form,
     "preemption": optional(_PREEMPTION.form),

@@ -28,7 +28,7 @@ from gangsched.events import (
     NominationLapsed,
     PodAdded,
     PodDeleted,
-    PodHeld,
+    PodNotAdmitted,
     PodRefused,
     PodRejected,
     PodScheduled,
@@ -195,8 +195,8 @@ class EventLog:
                 self._say(now, _WARNING, "FailedScheduling", self._pod(uid), text)
             case PodRefused(uid, reason):
                 self._say(now, _WARNING, "Refused", self._pod(uid), reason)
-            case PodHeld(uid, reason):
-                self._say(now, _NORMAL, "Held", self._pod(uid), reason)
+            case PodNotAdmitted(uid, reason):
+                self._say(now, _NORMAL, "NotAdmitted", self._pod(uid), reason)
             case GroupIncomplete(group, present, minimum, roles):
                 needed = "a minimum that nobody has given" if minimum is None else str(minimum)
                 needed += "".join(f", {least} {role} (has {some})" for role, least, some in roles)

@@ -58,7 +58,7 @@ def look_ahead(
         now: The current instant.
         drains: Whether nodes may be drained for it where run times are not enough.
     """
-    undecided = state.undecided
+    exhausted_searches = state.exhausted_searches
     try:
         return _by_run_times(state, entity, ends, now) or (
             _by_draining(state, entity, now) if drains else None
@@ -66,7 +66,7 @@ def look_ahead(
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
     finally:
-        state.undecided = undecided
+        state.exhausted_searches = exhausted_searches
 
 
 def _by_run_times(

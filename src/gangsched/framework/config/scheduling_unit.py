@@ -7,10 +7,10 @@ from typing import NoReturn
 
 from gangsched._fields import refuse_choice
 
-__all__ = ["Layout", "Unit"]
+__all__ = ["PlacementStrategy", "SchedulingUnit"]
 
 
-class Unit(enum.Enum):
+class SchedulingUnit(enum.Enum):
     """What one decision is about."""
 
     POD = "pod"
@@ -23,7 +23,7 @@ class Unit(enum.Enum):
         refuse_choice(cls, "unit", value)
 
 
-class Layout(enum.Enum):
+class PlacementStrategy(enum.Enum):
     """Where the members of a gang go, of all the nodes that can take them."""
 
     AUTO = "auto"
@@ -37,4 +37,4 @@ class Layout(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        refuse_choice(cls, "layout", value)
+        refuse_choice(cls, "placement", value)

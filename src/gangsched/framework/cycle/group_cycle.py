@@ -20,7 +20,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
-from gangsched.explain import Misfit
+from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import assume_and_release, reject
 from gangsched.framework.placement import gang_layout
@@ -46,9 +46,9 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     if isinstance(found, Plan):
         _take(state, entity, info, found, cycles, now=now)
         return
-    culprit = refused or found
-    assert culprit is not None
-    _fall(state, entity, info, culprit, cycles, now=now)
+    unschedulable_member = refused or found
+    assert unschedulable_member is not None
+    _fall(state, entity, info, unschedulable_member, cycles, now=now)
     # what nodes would have become stays known otherwise for as long as no node changes
     state.nodes.classes.forget_unused()
 
@@ -73,7 +73,7 @@ def _take(
     others = [group for group in groups if group is not None and group is not info]
     for other in others:
         _begin(other, now=now)
-    problem: Misfit | Wait | None = None
+    problem: UnschedulableMember | Wait | None = None
     try:
         for party in together:
             problem = problem or _reserve(state, party, now=now) or _permit(state, party, now=now)
@@ -117,7 +117,7 @@ def _break_off(info: PodGroupInfo) -> None:
     info.attempt_started_at = None
 
 
-def _reserve(state: State, members: list[Member], *, now: float) -> Misfit | None:
+def _reserve(state: State, members: list[Member], *, now: float) -> UnschedulableMember | None:
     """Let plugins take what the placements need; return who is turned down, and why."""
     for_all = state.profile.group_wide["reserve"]
     for_each = state.profile.per_member["reserve"]
@@ -131,7 +131,9 @@ def _reserve(state: State, members: list[Member], *, now: float) -> Misfit | Non
     return None
 
 
-def _permit(state: State, members: list[Member], *, now: float) -> Misfit | Wait | None:
+def _permit(
+    state: State, members: list[Member], *, now: float
+) -> UnschedulableMember | Wait | None:
     """Ask whether all may go; return who is turned down and why, or the shortest wait."""
     for_each = state.profile.per_member["permit"]
     asked = [(members[0], state.profile.group_wide["permit"])]
@@ -150,22 +152,22 @@ def _fall(
     state: State,
     entity: QueuedEntity,
     info: PodGroupInfo,
-    culprit: Misfit,
+    unschedulable_member: UnschedulableMember,
     cycles: _Cycles,
     *,
     now: float,
     verdict: RejectGroup | EvictGroup | None = None,
 ) -> None:
     """End the cycle of a gang that is not let go."""
-    member = state.members[culprit.uid]
-    reason = culprit.reason
+    member = state.members[unschedulable_member.uid]
+    reason = unschedulable_member.reason
     answer = verdict or extension_points.post_filter(
         state, cycles[member.seq], member.pod, reason, now
     )
     member.reason = reason
-    entity.culprit = culprit
-    state.out.append(PodUnschedulable(culprit.uid, reason))
-    proven = culprit.diagnosis is not None
+    entity.unschedulable_member = unschedulable_member
+    state.out.append(PodUnschedulable(unschedulable_member.uid, reason))
+    proven = unschedulable_member.diagnosis is not None
     if proven:
         entity.failed_step = state.step
     own = {party.group.key for party in bundles.pending(state, entity) if party.group is not None}

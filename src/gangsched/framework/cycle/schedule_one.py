@@ -14,10 +14,10 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
-from gangsched.explain import Diagnosis, Misfit
+from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import Unit
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
 from gangsched.framework.lifecycle import assume_and_release, permit_recheck, reject
 from gangsched.framework.placement import nominator, topology
@@ -78,7 +78,7 @@ def _have_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
     """Say whether one decision is about all members of a gang, in either unit."""
     bundled = bool(bundles.keys(gang.spec))
-    whole = state.unit is Unit.GROUP or topology.asked(gang) or bundled
+    whole = state.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None
 
 
@@ -108,7 +108,7 @@ def _lacks_room(state: State, member: Member, info: PodGroupInfo, now: float) ->
     if not missing:
         return False
     member.reason = f"resource gap: {missing}"
-    member.entity.culprit = None
+    member.entity.unschedulable_member = None
     member.entity.put_aside(member.pod.uid)
     member.entity.failed_step = state.step
     state.out.append(PodUnschedulable(member.pod.uid, member.reason))
@@ -198,7 +198,7 @@ def _fail(
         entity.put_back(uid)
         raise
     member.reason = reason
-    entity.culprit = Misfit(uid, member.pod.key, reason, diagnosis)
+    entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
     if diagnosis is not None:
         entity.failed_step = state.step
     state.out.append(PodUnschedulable(uid, reason))

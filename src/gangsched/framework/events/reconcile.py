@@ -17,7 +17,7 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
     Bound,
-    PodHeld,
+    PodNotAdmitted,
     PodRefused,
     PodScheduled,
     PodUnschedulable,
@@ -384,7 +384,7 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
         state.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
-        state.out.append(PodHeld(pod.uid, member.reason))
+        state.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:

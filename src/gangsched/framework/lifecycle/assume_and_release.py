@@ -212,7 +212,7 @@ def _mark_scheduled(state: State, info: PodGroupInfo, *, now: float) -> None:
 
 def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures = 0
-    entity.reason, entity.culprit = "", None
+    entity.reason, entity.unschedulable_member = "", None
     if not len(entity):
         requeue.forget(state, entity)
         state.queue.remove(entity, now=now)

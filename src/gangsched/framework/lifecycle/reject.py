@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.events import Evict, GroupIncomplete, GroupRejected, PodHeld, PodRejected
+from gangsched.events import Evict, GroupIncomplete, GroupRejected, PodNotAdmitted, PodRejected
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.scheduler_state import Member, State
@@ -221,13 +221,13 @@ def gate(state: State, entity: QueuedEntity, held: Unschedulable, *, now: float)
     entity.reason = held.reason
     info = entity.group
     if info is None:
-        state.out.append(PodHeld(entity.pod.uid, held.reason))
+        state.out.append(PodNotAdmitted(entity.pod.uid, held.reason))
     else:
         info.attempt_started_at = None
         present, absent = equivalence.presence(state, info)
         if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
             # nobody of its own is missing
-            state.out.append(PodHeld(entity.pod.uid, held.reason))
+            state.out.append(PodNotAdmitted(entity.pod.uid, held.reason))
         else:
             state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
 

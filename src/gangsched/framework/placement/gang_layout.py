@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.explain import Misfit
+from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.placement import gang_placement, nominator
 from gangsched.framework.placement.plan import Plan
@@ -31,7 +31,7 @@ _arrival = attrgetter("seq")
 
 def lay_out(
     state: State, entity: QueuedEntity, *, now: float
-) -> tuple[Plan | Misfit | None, Misfit | None, _Cycles]:
+) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and take nothing.
 
     Returns:
@@ -42,7 +42,7 @@ def lay_out(
     nodes = state.nodes.infos
     cycles: dict[int, CycleState] = {}
     everybody: list[Member] = []
-    refused: Misfit | None = None
+    refused: UnschedulableMember | None = None
     for each, group in party:
         members = [state.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
@@ -51,7 +51,7 @@ def lay_out(
         ready, problem = _pre_filter(state, members, cycles, now=now)
         everybody += ready
         refused = refused or problem
-    found: Plan | Misfit | None = None
+    found: Plan | UnschedulableMember | None = None
     if everybody:
         asked = asks(state, entity)
         groups = [group for _each, group in party]
@@ -74,7 +74,7 @@ def asks(state: State, entity: QueuedEntity) -> list[Ask]:
 
 def _pre_filter(
     state: State, members: list[Member], cycles: _Cycles, *, now: float
-) -> tuple[list[Member], Misfit | None]:
+) -> tuple[list[Member], UnschedulableMember | None]:
     """Return who passes the checks before any node is looked at, and the first who does not."""
     for_all = state.profile.group_wide["pre_filter"]
     for_each = state.profile.per_member["pre_filter"]
@@ -85,7 +85,7 @@ def _pre_filter(
     if not for_each:
         return members, None
     ready: list[Member] = []
-    refused: Misfit | None = None
+    refused: UnschedulableMember | None = None
     for member in members:
         outcome = extension_points.pre_filter(state, cycles[member.seq], member.pod, now, for_each)
         if isinstance(outcome, Unschedulable):
@@ -95,6 +95,6 @@ def _pre_filter(
     return ready, refused
 
 
-def misfit(member: Member, reason: str) -> Misfit:
+def misfit(member: Member, reason: str) -> UnschedulableMember:
     """Return that a member is unschedulable for a reason that no node gave."""
-    return Misfit(member.pod.uid, member.pod.key, reason, None)
+    return UnschedulableMember(member.pod.uid, member.pod.key, reason, None)

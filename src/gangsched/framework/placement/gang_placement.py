@@ -16,12 +16,11 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.explain import Misfit, Shortage
-from gangsched.explain import Undecided as NotDecided
+from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement import topology
-from gangsched.framework.placement.packing.pack import Impossible, Packed, Undecided
+from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score
@@ -43,14 +42,14 @@ def place(
     asks: Sequence[Ask],
     *,
     now: float,
-) -> Plan | Misfit:
+) -> Plan | UnschedulableMember:
     """Return a plan for members of groups that start together, or who does not fit.
 
     Members that are not needed are in it as far as they fit.
     """
     kinds: Kinds = {}
     judges: dict[PodClass, Judge] = {}
-    refused: Misfit | None = None
+    refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
     for member in members:
@@ -67,7 +66,9 @@ def place(
             state, cycles[member.seq], member, now
         )
         if isinstance(outcome, Unschedulable):
-            refused = refused or Misfit(member.pod.uid, member.pod.key, outcome.reason, None)
+            refused = refused or UnschedulableMember(
+                member.pod.uid, member.pod.key, outcome.reason, None
+            )
             continue
         before, alike = member, [member]
         kinds[kind if pod_class is kind.pod_class else kind._replace(pod_class=pod_class)] = alike
@@ -79,9 +80,11 @@ def place(
         found = _place(task, groups[0], Plan(state))
     if found is None:
         first = members[0].pod
-        return refused or Misfit(first.uid, first.key, "too few members may be placed", None)
-    if isinstance(found, Misfit) and isinstance(found.proof, NotDecided):
-        state.undecided += 1
+        return refused or UnschedulableMember(
+            first.uid, first.key, "too few members may be placed", None
+        )
+    if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
+        state.exhausted_searches += 1
     return found
 
 
@@ -95,7 +98,7 @@ def _is_like(member: Member, other: Member) -> bool:
     )
 
 
-def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | Misfit | None:
+def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
     """Try one place for the gang after the other; return the misfit that comes closest."""
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
@@ -107,7 +110,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | Misfit | None:
         if misfit is not None:
             left[domain] = misfit
     budget, closest = task.state.budget, -1
-    found: Misfit | None = None
+    found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
         answer = search(task, begun.within(domain), budget)
         if isinstance(answer, Packed):
@@ -116,7 +119,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | Misfit | None:
             _extend(task, plan)
             return plan
         budget -= answer.steps
-        fits = answer.placed if isinstance(answer, Undecided) else answer.fits
+        fits = answer.placed if isinstance(answer, BudgetExhausted) else answer.fits
         if fits > closest:
             closest = fits
             found = _misfit(task, member, pod_class, answer, domain)
@@ -125,7 +128,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | Misfit | None:
     return found
 
 
-def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Misfit | None:
+def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | UnschedulableMember | None:
     """Place the groups of a bundle, each within its own label.
 
     First one after the other, each with all its members. Where an earlier one takes the room that
@@ -137,15 +140,15 @@ def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Misfit | N
         found = _place(part, info, plan)
         if found is None:
             return None
-        if isinstance(found, Misfit):
+        if isinstance(found, UnschedulableMember):
             return _place_anew(task, parts, found)
         plan = found
     return plan
 
 
 def _place_anew(
-    task: Task, parts: Sequence[tuple[Task, PodGroupInfo]], found: Misfit
-) -> Plan | Misfit:
+    task: Task, parts: Sequence[tuple[Task, PodGroupInfo]], found: UnschedulableMember
+) -> Plan | UnschedulableMember:
     """Try the values of the labels of all groups of a bundle with each other.
 
     Of those that are refuted, return the misfit that comes closest: in the order of the groups, as
@@ -156,7 +159,7 @@ def _place_anew(
     groups = [info.key for _part, info in parts]
     for within in product(*(_domains(part, info) for part, info in parts)):
         if steps and left <= 0:
-            return _misfit(task, *task.first_of(None), Undecided(steps, 0), None)
+            return _misfit(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
         answer = search(task, Plan(task.state), left, domains)
         if isinstance(answer, Packed):
@@ -168,7 +171,7 @@ def _place_anew(
             return plan
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
-        if isinstance(answer, Undecided):  # with that, nothing is left of the budget
+        if isinstance(answer, BudgetExhausted):  # with that, nothing is left of the budget
             return _misfit(task, *task.first_of(None), evolve(answer, steps=steps), None)
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
@@ -195,7 +198,7 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.state.layout)
+        count = plan.place(pod_class, task.judges[pod_class], left, task.state.placement)
         if count < len(left) and misfit is None:
             misfit = (left[count], pod_class)
     return misfit
@@ -205,14 +208,14 @@ def _misfit(
     task: Task,
     member: Member,
     pod_class: PodClass,
-    found: Impossible[Kind] | Undecided,
+    found: Impossible[Kind] | BudgetExhausted,
     domain: Domain | None,
-) -> Misfit:
+) -> UnschedulableMember:
     needed = task.needed
     diagnosis = pod_class.diagnosis()
-    proof: Shortage | NotDecided
-    if isinstance(found, Undecided):
-        proof = NotDecided(needed, found.placed, found.steps)
+    proof: Shortage | SearchBudgetExhausted
+    if isinstance(found, BudgetExhausted):
+        proof = SearchBudgetExhausted(needed, found.placed, found.steps)
     else:
         ask = task.asks[int(found.quota.name)]
         group = ask.group if task.shared else None
@@ -228,21 +231,21 @@ def _misfit(
         if domain is not None:
             proof = evolve(proof, within=str(domain))
     nowhere = domain is None and not pod_class.headroom
-    return Misfit(
+    return UnschedulableMember(
         member.pod.uid, member.pod.key, str(diagnosis if nowhere else proof), diagnosis, proof
     )
 
 
-def _nowhere(task: Task, info: PodGroupInfo) -> Misfit:
+def _nowhere(task: Task, info: PodGroupInfo) -> UnschedulableMember:
     """Say that no node that can take a member has the label that the gang belongs within."""
     kind, (member, *_others) = next(iter(task.kinds.items()))
     pod_class = kind.pod_class
     diagnosis = pod_class.diagnosis()
     if not pod_class.headroom:
-        return Misfit(member.pod.uid, member.pod.key, str(diagnosis), diagnosis)
+        return UnschedulableMember(member.pod.uid, member.pod.key, str(diagnosis), diagnosis)
     assert info.spec is not None
     assert info.spec.topology is not None
     label = info.spec.topology.key
     reason = f"no node that can take it has the label {label}"
     proof = Shortage(task.needed, 0, True, within=label)
-    return Misfit(member.pod.uid, member.pod.key, reason, diagnosis, proof)
+    return UnschedulableMember(member.pod.uid, member.pod.key, reason, diagnosis, proof)

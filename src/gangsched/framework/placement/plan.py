@@ -16,7 +16,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.config.scheduling_unit import Layout
+from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.state.scheduler_state import Member, State
@@ -65,18 +65,24 @@ class Plan:
         self.placed: list[tuple[Member, int]] = []
 
     def place(
-        self, pod_class: PodClass, judge: Judge, members: Sequence[Member], layout: Layout
+        self,
+        pod_class: PodClass,
+        judge: Judge,
+        members: Sequence[Member],
+        placement: PlacementStrategy,
     ) -> int:
         """Place as many of some like members as fit; return how many.
 
         Runtime complexity: O(members x log members) and O(classes of nodes that are looked at).
         """
-        if layout is Layout.AUTO:
+        if placement is PlacementStrategy.AUTO:
             scarce = any("/" in name for member in members[:1] for name in member.requests)
-            layout = Layout.PACK if scarce else Layout.SCORE
-        if layout is Layout.PACK:
+            placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
+        if placement is PlacementStrategy.PACK:
             return self._pack(pod_class, judge, members)
-        return self._by_score(pod_class, judge, members, spread=layout is Layout.SPREAD)
+        return self._by_score(
+            pod_class, judge, members, spread=placement is PlacementStrategy.SPREAD
+        )
 
     def put(self, member: Member, given: NodeClass, *, on: int | None = None) -> int:
         """Place a member on a node of a class: on a certain one, or else on an untouched one.

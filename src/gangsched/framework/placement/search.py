@@ -17,11 +17,11 @@ from attrs import evolve, frozen
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.packing.pack import (
+    BudgetExhausted,
     Demand,
     Impossible,
     Packed,
     Quota,
-    Undecided,
     pack,
 )
 from gangsched.framework.placement.plan import Domain, Plan
@@ -60,7 +60,7 @@ class Kind(NamedTuple):
 
 Kinds: TypeAlias = dict[Kind, list[Member]]
 Judges: TypeAlias = Mapping[PodClass, Judge]
-Answer: TypeAlias = Packed[NodeClass, Kind] | Impossible[Kind] | Undecided
+Answer: TypeAlias = Packed[NodeClass, Kind] | Impossible[Kind] | BudgetExhausted
 
 _ANYWHERE: Final[Mapping[GroupKey, Domain | None]] = MappingProxyType({})
 

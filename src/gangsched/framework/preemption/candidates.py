@@ -23,7 +23,7 @@ from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
 from gangsched.model import NodeName, PodUID, Resources
 
-__all__ = ["Unit", "leaving", "on_their_way", "surplus", "units"]
+__all__ = ["EvictionUnit", "leaving", "on_their_way", "surplus", "units"]
 
 _BOUND = (MemberState.BINDING, MemberState.ASSIGNED)
 _Asked: TypeAlias = tuple[PodUID, Resources, NodeName | None]
@@ -31,7 +31,7 @@ _Asked: TypeAlias = tuple[PodUID, Resources, NodeName | None]
 
 @final
 @define(eq=False)
-class Unit:
+class EvictionUnit:
     """What gives way together.
 
     Attributes:
@@ -85,12 +85,12 @@ class Unit:
         return self._holders
 
 
-def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[Unit]:
+def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[EvictionUnit]:
     """Return who may give way to somebody of a priority, the groups *besides* apart.
 
     Runtime complexity: O(groups) and O(pods).
     """
-    found: list[Unit] = []
+    found: list[EvictionUnit] = []
     apart = {info.uid for info in besides}
     seen = apart.copy()
     for info in state.registry:
@@ -105,11 +105,13 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[U
             continue
         pod = member.pod
         if pod.priority < below:
-            found.append(Unit(pod.priority, 1, 1, pod.created_at, member.seq, member=member))
+            found.append(
+                EvictionUnit(pod.priority, 1, 1, pod.created_at, member.seq, member=member)
+            )
     for kept in state.nominations.values():
         if kept.priority < below:
             entity = kept.entity
-            unit = Unit(kept.priority, 0, 0, entity.created_at, entity.seq, nomination=kept)
+            unit = EvictionUnit(kept.priority, 0, 0, entity.created_at, entity.seq, nomination=kept)
             found.append(unit)
     return found
 
@@ -127,7 +129,7 @@ def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
     return found
 
 
-def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator[Unit]:
+def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
     priority = max(info.priority for info in groups)
     if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
         # members that run may rank higher than their group has come to
@@ -142,10 +144,10 @@ def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator
     for info in groups:
         more = info.scheduled - info.waiting - (info.min_available or 0)
         if more > 0 and _may_shrink(info):
-            yield Unit(
+            yield EvictionUnit(
                 priority, 0, more, info.created_at, info.uid, groups=(info,), is_surplus=True
             )
-    yield Unit(priority, falls, bound, created_at, groups[0].uid, groups=tuple(groups))
+    yield EvictionUnit(priority, falls, bound, created_at, groups[0].uid, groups=tuple(groups))
 
 
 def surplus(state: State, info: PodGroupInfo) -> list[Member]:

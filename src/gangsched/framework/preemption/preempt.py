@@ -70,8 +70,8 @@ def _fits_nowhere(state: State, entity: QueuedEntity) -> bool:
     """Say whether the turn of an entity ended because there is no room."""
     if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
         return False
-    culprit = entity.culprit
-    return culprit is None or culprit.diagnosis is not None
+    unschedulable_member = entity.unschedulable_member
+    return unschedulable_member is None or unschedulable_member.diagnosis is not None
 
 
 def _make_room(
@@ -82,14 +82,20 @@ def _make_room(
         return
     if info is not None and info.key in state.holding:
         # what it holds itself is room too
-        culprit = entity.culprit
-        reason = "makes room as a whole" if culprit is None else culprit.reason
+        unschedulable_member = entity.unschedulable_member
+        reason = (
+            "makes room as a whole" if unschedulable_member is None else unschedulable_member.reason
+        )
         reject.reject_group(state, info.key, reason, now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
     task: MakingRoom
     if info is None or equivalence.goes_alone(state, info):
-        member = None if entity.culprit is None else state.members.get(entity.culprit.uid)
+        member = (
+            None
+            if entity.unschedulable_member is None
+            else state.members.get(entity.unschedulable_member.uid)
+        )
         if member is None or member.pod.uid not in entity:
             member = equivalence.next_member(state, entity)
         task = Alone(state, member, now)
@@ -105,12 +111,12 @@ def _plan(state: State, task: MakingRoom, priority: int, displaces: bool) -> Dis
     units = candidates.units(state, priority, task.groups)
     if not displaces:
         units = [unit for unit in units if unit.nomination is not None]
-    budget, undecided = state.budget, state.undecided
+    budget, exhausted_searches = state.budget, state.exhausted_searches
     state.budget = min(budget, state.preemption.search_budget)
     try:
         return victim_search.find(state, task, units)
     finally:
-        state.budget, state.undecided = budget, undecided
+        state.budget, state.exhausted_searches = budget, exhausted_searches
 
 
 def _carry_out(

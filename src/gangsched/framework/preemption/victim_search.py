@@ -25,7 +25,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
-from gangsched.framework.preemption.candidates import Unit
+from gangsched.framework.preemption.candidates import EvictionUnit
 from gangsched.framework.state.scheduler_state import Member, State
 
 __all__ = ["Displacement", "Lack", "Task", "find"]
@@ -77,12 +77,12 @@ class Displacement:
     """
 
     places: list[tuple[Member, int]]
-    units: list[Unit] = field(factory=list[Unit])
+    units: list[EvictionUnit] = field(factory=list[EvictionUnit])
     members: list[Member] = field(factory=list[Member])
     cost: tuple[float, int, int] = (float("-inf"), 0, 0)
 
 
-def find(state: State, task: Task, units: Sequence[Unit]) -> Displacement | None:
+def find(state: State, task: Task, units: Sequence[EvictionUnit]) -> Displacement | None:
     """Return how room can be made; None when it cannot.
 
     Runtime complexity: O(gangs), O(pods of the gangs that are looked at), and a placement for each
@@ -109,12 +109,12 @@ def find(state: State, task: Task, units: Sequence[Unit]) -> Displacement | None
 
 
 def _by_domain(
-    state: State, domains: Sequence[Domain | None], units: Sequence[Unit]
-) -> list[tuple[Domain | None, list[Unit]]]:
+    state: State, domains: Sequence[Domain | None], units: Sequence[EvictionUnit]
+) -> list[tuple[Domain | None, list[EvictionUnit]]]:
     """Return the domains with who holds room there, those first where the most is held."""
     if not units:
         return []
-    values: dict[tuple[str, str | None], dict[Unit, int]] = {}
+    values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
     classes = state.nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
@@ -122,12 +122,12 @@ def _by_domain(
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
-    found: list[tuple[int, Domain | None, list[Unit]]] = []
+    found: list[tuple[int, Domain | None, list[EvictionUnit]]] = []
     for domain in domains:
         if domain is None:
             found.append((0, None, list(units)))
             continue
-        here: dict[Unit, int] = {}
+        here: dict[EvictionUnit, int] = {}
         for value in sorted(domain.values):
             here.update(values.get((domain.key, value), {}))
         found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
@@ -144,16 +144,18 @@ class _Search:
     task: Task
     vacancy: Vacancy
     domain: Domain | None
-    taken: list[tuple[Unit, list[Holder]]] = field(factory=list[tuple[Unit, list[Holder]]])
+    taken: list[tuple[EvictionUnit, list[Holder]]] = field(
+        factory=list[tuple[EvictionUnit, list[Holder]]]
+    )
     places: list[tuple[Member, int]] | None = None
 
-    def run(self, units: Sequence[Unit]) -> Displacement | None:
+    def run(self, units: Sequence[EvictionUnit]) -> Displacement | None:
         """Look at one priority after the other, the lowest first.
 
         Those below one that it takes are not enough, and are laid aside by then. As others may do
         without any of them, all up to that priority are chosen from anew.
         """
-        below: list[Unit] = []
+        below: list[EvictionUnit] = []
         for priority in sorted({unit.priority for unit in units}):
             here = [unit for unit in units if unit.priority == priority]
             up_to = below + here
@@ -172,7 +174,7 @@ class _Search:
 
     # Taking ---------------------------------------------------------------------------------
 
-    def _take_enough(self, left: list[Unit]) -> bool:
+    def _take_enough(self, left: list[EvictionUnit]) -> bool:
         """Lay units aside until it fits; False when all of them are not enough."""
         if self._take_by_room(left, without_fall=True) or self._take_by_room(left):
             return True
@@ -189,7 +191,7 @@ class _Search:
                 return True
         return False
 
-    def _take_by_room(self, left: list[Unit], *, without_fall: bool = False) -> bool:
+    def _take_by_room(self, left: list[EvictionUnit], *, without_fall: bool = False) -> bool:
         """Lay aside who makes the most room, of equals where the fewest pods go.
 
         Who makes room at most, by what he asks for, is no more than a bound: only the first is
@@ -230,14 +232,14 @@ class _Search:
         return [max(_ratio(v, each.pod_class) for v in victims) for each in lacks]
 
     @staticmethod
-    def _bound(unit: Unit, lacks: Sequence[Lack], ratios: Sequence[int]) -> int:
+    def _bound(unit: EvictionUnit, lacks: Sequence[Lack], ratios: Sequence[int]) -> int:
         """Return for how many it makes room at most. O(kinds that lack room)."""
         if unit.nomination is not None:
             return sum(lack.count for lack in lacks)
         both = zip(lacks, ratios, strict=True)
         return sum(min(lack.count, unit.size * ratio) for lack, ratio in both)
 
-    def _gain(self, unit: Unit, lacks: Sequence[Lack]) -> int:
+    def _gain(self, unit: EvictionUnit, lacks: Sequence[Lack]) -> int:
         """Return for how many of those who lack room it makes room."""
         classes = self.state.nodes.classes
         before: dict[int, NodeClass] = {}
@@ -263,7 +265,7 @@ class _Search:
             gain += min(lack.count, room)
         return gain
 
-    def _take(self, unit: Unit) -> None:
+    def _take(self, unit: EvictionUnit) -> None:
         self.taken.append((unit, self.vacancy.vacate(unit.holders(self.state))))
 
     def _fits(self) -> bool:
@@ -282,7 +284,7 @@ class _Search:
         whole.sort(key=lambda each: _worth(each[0]))
         kept = self._victims_of([(unit, held) for unit, held in whole])
         fallen = {info.uid for unit, _held in kept for info in unit.groups}
-        pieces: list[tuple[Unit, list[Holder]]] = []
+        pieces: list[tuple[EvictionUnit, list[Holder]]] = []
         mild = [each for each in self.taken if not each[0].falls]
         for unit, held in sorted(mild, key=lambda each: _worth(each[0])):
             if not unit.is_surplus:
@@ -310,12 +312,12 @@ class _Search:
         return Displacement(self.places, found, members, cost)
 
     @staticmethod
-    def _fell(unit: Unit, fallen: set[int]) -> bool:
+    def _fell(unit: EvictionUnit, fallen: set[int]) -> bool:
         return unit.is_surplus and unit.groups[0].uid in fallen
 
     def _victims_of(
-        self, pieces: list[tuple[Unit, list[Holder]]]
-    ) -> list[tuple[Unit, list[Holder]]]:
+        self, pieces: list[tuple[EvictionUnit, list[Holder]]]
+    ) -> list[tuple[EvictionUnit, list[Holder]]]:
         """Give back, in order, whoever can be spared; return who cannot be.
 
         As if one by one: whom half of them cannot do without is looked for in that half.
@@ -333,7 +335,7 @@ class _Search:
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
 
 
-def _worth(unit: Unit) -> tuple[int, int, float, int]:
+def _worth(unit: EvictionUnit) -> tuple[int, int, float, int]:
     """Return the order in which units are given back: the first is the one most worth sparing."""
     return (-unit.priority, -unit.pods, unit.created_at, unit.seq)
 

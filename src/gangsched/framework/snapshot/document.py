@@ -64,9 +64,9 @@ HELD: Final[Mapping[type, Held]] = {
     State: Held(
         kept="nodes queue registry waiting members entities classes labels evicted overdue"
         " nominations reserving holding yielding"
-        " tried out deferred undecided step numbers",
+        " tried out deferred exhausted_searches step numbers",
         anew="priorities",
-        given="cluster profile membership unit layout budget rest preemption",
+        given="cluster profile membership unit placement budget rest preemption",
         passing="seen",
     ),
     Member: Held(
@@ -108,12 +108,12 @@ HELD: Final[Mapping[type, Held]] = {
     Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
-        " round_step reason culprit _pod _is_ready",
+        " round_step reason unschedulable_member _pod _is_ready",
         anew="place shape prospect _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
-        " round_step reason culprit _pending",
+        " round_step reason unschedulable_member _pending",
         anew="place shape prospect _handle _info _is_in_order _latest _turns _turns_by_role",
         passing="_pod _is_ready",
     ),

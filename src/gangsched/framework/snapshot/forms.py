@@ -29,8 +29,8 @@ from gangsched._forms import (
     union,
 )
 from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
-from gangsched.explain import Diagnosis, Misfit, Shortage, Undecided
-from gangsched.framework.config.scheduling_unit import Unit
+from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.snapshot.rows import (
     AssumedRow,
     EntityRow,
@@ -70,9 +70,9 @@ _SHORTAGE: Final = Record(
     within=TEXT,
     group=optional(TEXT),
 )
-_UNDECIDED: Final = Record(Undecided, needed=WHOLE, placed=WHOLE, steps=WHOLE)
+_UNDECIDED: Final = Record(SearchBudgetExhausted, needed=WHOLE, placed=WHOLE, steps=WHOLE)
 _MISFIT: Final = Record(
-    Misfit,
+    UnschedulableMember,
     uid=TEXT,
     pod=TEXT,
     reason=TEXT,
@@ -144,7 +144,7 @@ _ENTITY: Final = Record(
     stirred_step=WHOLE,
     round_step=WHOLE,
     reason=TEXT,
-    culprit=optional(_MISFIT.form),
+    unschedulable_member=optional(_MISFIT.form),
     pending=_TEXTS,
     tried=_TEXTS,
 )
@@ -240,14 +240,14 @@ _ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=
 
 SNAPSHOT: Final = Record(
     SnapshotRow,
-    unit=choice(Unit),
+    unit=choice(SchedulingUnit),
     plugins=_TEXTS,
     plugin_states=many(row(TEXT, PLAIN)),
     now=SECONDS,
     listed=FLAG,
     step=WHOLE,
     numbers=WHOLE,
-    undecided=WHOLE,
+    exhausted_searches=WHOLE,
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,
     altered=WHOLE,

@@ -88,7 +88,11 @@ class _Reader:
         state.yielding.update(rows.yielding)
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.out.extend(rows.out)
-        state.step, state.numbers, state.undecided = rows.step, rows.numbers, rows.undecided
+        state.step, state.numbers, state.exhausted_searches = (
+            rows.step,
+            rows.numbers,
+            rows.exhausted_searches,
+        )
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -163,7 +167,7 @@ class _Reader:
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.stirred_step, entity.round_step = row.stirred_step, row.round_step
-            entity.reason, entity.culprit = row.reason, row.culprit
+            entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             entity.rank = cast("Rank | None", row.rank)
 
     def _entity(self, seq: int, path: str) -> QueuedEntity:

@@ -20,8 +20,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._waiting import WaitingPod
 from gangsched.errors import PluginError
 from gangsched.events import Effect
-from gangsched.explain import Misfit
-from gangsched.framework.config.scheduling_unit import Unit
+from gangsched.explain import UnschedulableMember
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.state.nomination import Kept
 from gangsched.model import (
     GroupKey,
@@ -163,7 +163,7 @@ class EntityRow:
     stirred_step: int = -1
     round_step: int = -1
     reason: str = ""
-    culprit: Misfit | None = None
+    unschedulable_member: UnschedulableMember | None = None
     pending: tuple[PodUID, ...] = ()
     tried: tuple[PodUID, ...] = ()
 
@@ -289,14 +289,14 @@ class ErrorRow:
 class SnapshotRow:
     """All that a scheduler remembers between two calls, and for which profile and unit."""
 
-    unit: Unit
+    unit: SchedulingUnit
     plugins: tuple[str, ...]
     plugin_states: tuple[tuple[str, Any], ...] = ()
     now: float = -math.inf
     listed: bool = False
     step: int = 0
     numbers: int = 0
-    undecided: int = 0
+    exhausted_searches: int = 0
     nodes: tuple[NodeRow, ...] = ()
     indices: int = 0
     altered: int = 0

@@ -67,7 +67,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         listed=listed,
         step=state.step,
         numbers=state.numbers,
-        undecided=state.undecided,
+        exhausted_searches=state.exhausted_searches,
         nodes=tuple(
             NodeRow(
                 node=info.node,
@@ -243,7 +243,7 @@ def _entity(entity: QueuedEntity) -> EntityRow:
         stirred_step=entity.stirred_step,
         round_step=entity.round_step,
         reason=entity.reason,
-        culprit=entity.culprit,
+        unschedulable_member=entity.unschedulable_member,
         pending=tuple(uid for uid, _is_ready in records),
         tried=tuple(uid for uid, is_ready in records if not is_ready),
     )

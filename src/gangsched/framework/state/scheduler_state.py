@@ -28,7 +28,7 @@ from gangsched.events import Effect
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import Layout, Unit
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.nodes.node_class import LabelsRead
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -124,8 +124,8 @@ class State:
     cluster: ClusterState
     profile: Profile
     membership: Callable[[Pod], Membership | None]
-    unit: Unit
-    layout: Layout
+    unit: SchedulingUnit
+    placement: PlacementStrategy
     budget: int
     rest: Backoff
     nodes: Nodes
@@ -148,7 +148,7 @@ class State:
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     reserving: Reserving = field(factory=Reserving)
-    undecided: int = 0
+    exhausted_searches: int = 0
     step: int = 0
     numbers: int = 0
 

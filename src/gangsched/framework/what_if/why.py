@@ -17,8 +17,8 @@ from gangsched.explain import (
     BackingOff,
     Binding,
     Finished,
-    Held,
-    NoRoom,
+    NoNodeFits,
+    NotAdmitted,
     NotEnoughMembers,
     OnPermit,
     Queued,
@@ -74,7 +74,7 @@ def _why_pod(state: State, member: Member) -> Why:
         case MemberState.REFUSED:
             return Refused(uid, member.reason)
         case MemberState.GATED:
-            return Held(member.reason)
+            return NotAdmitted(member.reason)
         case MemberState.WAITING if group is None:
             waiting = state.waiting.get(uid)
             assert waiting is not None
@@ -107,7 +107,7 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
             waiting[0].since,
             max(needed or 0, 0),
             min(pod.deadline for pod in waiting),
-            None if entity is None else entity.culprit,
+            None if entity is None else entity.unschedulable_member,
         )
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = equivalence.presence(state, info)
@@ -135,15 +135,17 @@ def _refused(state: State, info: PodGroupInfo) -> tuple[Refused, ...]:
 
 def _why_entity(state: State, entity: QueuedEntity) -> Why:
     if state.queue.is_gated(entity):
-        return Held(entity.reason)
+        return NotAdmitted(entity.reason)
     if entity.place is Place.BACKOFF:
-        return BackingOff(entity.backoff_until, entity.failures, entity.reason, entity.culprit)
+        return BackingOff(
+            entity.backoff_until, entity.failures, entity.reason, entity.unschedulable_member
+        )
     if entity.place is Place.UNSCHEDULABLE:
         leader = state.queue.leader_of(entity)
         if leader is None:
-            return NoRoom(entity.failures, entity.reason, entity.culprit)
-        return Queued(_ahead(state, entity), _name(leader), entity.culprit)
-    return Queued(_ahead(state, entity), None, entity.culprit)
+            return NoNodeFits(entity.failures, entity.reason, entity.unschedulable_member)
+        return Queued(_ahead(state, entity), _name(leader), entity.unschedulable_member)
+    return Queued(_ahead(state, entity), None, entity.unschedulable_member)
 
 
 def _ahead(state: State, entity: QueuedEntity) -> int:

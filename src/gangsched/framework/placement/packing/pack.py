@@ -22,7 +22,7 @@ from gangsched.framework.placement.packing.problem import Need, Problem, Purse, 
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
 
-__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "Undecided", "pack"]
+__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "BudgetExhausted", "pack"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -89,7 +89,7 @@ class Impossible(Generic[P]):
 
 @final
 @frozen
-class Undecided:
+class BudgetExhausted:
     """The budget ended first: there may be a placement.
 
     Attributes:
@@ -113,7 +113,7 @@ def pack(
     room: Room[N, P],
     *,
     budget: int = 10_000,
-) -> Packed[N, P] | Impossible[P] | Undecided:
+) -> Packed[N, P] | Impossible[P] | BudgetExhausted:
     """Decide whether pods can be placed so that every quota is met at once.
 
     Runtime complexity: O((states + nodes used) x kinds x log) for each of at most 9 greedy
@@ -147,7 +147,7 @@ def pack(
     problem = Problem(states, tuple(demands), needs, tuple(nodes))
     purse = Purse(budget)
     found = _decide(problem, purse)
-    if isinstance(found, Undecided):
+    if isinstance(found, BudgetExhausted):
         return found
     return _reason(problem, quotas, purse) if found is None else _packed(problem, found, purse)
 
@@ -157,7 +157,7 @@ def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
     return Need(tuple(kinds), quota.at_least)
 
 
-def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | Undecided | None:
+def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | None:
     """Return what nodes take so that every need is met; None when there is no way."""
     placed = 0
     for number, one in enumerate(passes(problem)):
@@ -169,7 +169,7 @@ def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | Undecided | None:
     try:
         found = Search(problem, purse).place()
     except Spent:
-        return Undecided(purse.steps, placed)
+        return BudgetExhausted(purse.steps, placed)
     if found is None:
         return None
     return [
