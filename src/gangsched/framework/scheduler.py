@@ -34,6 +34,7 @@ from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
 from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
+from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
@@ -389,7 +390,9 @@ class Scheduler:
         check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+        freed = self._state.nodes.read_again()
         self._now = now
+        requeue.gain(self._state, freed, now=now)
         # a wait of no time at all is over when time is said to pass, or has passed
         begun_before = math.inf if passing else now
         permit_timeouts.expire(self._state, now=now, begun_before=begun_before)
