@@ -1,10 +1,9 @@
 """The packages of the framework, and which of them imports which, as a matrix.
 
 Rules:
-  R1  every number is counted in the sources: the import statements of one package that name
-      another;
-  R2  the order is that of the architecture test, lowest package first. So every number stands
-      left of the diagonal, unless an import points up.
+  R1  a dot is read from the sources: a module of one package imports a module of another;
+  R2  the order is that of the architecture test, lowest package first. So every dot stands left
+      of the diagonal, unless an import points up.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def imports_between(packages: Sequence[str]) -> Counter[tuple[str, str]]:
 def package_matrix(packages: Sequence[str]) -> str:
     """Return the picture. Packages are given lowest first."""
     counts = imports_between(packages)
-    width = LEFT + CELL * len(packages) + 24
+    width = LEFT + CELL * len(packages) + 44
     height = TOP + CELL * len(packages) + 20
     picture = Picture(width, height, "Which package of the framework imports which")
     for row, importer in enumerate(packages):
@@ -59,7 +58,7 @@ def package_matrix(packages: Sequence[str]) -> str:
             picture.rect(LEFT + CELL * column, y, CELL, CELL, **box)
             if number:
                 middle = LEFT + CELL * column + CELL / 2
-                picture.text(middle, y + 21, str(number), text_anchor="middle", fill=INK)
+                picture.shape("circle", None, cx=middle, cy=y + CELL / 2, r=5, fill=INK)
     picture.text(14, TOP - 14, "imports:", fill=FAINT)
     return str(picture)
 
