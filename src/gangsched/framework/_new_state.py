@@ -1,7 +1,8 @@
-"""A scheduler's memory with nothing in it.
+"""The state of a scheduler before its first event.
 
 Rules:
-  R1  what is asked of plugins about nodes and places is asked with this memory, and no other.
+  R1  the callbacks for node signatures and for the queue order are bound to the state that they are
+      created with, so that each state asks the plugins of its own profile.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def empty(
     preemption: Preemption | None,
     backfill: Backfill | None,
 ) -> State:
-    """Return a memory in which there is nothing yet."""
+    """Return a state without nodes, pods and groups."""
 
     def sign(view: NodeView) -> tuple[Hashable, ...] | None:
         return signatures.node_signature(state, view)
@@ -65,7 +66,7 @@ def empty(
 
 
 def config(state: State) -> tuple[Any, ...]:
-    """Return what a memory was made with, as ``empty`` takes it."""
+    """Return the arguments with which ``empty`` made a state."""
     return (
         state.cluster,
         state.profile,

@@ -62,6 +62,7 @@ def survey(state: State, event: Event) -> None:
 
 
 def _survey_group(state: State, key: GroupKey) -> None:
+    prefetch.spec(state, key)
     info = state.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)

@@ -15,13 +15,13 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.errors import InvalidPodGroupError, PluginError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod"]
+__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
@@ -48,12 +48,15 @@ def look(state: State, uid: PodUID) -> Seen | None:
     """Return what a pod says of itself; None when there is no such pod.
 
     Raises:
+        ClusterStateError: The cluster state returned a pod with another UID.
         PluginError: ``membership`` or a plugin's ``pod_signature`` raised.
     """
     if uid in state.seen:
         known: Seen | None = state.seen[uid]
         return known
     shown = state.cluster.pod(uid)
+    if shown is not None and shown.uid != uid:
+        raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
     seen = None if shown is None else _ask(state, shown)
     state.seen[uid] = seen
     return seen
@@ -85,10 +88,23 @@ def group(state: State, members: Iterable[PodUID]) -> None:
         _pod_alone(state, uid)
 
 
+def spec(state: State, key: GroupKey) -> None:
+    """Check that the cluster state returns the specification of a group under its own key.
+
+    Raises:
+        ClusterStateError: It returned the specification of another group.
+    """
+    shown = state.cluster.pod_group(key)
+    if shown is not None and shown.key != key:
+        raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
+
+
 def everything(state: State) -> None:
     """Look at all that the cluster state shows, and at all that is known. O(pods + nodes)."""
     for shown in state.cluster.nodes():
         node(state, shown.name)
+    for shown_group in state.cluster.pod_groups():
+        spec(state, shown_group.key)
     for shown_pod in state.cluster.pods():
         _pod_alone(state, shown_pod.uid)
     for uid in state.members:
