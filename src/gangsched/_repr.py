@@ -42,7 +42,8 @@ def short_repr(value: Any) -> str:
 
 
 def _attributes_of(value: Any) -> tuple[Attribute[Any], ...]:
-    return fields(_kind(value))
+    attributes: tuple[Attribute[Any], ...] = fields(_kind(value))
+    return attributes
 
 
 def _kind(value: object) -> Any:
