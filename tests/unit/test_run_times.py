@@ -1,4 +1,4 @@
-"""When pods end, as an annotation has it: what it says, how far off it may be, what is refused."""
+"""``AnnotatedRunTimes``: expected ends, wrong estimates, refused values."""
 
 from __future__ import annotations
 

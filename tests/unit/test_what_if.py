@@ -1,4 +1,4 @@
-"""What if, and the smallest change: what is said in the cases that have a name."""
+"""``Scheduler.what_if`` and ``Scheduler.smallest_change``, by example."""
 
 from __future__ import annotations
 

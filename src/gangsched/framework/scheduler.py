@@ -144,9 +144,9 @@ class Scheduler:
         """Handle an event, and return the effects that follow from it.
 
         The event names an object; its new state is read from the cluster state. So an event that
-        is repeated, late or out of order changes nothing. For the same reason an object that the
-        cluster state does not show counts as deleted: if a host does not apply a ``PodAdded``
-        before it is handled, the result is ``()``.
+        is repeated, late or out of order changes nothing. An object that the cluster state does not
+        show counts as deleted. So if a host does not apply a ``PodAdded`` before it is handled, the
+        result is ``()``.
 
         Runtime complexity: O(log n), plus the members of a group whose specification changes, plus
         one step for each equivalence class of parked entities that the event may help.

@@ -5,8 +5,8 @@ drives the fork as a driver would, and records the effects.
 
 Rules:
   R1  the fork decides by the same four calls as the scheduler; this module decides nothing;
-  R2  effects are performed at once, on the overlay: a bind is reported as bound, or as failed if
-      the cluster does not allow it; an evicted pod is deleted and not recreated;
+  R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
+      the cluster does not allow it. An evicted pod is deleted and not recreated;
   R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for.
 """
 
