@@ -11,7 +11,8 @@ Rules:
   R2  a call returns, or it raises and the work that it was called for is undone. Effects of
       deadlines that were already applied are returned by the next call, so none is lost;
   R3  nothing here sleeps, locks, logs, reads a clock or does I/O. The class is not thread-safe: a
-      driver serialises the calls.
+      driver serialises the calls;
+  R4  a call from inside another one is refused, and nothing changes (see ``_one_call``).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
+from gangsched.framework._one_call import OneCall
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
@@ -39,6 +41,7 @@ from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
 from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
+from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
@@ -89,7 +92,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_listed", "_now", "_state")
+    __slots__ = ("_call", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -137,6 +140,7 @@ class Scheduler:
         )
         self._now = -math.inf
         self._listed = False
+        self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
 
@@ -163,14 +167,15 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         check_event(event)
-        self._begin(now)
-        try:
-            dispatch.survey(self._state, event)
-            dispatch.take_in(self._state, event, now=now)
-            nominator.review(self._state, now=now)
-        finally:
-            prefetch.close(self._state)
-        return self._end()
+        with self._call("handle"):
+            self._begin(now)
+            try:
+                dispatch.survey(self._state, event)
+                dispatch.take_in(self._state, event, now=now)
+                nominator.review(self._state, now=now)
+            finally:
+                prefetch.close(self._state)
+            return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Apply all deadlines up to an instant: permit timeouts, backoff and the others.
@@ -185,8 +190,9 @@ class Scheduler:
             InvalidValueError: *now* is not a finite number, or decreased.
             PluginError: A plugin raised.
         """
-        self._begin(now, passing=True)
-        return self._end()
+        with self._call("advance"):
+            self._begin(now, passing=True)
+            return self._end()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """Run one scheduling cycle, for the first entity in the active queue.
@@ -207,11 +213,12 @@ class Scheduler:
             InvalidValueError: *now* is not a finite number, or decreased.
             PluginError: A plugin raised; the cycle is undone.
         """
-        self._begin(now)
-        reserving.look(self._state, now=now)
-        decided = cycle.run(self._state, now=now)
-        effects = self._end()
-        return effects if decided or effects else None
+        with self._call("schedule_one"):
+            self._begin(now)
+            reserving.look(self._state, now=now)
+            decided = cycle.run(self._state, now=now)
+            effects = self._end()
+            return effects if decided or effects else None
 
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything.
@@ -243,8 +250,9 @@ class Scheduler:
             ClusterStateError: The cluster state contradicts itself.
             PluginError: A plugin raised.
         """
-        self._begin(now, listing=True)
-        return self._end()
+        with self._call("rebuild"):
+            self._begin(now, listing=True)
+            return self._end()
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/1``.
@@ -259,7 +267,8 @@ class Scheduler:
                 ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
             PluginError: A plugin raised.
         """
-        return document.to_data(self._state, now=self._now, listed=self._listed)
+        with self._call("snapshot"):
+            return document.to_data(self._state, now=self._now, listed=self._listed)
 
     def restore(self, data: object) -> None:
         """Replace the state of the scheduler by that of a snapshot.
@@ -278,17 +287,18 @@ class Scheduler:
                 was taken from a scheduler with another unit or other plugins; nothing has changed.
             PluginError: A plugin raised; nothing has changed.
         """
-        state = self._state
-        fresh = _new_state.empty(*_new_state.config(state))
-        rows = document.to_memory(fresh, data)
-        document.restore_plugins(fresh, rows)
-        self._state, self._now, self._listed = fresh, rows.now, rows.listed
+        with self._call("restore"):
+            fresh = _new_state.empty(*_new_state.config(self._state))
+            rows = document.to_memory(fresh, data)
+            document.restore_plugins(fresh, rows)
+            self._state, self._now, self._listed = fresh, rows.now, rows.listed
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return _new_state.config(self._state), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         config, data = kept
+        self._call = OneCall()
         self._state = _new_state.empty(*config)
         self.restore(data)
 
@@ -305,7 +315,8 @@ class Scheduler:
             UnknownPodError: The scheduler does not know *subject*.
             PluginError: A plugin raised.
         """
-        return answers.why(self._state, subject)
+        with self._call("why"):
+            return answers.why(self._state, subject)
 
     def what_if(
         self, *events: Event, now: float | None = None, until: float | None = None
@@ -336,6 +347,7 @@ class Scheduler:
         now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
+        self._call.refuse_inside("what_if")
         ahead = simulate.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
@@ -381,6 +393,7 @@ class Scheduler:
             raise InvalidValueError("most", most, "an int >= 0")
         now, _end = simulate.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
+        self._call.refuse_inside("smallest_change")
         return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
 
     @property
@@ -422,7 +435,9 @@ class Scheduler:
         check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"a number >= {self._now!r}, as in the last call")
+        freed = self._state.nodes.read_again()
         self._now = now
+        requeue.gain(self._state, freed, now=now)
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now

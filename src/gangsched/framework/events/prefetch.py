@@ -19,9 +19,9 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginErro
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod", "spec"]
+__all__ = ["Seen", "arrived", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
@@ -77,9 +77,20 @@ def pod(state: State, uid: PodUID) -> None:
 
 
 def node(state: State, name: NodeName | None) -> None:
-    """Look at who is on a node."""
+    """Read a node and the pods on it, and each pending pod that has arrived there."""
     if name is not None:
         state.nodes.look(name)
+        for uid in arrived(state, name):
+            look(state, uid)
+
+
+def arrived(state: State, name: NodeName) -> list[PodUID]:
+    """Return the known pending pods that the cluster state shows on a node that was read."""
+    return [uid for uid in state.nodes.looked_at(name) if _is_pending(state.members.get(uid))]
+
+
+def _is_pending(member: Member | None) -> bool:
+    return member is not None and member.state is MemberState.UNSCHEDULED
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
@@ -88,15 +99,18 @@ def group(state: State, members: Iterable[PodUID]) -> None:
         _pod_alone(state, uid)
 
 
-def spec(state: State, key: GroupKey) -> None:
-    """Check that the cluster state returns the specification of a group under its own key.
+def spec(state: State, key: GroupKey) -> PodGroup | None:
+    """Return the specification of a group; it is read once per call.
 
     Raises:
-        ClusterStateError: It returned the specification of another group.
+        ClusterStateError: The cluster state returned the specification of another group.
     """
-    shown = state.cluster.pod_group(key)
-    if shown is not None and shown.key != key:
-        raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
+    if key not in state.seen_specs:
+        shown = state.cluster.pod_group(key)
+        if shown is not None and shown.key != key:
+            raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
+        state.seen_specs[key] = shown
+    return state.seen_specs[key]
 
 
 def everything(state: State) -> None:
@@ -114,6 +128,7 @@ def everything(state: State) -> None:
 def close(state: State) -> None:
     """Forget what was looked at: it is so in this call, and no longer."""
     state.seen.clear()
+    state.seen_specs.clear()
     state.nodes.forget_looks()
 
 
