@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 
@@ -72,7 +72,7 @@ class PodUpdated:
 class PodDeleted:
     """A pod is gone."""
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
 
 
 @final
@@ -96,7 +96,7 @@ class NodeUpdated:
 class NodeDeleted:
     """A node is gone."""
 
-    name: NodeName
+    name: NodeName = field(converter=NodeName)
 
 
 @final
@@ -120,7 +120,7 @@ class PodGroupUpdated:
 class PodGroupDeleted:
     """A pod group's specification is gone; its pods may live on."""
 
-    key: GroupKey
+    key: GroupKey = field(converter=GroupKey)
 
 
 @final
@@ -134,8 +134,8 @@ class Bound:
         attempt: The attempt that the ``Bind`` carried.
     """
 
-    uid: PodUID
-    node: NodeName
+    uid: PodUID = field(converter=PodUID)
+    node: NodeName = field(converter=NodeName)
     attempt: int
 
 
@@ -151,7 +151,7 @@ class BindFailed:
         reason: Why, in words.
     """
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
     attempt: int
     reason: str
 
