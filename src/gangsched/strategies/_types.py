@@ -1,7 +1,7 @@
-"""What hypothesis is told when it is imported, by the entry point of this name.
+"""Register the types of gangsched with Hypothesis; the entry point ``hypothesis`` runs it.
 
 Rules:
-  R1  it costs what importing the library costs, and draws nothing.
+  R1  registration imports the library, and draws nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gangsched.model import (
 )
 from gangsched.simulation.faults import FaultPlan
 from gangsched.simulation.workload import Workload
-from gangsched.strategies._facts import clusters
+from gangsched.strategies._events import clusters
 from gangsched.strategies._faults import faults
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
 from gangsched.strategies._workloads import workloads
@@ -34,7 +34,7 @@ __all__ = ["register_types"]
 
 
 def register_types() -> None:
-    """Let ``st.from_type`` know what is valid."""
+    """Register a strategy for each type, so that ``st.from_type`` draws valid values."""
     st.register_type_strategy(Resources, resources())
     st.register_type_strategy(Pod, some_pods())
     st.register_type_strategy(PodGroup, some_groups())
@@ -54,7 +54,7 @@ def register_types() -> None:
 
 
 def _register_parts() -> None:
-    """Let it know what the nouns are made of."""
+    """Register the types of the fields of pods, nodes and groups."""
     keys = st.sampled_from(["x", "y"])
     effects = st.sampled_from(TaintEffect)
     listed = st.builds(
