@@ -1,4 +1,4 @@
-"""What a story finds fault with, and what it does not, by a scheduler that does as it is told."""
+"""``check_steps`` on schedulers that follow a script: violations, and legal behaviour."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ import gangsched
 from gangsched.errors import InvalidValueError
 from gangsched.testing import (
     AddNode,
-    Arrive,
     BindFails,
     BindSucceeds,
-    CatchUp,
+    CancelPods,
+    DelayEvents,
+    DeliverEvents,
     GangSchedulingMachine,
     LawViolation,
-    Leave,
     PlainPod,
     RemoveNode,
-    Rest,
     Restart,
-    RunLate,
+    SchedulerSpec,
+    Settle,
     Step,
-    Terms,
+    SubmitPods,
     Tick,
     check_scheduler,
-    check_story,
+    check_steps,
 )
-from gangsched.testing._fits import surely_fit
-from kit.toy import Toy
-from kit.wrong import DoubleCount
+from gangsched.testing._any_order import fit_in_any_order
+from kit.simple_scheduler import SimpleScheduler
+from kit.wrong_schedulers import DoubleCount
 from support.examples import surely
 
 Shown = tuple[Mapping[str, str], Mapping[str, tuple[str, int]]]
 
 
 class Scripted:
-    """Shows with each tick what comes next in its script, and goes on showing the last of it."""
+    """A scheduler that shows the next entry of its script at each tick, and then the last."""
 
     script: tuple[Shown, ...] = ()
 
@@ -72,7 +72,7 @@ class Scripted:
     def placements(self) -> Mapping[str, str]:
         return self.shown[0]
 
-    def held(self) -> Mapping[str, tuple[str, int]]:
+    def waiting_pods(self) -> Mapping[str, tuple[str, int]]:
         return self.shown[1]
 
     def bind_succeeded(self, uid: str) -> None:
@@ -86,27 +86,27 @@ class Scripted:
         self.calls.append("restart")
         self.tick(0)
 
-    def lag(self, late: bool) -> None:
-        self.calls.append(f"lag {late}")
+    def delay_events(self, late: bool) -> None:
+        self.calls.append(f"delay_events {late}")
 
 
 def shows(*script: Shown) -> type[Scripted]:
-    """Return schedulers that show this."""
+    """Return a class of schedulers that follow a script."""
     return type("Shows", (Scripted,), {"script": script})
 
 
-def gang(*uids: str, needs: int = 2, gpu: int = 1) -> Arrive:
-    """Return the arrival of members of one gang."""
-    return Arrive(
+def gang(*uids: str, needs: int = 2, gpu: int = 1) -> SubmitPods:
+    """Return a step that submits members of gang ``g``."""
+    return SubmitPods(
         tuple(PlainPod(uid=u, group="g", min_available=needs, requests={"gpu": gpu}) for u in uids)
     )
 
 
 N1, N2 = AddNode("n1", {"gpu": 2}), AddNode("n2", {"gpu": 2})
-ALONE = Arrive((PlainPod(uid="a", requests={"gpu": 1}),))
+ALONE = SubmitPods((PlainPod(uid="a", requests={"gpu": 1}),))
 PAIR = gang("a", "b")
 BOTH: Shown = ({"a": "n1", "b": "n1"}, {})
-NOBODY: Shown = ({}, {})
+NOTHING: Shown = ({}, {})
 
 BROKEN: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], int, str]] = {
     "a gang in part": (
@@ -115,35 +115,35 @@ BROKEN: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], int, str]] = {
         1,
         "gang g starts with 1 (a), and needs 2 together",
     ),
-    "a gang in part when nobody of it is left": (
+    "a deleted pod that stays placed": (
         (BOTH, ({"c": "n1"}, {})),
-        (N1, PAIR, gang("c"), Tick(), Leave(("a", "b")), Tick()),
+        (N1, PAIR, gang("c"), Tick(), CancelPods(("a", "b")), Tick()),
         8,
         "a is placed on n1, and does not exist (any more)",
     ),
-    "one of an attempt lets go": (
+    "one member gives its node back": (
         (({}, {"a": ("n1", 1), "b": ("n1", 1)}), ({}, {"b": ("n1", 1)})),
         (N1, gang("a", "b", "c", needs=3), Tick(), Tick()),
         2,
-        "gang g: a has let go of n1, and b still holds n1",
+        "gang g: a has given n1 back, and b still waits on n1",
     ),
-    "a hold without end": (
+    "a wait without end": (
         (({}, {"a": ("n1", 1)}),),
         (N1, PAIR, Tick(), Tick(10.0), Tick(1.0)),
         6,
-        "gang g holds nodes for 11 s and more (a n1), not for 10 s at most",
+        "gang g has held nodes for 11 s (a on n1), longer than its permit timeout of 10 s",
     ),
-    "a pod of nobody": (
+    "a placed pod that does not exist": (
         (({"x": "n1"}, {}),),
         (N1, Tick()),
         8,
         "x is placed on n1, and does not exist (any more)",
     ),
-    "a node of nobody": (
+    "a placement on a missing node": (
         (({"a": "n3"}, {}),),
         (ALONE, Tick()),
         8,
-        "a is placed on n3, and there is no such node",
+        "a is placed on n3, which does not exist",
     ),
     "a pod that moves": (
         (({"a": "n1"}, {}), ({"a": "n2"}, {})),
@@ -151,232 +151,234 @@ BROKEN: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], int, str]] = {
         8,
         "a was placed on n1, and is now placed on n2",
     ),
-    "a pod that is lost": (
-        (({"a": "n1"}, {}), NOBODY),
+    "a placed pod that disappears": (
+        (({"a": "n1"}, {}), NOTHING),
         (N1, ALONE, Tick(), Tick()),
         8,
-        "a was placed on n1, and is on no node; nobody cancelled it",
+        "a was placed on n1, and is on no node; it was not cancelled",
     ),
     "a pod in two places": (
         (({"a": "n1"}, {"a": ("n2", 0)}),),
         (N1, N2, ALONE, Tick()),
         8,
-        "a is placed on n1, and also holds n2",
+        "a is placed on n1, and also waits on n2",
     ),
-    "a hold of nobody": (
+    "a waiting pod that does not exist": (
         (({}, {"x": ("n1", 0)}),),
         (N1, Tick()),
         8,
-        "x holds n1, and does not exist (any more)",
+        "x waits on n1, and does not exist (any more)",
     ),
-    "a hold of no node": (
+    "a wait on a missing node": (
         (({}, {"a": ("n3", 0)}),),
         (ALONE, Tick()),
         8,
-        "a holds n3, and there is no such node",
+        "a waits on n3, which does not exist",
     ),
-    "a node taken twice": (
+    "an overcommitted node": (
         (BOTH,),
         (N1, gang("a", "b", gpu=2), Tick()),
         8,
-        "n1 offers 2 gpu, and a, b take 4 of it",
+        "n1 has 2 gpu, and a, b take 4",
     ),
-    "a node taken by who holds it": (
+    "a node overcommitted by a waiting pod": (
         (({"a": "n1"}, {"b": ("n1", 0)}),),
         (
             AddNode("n1", {"gpu": 1}),
-            Arrive((*ALONE.pods, PlainPod(uid="b", requests={"gpu": 1}))),
+            SubmitPods((*ALONE.pods, PlainPod(uid="b", requests={"gpu": 1}))),
             Tick(),
         ),
         8,
-        "n1 offers 1 gpu, and a, b take 2 of it",
+        "n1 has 1 gpu, and a, b take 2",
     ),
-    "nobody starts": (
+    "a gang that does not start": (
         (),
-        (N1, PAIR, Rest()),
+        (N1, PAIR, Settle()),
         5,
-        "gang g (a, b) fits, and after 83 s nobody has started",
+        "gang g (a, b) fits, and no pod has started for 83 s",
     ),
-    "nobody joins": (
+    "a late member that does not start": (
         (BOTH,),
-        (AddNode("n1", {"gpu": 3}), gang("a", "b", "c"), Tick(), Rest()),
+        (AddNode("n1", {"gpu": 3}), gang("a", "b", "c"), Tick(), Settle()),
         5,
-        "gang g (c) fits, and after 83 s nobody has started",
+        "gang g (c) fits, and no pod has started for 83 s",
     ),
 }
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_story_that_breaks_a_law_says_which_and_why(what: str) -> None:
+def test_check_steps_reports_the_law_and_the_message(what: str) -> None:
     script, steps, law, sentence = BROKEN[what]
     with pytest.raises(LawViolation) as found:
-        check_story(shows(*script), *steps)
-    assert (found.value.law, found.value.sentence) == (law, sentence)
+        check_steps(shows(*script), *steps)
+    assert (found.value.law, found.value.message) == (law, sentence)
 
 
-KEPT: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], Terms]] = {
-    "a gang together": ((BOTH,), (N1, PAIR, Rest()), Terms()),
-    "one who joins": (
+LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], SchedulerSpec]] = {
+    "a gang together": ((BOTH,), (N1, PAIR, Settle()), SchedulerSpec()),
+    "a late member": (
         (BOTH, ({"a": "n1", "b": "n1", "c": "n2"}, {})),
         (N1, N2, gang("a", "b", "c"), Tick(), Tick()),
-        Terms(),
+        SchedulerSpec(),
     ),
-    "a gang that falls and tries again at once": (
+    "a rejected gang that is tried again at once": (
         (({}, {"a": ("n1", 1), "b": ("n1", 1)}), ({}, {"b": ("n1", 2)})),
         (N1, gang("a", "b", "c", needs=3), Tick(), Tick()),
-        Terms(),
+        SchedulerSpec(),
     ),
-    "a hold of one timeout": (
-        (*[({}, {"a": ("n1", 1)})] * 11, NOBODY),
+    "a wait of one timeout": (
+        (*[({}, {"a": ("n1", 1)})] * 11, NOTHING),
         (N1, gang("a", "b", gpu=2), Tick(), Tick(11.0)),
-        Terms(),
+        SchedulerSpec(),
     ),
-    "a start that failed": (
-        (({"a": "n1"}, {}), NOBODY, ({"a": "n2"}, {})),
+    "a failed bind": (
+        (({"a": "n1"}, {}), NOTHING, ({"a": "n2"}, {})),
         (N1, N2, ALONE, Tick(), BindFails("a"), Tick()),
-        Terms(),
+        SchedulerSpec(),
     ),
-    "an eviction by who evicts": (
-        (({"a": "n1"}, {}), NOBODY),
+    "an allowed eviction": (
+        (({"a": "n1"}, {}), NOTHING),
         (N1, ALONE, Tick(), Tick()),
-        Terms(evicts=True),
+        SchedulerSpec(may_evict=True),
     ),
-    "who joins nobody": (
+    "no late members": (
         (BOTH,),
-        (AddNode("n1", {"gpu": 3}), gang("a", "b", "c"), Tick(), Rest()),
-        Terms(joins=False),
+        (AddNode("n1", {"gpu": 3}), gang("a", "b", "c"), Tick(), Settle()),
+        SchedulerSpec(late_members_join=False),
     ),
-    "who may go on alone": (
-        (BOTH, ({"b": "n1"}, {}), NOBODY, ({"c": "n1"}, {})),
+    "once satisfied": (
+        (BOTH, ({"b": "n1"}, {}), NOTHING, ({"c": "n1"}, {})),
         (N1, gang("a", "b", "c"), Tick(), BindFails("a"), BindFails("b"), Tick()),
-        Terms(once=True),
+        SchedulerSpec(once_satisfied=True),
     ),
-    "what was not told of yet": (
+    "a deletion that is not delivered yet": (
         (({"a": "n1"}, {}),),
-        (N1, PAIR, RunLate(), Leave(("b",)), Tick()),
-        Terms(),
+        (N1, PAIR, DelayEvents(), CancelPods(("b",)), Tick()),
+        SchedulerSpec(),
     ),
-    "who is told of late to be gone, and still holds": (
+    "a deleted waiting pod, not delivered yet": (
         (({}, {"a": ("n1", 1)}), ({}, {"a": ("n1", 1)})),
-        (N1, PAIR, Tick(), RunLate(), Leave(("a",)), Tick()),
-        Terms(),
+        (N1, PAIR, Tick(), DelayEvents(), CancelPods(("a",)), Tick()),
+        SchedulerSpec(),
     ),
-    "what does not fit": ((), (N1, gang("a", "b", gpu=2), Rest()), Terms()),
-    "what is too few": ((), (N1, gang("a"), Rest()), Terms()),
-    "what is lost by a restart": (
+    "a gang that does not fit": ((), (N1, gang("a", "b", gpu=2), Settle()), SchedulerSpec()),
+    "an incomplete gang": ((), (N1, gang("a"), Settle()), SchedulerSpec()),
+    "waiting pods lost by a restart": (
         (({}, {"a": ("n1", 1), "b": ("n1", 1)}), ({}, {"b": ("n1", 1)})),
         (N1, gang("a", "b", "c", needs=3), Tick(), Restart()),
-        Terms(),
+        SchedulerSpec(),
     ),
 }
 
 
-@pytest.mark.parametrize("what", KEPT)
-def test_a_story_that_breaks_no_law_is_passed(what: str) -> None:
-    script, steps, terms = KEPT[what]
-    check_story(shows(*script), *steps, terms=terms)
+@pytest.mark.parametrize("what", LEGAL)
+def test_check_steps_accepts_legal_behaviour(what: str) -> None:
+    script, steps, spec = LEGAL[what]
+    check_steps(shows(*script), *steps, spec=spec)
 
 
-def test_who_goes_on_alone_without_leave_is_found() -> None:
-    script, steps, _terms = KEPT["who may go on alone"]
+def test_a_member_placed_alone_is_found_without_once_satisfied() -> None:
+    script, steps, _terms = LEGAL["once satisfied"]
     with pytest.raises(LawViolation, match="law 1: gang g starts with 1"):
-        check_story(shows(*script), *steps)
+        check_steps(shows(*script), *steps)
 
 
-def test_what_is_late_is_held_against_a_scheduler_when_it_has_been_told() -> None:
-    script, steps, _terms = KEPT["who is told of late to be gone, and still holds"]
-    with pytest.raises(LawViolation, match="law 8: a holds n1, and does not exist"):
-        check_story(shows(*script), *steps, CatchUp())
+def test_a_deleted_waiting_pod_is_found_after_delivery() -> None:
+    script, steps, _terms = LEGAL["a deleted waiting pod, not delivered yet"]
+    with pytest.raises(LawViolation, match="law 8: a waits on n1, and does not exist"):
+        check_steps(shows(*script), *steps, DeliverEvents())
 
 
 # The adapter ----------------------------------------------------------------------------------
 
 
-def test_an_adapter_is_told_of_what_there_is_and_of_nothing_else() -> None:
+def test_steps_about_missing_pods_and_nodes_are_not_passed_on() -> None:
     made: list[Scripted] = []
 
     def make() -> Scripted:
         made.append(shows(({"a": "n1"}, {}))())
         return made[-1]
 
-    check_story(
+    check_steps(
         make,
-        *(RemoveNode("n1"), Leave(("a",)), BindFails("a"), N1, N1, ALONE, ALONE, Tick()),
-        *(BindSucceeds("a"), BindSucceeds("a"), BindFails("a"), CatchUp()),
+        *(RemoveNode("n1"), CancelPods(("a",)), BindFails("a"), N1, N1, ALONE, ALONE, Tick()),
+        *(BindSucceeds("a"), BindSucceeds("a"), BindFails("a"), DeliverEvents()),
     )
     assert made[0].calls == ["add n1", "submit a", "succeeded a"]
 
 
-def test_when_a_node_goes_those_who_are_placed_there_are_cancelled_after_it() -> None:
-    made: list[Toy] = []
+def test_pods_of_a_removed_node_are_cancelled_after_it() -> None:
+    made: list[SimpleScheduler] = []
 
-    class Told(Toy):
+    class Told(SimpleScheduler):
         def cancel(self, uid: str) -> None:
             assert "n1" not in self.nodes
             super().cancel(uid)
             made.append(self)
 
-    check_story(Told, N1, PAIR, Rest(), RemoveNode("n1"))
+    check_steps(Told, N1, PAIR, Settle(), RemoveNode("n1"))
     assert len(made) == 2
 
 
-def test_an_adapter_that_lacks_a_method_is_refused_by_name() -> None:
+def test_an_adapter_without_a_required_method_is_refused() -> None:
     class Lacks(Scripted):
         cancel: Any = None
 
     with pytest.raises(InvalidValueError) as refused:
-        check_story(Lacks)
+        check_steps(Lacks)
     assert refused.value.field == "cancel"
 
 
-def test_what_a_scheduler_raises_is_told_with_its_story() -> None:
-    class Raises(Toy):
+def test_an_exception_of_the_scheduler_is_reported_with_its_steps() -> None:
+    class Raises(SimpleScheduler):
         def cancel(self, uid: str) -> None:
             raise KeyError(uid)
 
     with pytest.raises(LawViolation) as found:
         check_scheduler(Raises, settings=surely())
     assert found.value.law is None
-    assert str(found.value).startswith("the scheduler raised KeyError: 'u1'\nthe story:\n")
+    assert str(found.value).startswith("the scheduler raised KeyError: 'u1'\nsteps:\n")
     assert isinstance(found.value.__cause__, KeyError)
     assert len(found.value.steps) == 2
 
 
-def test_a_scheduler_with_two_outcomes_is_told_apart_from_one_that_breaks_a_law() -> None:
+def test_a_nondeterministic_scheduler_breaks_law_9() -> None:
     made = [0]
 
-    def make() -> Toy:
+    def make() -> SimpleScheduler:
         made[0] += 1
-        return DoubleCount() if made[0] % 2 else Toy()
+        return DoubleCount() if made[0] % 2 else SimpleScheduler()
 
     with pytest.raises(AssertionError, match=r"law 9"):
         check_scheduler(make, settings=surely())
 
 
-def test_a_storm_is_found_only_where_work_is_counted() -> None:
-    class Busy(Toy):
-        def work(self) -> int:
+def test_too_many_decisions_are_found_with_decision_count() -> None:
+    class Busy(SimpleScheduler):
+        def decision_count(self) -> int:
             self.done += 30
             return self.done
 
-    with pytest.raises(LawViolation, match=r"law 5: \d+ decisions were made at once about 0 pods"):
-        check_story(Busy, Tick())
-    check_story(Busy, ALONE, Tick(), terms=Terms(work_per_pod=100))
+    with pytest.raises(
+        LawViolation, match=r"law 5: one call of tick made \d+ decisions about 0 pods"
+    ):
+        check_steps(Busy, Tick())
+    check_steps(Busy, ALONE, Tick(), spec=SchedulerSpec(decisions_per_pod=100))
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("hold_timeout", -1.0),
-        ("rest", float("nan")),
+        ("permit_timeout", -1.0),
+        ("max_backoff", float("nan")),
         ("resources", ()),
-        ("work_per_pod", 0),
-        ("joins", 1),
+        ("decisions_per_pod", 0),
+        ("late_members_join", 1),
     ],
 )
-def test_terms_that_mean_nothing_are_refused(field: str, value: Any) -> None:
+def test_scheduler_spec_refuses_invalid_values(field: str, value: Any) -> None:
     with pytest.raises(InvalidValueError) as refused:
-        Terms(**{field: value})
+        SchedulerSpec(**{field: value})
     assert refused.value.field == field
 
 
@@ -389,15 +391,15 @@ def test_terms_that_mean_nothing_are_refused(field: str, value: Any) -> None:
         ("group", {"uid": "a", "group": ""}),
     ],
 )
-def test_a_plain_pod_that_means_nothing_is_refused(field: str, values: dict[str, Any]) -> None:
+def test_plain_pod_refuses_invalid_values(field: str, values: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as refused:
         PlainPod(**values)
     assert refused.value.field == field
 
 
-def test_every_step_is_the_code_that_makes_it() -> None:
-    steps: list[Step] = [N1, RemoveNode("n1"), PAIR, ALONE, Leave(("a",)), Tick(2.0), Rest()]
-    steps += [BindSucceeds("a"), BindFails("a"), RunLate(), CatchUp(), Restart()]
+def test_the_repr_of_each_step_evaluates_to_the_step() -> None:
+    steps: list[Step] = [N1, RemoveNode("n1"), PAIR, ALONE, CancelPods(("a",)), Tick(2.0), Settle()]
+    steps += [BindSucceeds("a"), BindFails("a"), DelayEvents(), DeliverEvents(), Restart()]
     assert [eval(repr(step)) for step in steps] == steps
     assert all(str(step) != repr(step) for step in steps)
 
@@ -405,8 +407,8 @@ def test_every_step_is_the_code_that_makes_it() -> None:
 # The machine ----------------------------------------------------------------------------------
 
 
-def test_the_machine_is_a_test_case() -> None:
-    right = GangSchedulingMachine.for_(Toy).TestCase
+def test_the_state_machine_provides_a_test_case() -> None:
+    right = GangSchedulingMachine.for_(SimpleScheduler).TestCase
     wrong = GangSchedulingMachine.for_(DoubleCount).TestCase
     right.settings = wrong.settings = settings(
         settings.get_profile("ci"), max_examples=50, phases=[Phase.generate]
@@ -416,7 +418,7 @@ def test_the_machine_is_a_test_case() -> None:
 
     assert passed == ""
     assert re.search(r"law 1: gang g\d starts with", failed)
-    assert "the story:" in failed
+    assert "steps:" in failed
 
 
 def _run(case: type[unittest.TestCase]) -> str:
@@ -426,16 +428,16 @@ def _run(case: type[unittest.TestCase]) -> str:
     return "".join(text for _test, text in [*result.failures, *result.errors])
 
 
-def test_the_machine_can_be_derived_from() -> None:
+def test_the_state_machine_can_be_subclassed() -> None:
     class Mine(GangSchedulingMachine):
-        terms = Terms(rest=1.0)
+        spec = SchedulerSpec(max_backoff=1.0)
 
         @staticmethod
         def make() -> Any:
-            return Toy()
+            return SimpleScheduler()
 
     machine = Mine()
-    assert machine.story.terms.rest == 1.0
+    assert machine.runner.spec.max_backoff == 1.0
     with pytest.raises(InvalidValueError, match="for_"):
         GangSchedulingMachine()
 
@@ -445,7 +447,7 @@ import sys
 sys.modules["hypothesis"] = None
 sys.path.insert(0, {source!r})
 from gangsched import testing
-testing.make_pod("p"), testing.check_cluster_state, testing.check_story
+testing.make_pod("p"), testing.check_cluster_state, testing.check_steps
 for ask in (lambda: testing.check_scheduler(object), lambda: testing.GangSchedulingMachine,
             lambda: __import__("gangsched.strategies")):
     try:
@@ -455,7 +457,7 @@ for ask in (lambda: testing.check_scheduler(object), lambda: testing.GangSchedul
 """
 
 
-def test_without_hypothesis_all_else_works_and_what_needs_it_says_how_to_get_it() -> None:
+def test_missing_hypothesis_is_reported_only_by_what_needs_it() -> None:
     source = str(Path(gangsched.__file__).parents[1])
     code = _WITHOUT.format(source=source)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -464,7 +466,7 @@ def test_without_hypothesis_all_else_works_and_what_needs_it_says_how_to_get_it(
     assert all(line.endswith("pip install 'gangsched[testing]'") for line in lines)
 
 
-def test_testing_has_no_name_that_it_does_not_have() -> None:
+def test_testing_has_no_unknown_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gangsched.testing.nothing  # noqa: B018
 
@@ -488,9 +490,9 @@ def test_testing_has_no_name_that_it_does_not_have() -> None:
         ([0], [], 1, False),
     ],
 )
-def test_what_surely_fits_fits_in_every_order(
+def test_fit_in_any_order_needs_no_good_choice(
     requests: list[int], free: list[int], needed: int, fits: bool
 ) -> None:
     asks = [{"gpu": n} for n in requests]
     rooms = {f"n{k}": {"gpu": n} for k, n in enumerate(free)}
-    assert surely_fit(asks, rooms, needed) is fits
+    assert fit_in_any_order(asks, rooms, needed) is fits

@@ -1,4 +1,4 @@
-"""The kit is not blind to what could be wrong with our own scheduler: faults planted in it."""
+"""The kit finds faults that are planted in the schedulers of gangsched."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gangsched.framework.lifecycle import transition as lifecycle
 from gangsched.framework.nodes import node_class, node_table
 from gangsched.testing import (
     AddNode,
-    Arrive,
     BindFails,
-    DecideOnce,
+    CancelPods,
     LawViolation,
-    Leave,
     PlainPod,
-    Rest,
+    ScheduleOne,
+    Settle,
     Step,
+    SubmitPods,
     Tick,
     adapt,
     check_scheduler,
-    check_story,
+    check_steps,
 )
-from kit.ours import WAYS
+from kit.variants import VARIANTS
 from support.planting import plant
 
 LONGEST = 12
@@ -39,13 +39,13 @@ def pod(uid: str, gpu: int = 1, **fields: Any) -> PlainPod:
     return PlainPod(uid=uid, requests={"gpu": gpu}, **fields)
 
 
-def gang(*uids: str, needs: int, **fields: Any) -> Arrive:
-    """Return the arrival of members of a gang."""
-    return Arrive(tuple(pod(uid, group="g", min_available=needs, **fields) for uid in uids))
+def gang(*uids: str, needs: int, **fields: Any) -> SubmitPods:
+    """Return a step that submits members of gang ``g``."""
+    return SubmitPods(tuple(pod(uid, group="g", min_available=needs, **fields) for uid in uids))
 
 
 def node(gpu: int, **fields: Any) -> AddNode:
-    """Return the arrival of a node."""
+    """Return a step that adds node ``n1``."""
     return AddNode("n1", {"gpu": gpu}, **fields)
 
 
@@ -58,126 +58,126 @@ def _worker(uid: str) -> PlainPod:
 
 @frozen
 class Fault:
-    """A fault, where it is, and how it shows.
+    """A planted fault and the steps that reveal it.
 
     Attributes:
-        owner: The module or class.
+        owner: The module or class of the changed function.
         name: The function.
-        old: What is there.
-        new: What is there instead.
-        way: In which way of ours it shows.
-        law: Which law it breaks.
-        story: How.
-        is_found: Whether drawn stories find it within the ``ci`` profile.
+        old: The replaced source.
+        new: The source of the fault.
+        variant: The variant in which the fault shows.
+        law: The law that it breaks.
+        steps: Steps that break the law.
+        is_found: Whether ``check_scheduler`` finds it within the ``ci`` profile.
     """
 
     owner: ModuleType | type
     name: str
     old: str
     new: str
-    way: str
+    variant: str
     law: int
-    story: tuple[Step, ...]
+    steps: tuple[Step, ...]
     is_found: bool = False
 
 
 FAULTS = {
     "a quorum is one short": Fault(
         *(_quorum, "members_needed", "missing = group", "missing = -1 + group"),
-        way="pod",
+        variant="pod",
         law=1,
-        story=(node(2), gang("u1", "u2", "u3", needs=3), Tick()),
+        steps=(node(2), gang("u1", "u2", "u3", needs=3), Tick()),
         is_found=True,
     ),
-    "a role is one short where it is decided": Fault(
+    "a role is one short in the permit decision": Fault(
         *(_quorum, "members_needed", "share.scheduled, 0)", "share.scheduled - 1, 0)"),
-        way="pod, until timeout",
+        variant="pod, until timeout",
         law=1,
-        story=(
+        steps=(
             node(2),
-            Arrive((pod("u1", 3, role="ps", **_OF_ROLES), *map(_worker, ("u2", "u3")))),
+            SubmitPods((pod("u1", 3, role="ps", **_OF_ROLES), *map(_worker, ("u2", "u3")))),
             Tick(),
         ),
     ),
-    "a role is one short where it is planned": Fault(
+    "a role is one short in the plan": Fault(
         *(_quorum, "roles_needed", "share.scheduled for", "share.scheduled - 1 for"),
-        way="group",
+        variant="group",
         law=6,
-        story=(
+        steps=(
             node(2),
-            Arrive((*map(_worker, ("u1", "u2")), pod("u3", role="ps", **_OF_ROLES))),
+            SubmitPods((*map(_worker, ("u1", "u2")), pod("u3", role="ps", **_OF_ROLES))),
             Tick(),
             Tick(1.0),
         ),
     ),
-    "a quorum is one short where members are turned down": Fault(
+    "a quorum is one short after a refusal": Fault(
         *(_quorum, "roles_needed", '{"": group', '{"": -1 + group'),
-        way="group, some turned down",
+        variant="group, some refused",
         law=1,
-        story=(
+        steps=(
             node(3),
             gang("u1", "u2", "u3", needs=3, role="worker", roles={"worker": 1}),
             Tick(),
         ),
     ),
-    "one of a group that falls keeps its node": Fault(
+    "a member of a rejected group keeps its node": Fault(
         *(
             lifecycle,
             "_give_back_all",
             "in state.waiting.of(info.key)",
             "in state.waiting.of(info.key)[:1]",
         ),
-        way="pod",
+        variant="pod",
         law=2,
-        story=(
+        steps=(
             node(4),
             gang("u1", "u2", "u3", "u4", "u5", needs=5),
             Tick(),
-            Leave(("u1",)),
+            CancelPods(("u1",)),
         ),
     ),
-    "nobody is woken by a fall": Fault(
+    "a rejection requeues no entity": Fault(
         *(lifecycle, "_rejected", "if since is not None:", "if not since and since:"),
-        way="pod",
+        variant="pod",
         law=5,
-        story=(
+        steps=(
             node(1),
             gang("u1", "u2", needs=2),
-            DecideOnce(),
-            Arrive((pod("u3", priority=1),)),
-            Rest(),
+            ScheduleOne(),
+            SubmitPods((pod("u3", priority=1),)),
+            Settle(),
         ),
     ),
-    "who failed does not rest": Fault(
+    "a failed pod gets no backoff": Fault(
         *(_backoff.Backoff, "delay", "if failures < 1:", "if failures:"),
-        way="pod",
+        variant="pod",
         law=5,
-        story=(node(1), Arrive((pod("u1"),)), Tick(), BindFails("u1"), Rest()),
+        steps=(node(1), SubmitPods((pod("u1"),)), Tick(), BindFails("u1"), Settle()),
         is_found=True,
     ),
-    "a node is given back twice, where nodes are counted": Fault(
+    "a node is given back twice in the node table": Fault(
         *(node_table.NodeInfo, "give_back", "(uid), 1, total", "(uid), 2, total"),
-        way="group",
+        variant="group",
         law=8,
-        story=(
+        steps=(
             node(1, labels={"zone": "a"}),
-            Arrive((pod("u1"),)),
+            SubmitPods((pod("u1"),)),
             Tick(),
             BindFails("u1"),
-            gang("u2", "u3", needs=2, within="zone"),
+            gang("u2", "u3", needs=2, topology_key="zone"),
             Tick(),
         ),
     ),
-    "a node is given back twice, where nodes are told apart": Fault(
+    "a node is given back twice in the node classes": Fault(
         *(node_class.NodeClasses, "giving_back", "requests, -1)", "requests, -2)"),
-        way="pod",
+        variant="pod",
         law=8,
-        story=(
+        steps=(
             node(3),
-            Arrive((pod("u1"), pod("u2", 2, priority=1), pod("u3", 2))),
+            SubmitPods((pod("u1"), pod("u2", 2, priority=1), pod("u3", 2))),
             Tick(),
-            Arrive((pod("u4"),)),
-            Leave(("u2",)),
+            SubmitPods((pod("u4"),)),
+            CancelPods(("u2",)),
             Tick(1.0),
         ),
         is_found=True,
@@ -186,29 +186,29 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("what", FAULTS)
-def test_a_fault_of_our_own_shows_in_a_story_that_we_pass_without_it(
+def test_a_planted_fault_breaks_its_law_by_known_steps(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = FAULTS[what]
-    way = WAYS[fault.way]
-    check_story(adapt(way.make), *fault.story, terms=way.terms)
+    variant = VARIANTS[fault.variant]
+    check_steps(adapt(variant.make), *fault.steps, spec=variant.spec)
 
     plant(monkeypatch, fault.owner, fault.name, fault.old, fault.new)
     with pytest.raises(LawViolation) as found:
-        check_story(adapt(way.make), *fault.story, terms=way.terms)
+        check_steps(adapt(variant.make), *fault.steps, spec=variant.spec)
 
     assert found.value.law == fault.law
 
 
 @pytest.mark.parametrize("what", [what for what, fault in FAULTS.items() if fault.is_found])
-def test_a_fault_of_our_own_is_found_and_its_story_is_short(
+def test_a_planted_fault_is_found_with_few_steps(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = FAULTS[what]
-    way = WAYS[fault.way]
+    variant = VARIANTS[fault.variant]
     plant(monkeypatch, fault.owner, fault.name, fault.old, fault.new)
     with pytest.raises(LawViolation) as found:
-        check_scheduler(adapt(way.make), terms=way.terms, settings=_CI)
+        check_scheduler(adapt(variant.make), spec=variant.spec, settings=_CI)
 
     assert found.value.law == fault.law
     assert len(found.value.steps) <= LONGEST

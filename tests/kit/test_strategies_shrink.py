@@ -1,4 +1,4 @@
-"""What is drawn shrinks to the least of its kind: a change that makes it shrink less shows here."""
+"""Drawn values shrink to the simplest of their kind."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ FAULTS: dict[type[Any], Fault] = {
 
 
 @pytest.mark.parametrize("what", DRAWN)
-def test_what_is_drawn_shrinks_to_the_plainest_there_is(what: str) -> None:
+def test_drawn_values_shrink_to_the_simplest(what: str) -> None:
     strategy, shows, plainest = DRAWN[what]
     assert find(strategy, shows, settings=least()) == plainest
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
-def test_a_plan_with_one_kind_of_fault_shrinks_to_that_one_at_its_first_place(
+def test_a_fault_plan_shrinks_to_one_fault_at_its_first_place(
     kind: type[Any],
 ) -> None:
     plan = find(
@@ -113,12 +113,12 @@ def _contents(cluster: InMemoryCluster) -> tuple[int, int, int]:
     return len(list(cluster.nodes())), len(list(cluster.pods())), len(list(cluster.pod_groups()))
 
 
-def test_a_cluster_where_somebody_runs_shrinks_to_one_pod_on_one_node() -> None:
+def test_a_cluster_with_a_bound_pod_shrinks_to_one_pod_and_node() -> None:
     cluster = find(clusters(), lambda c: any(pod.node_name for pod in c.pods()), settings=least())
     assert _contents(cluster) == (1, 1, 0)
 
 
-def test_facts_about_one_pod_shrink_to_two_about_the_first_and_hardly_more() -> None:
+def test_events_about_one_pod_shrink_to_few_events() -> None:
     def are_about_one(facts: list[Event]) -> bool:
         uids = [fact.uid for fact in facts if isinstance(fact, Bound)]
         return len(uids) > len(set(uids))
@@ -129,7 +129,7 @@ def test_facts_about_one_pod_shrink_to_two_about_the_first_and_hardly_more() -> 
     assert len(smallest) <= 3
 
 
-def test_a_group_that_is_named_in_a_plan_shrinks_to_none() -> None:
+def test_the_group_of_a_fault_shrinks_to_none() -> None:
     some = faults(groups=st.sampled_from([None, GroupKey("default/g")]))
     plan = find(some, lambda plan: plan.faults, settings=least())
     assert plan == FaultPlan([BindFails(1)], ahead=False)

@@ -1,4 +1,4 @@
-"""Plain pods as those of gangsched: the pod, and the specification of its gang."""
+"""Convert a ``PlainPod`` into a ``Pod`` and the ``PodGroup`` of its gang."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from gangsched.constraints import Toleration, Topology
 from gangsched.model import Pod, PodGroup, PodUID, group_key
-from gangsched.testing._plain import PlainPod
+from gangsched.testing._plain_pod import PlainPod
 
 __all__ = ["pod_of", "spec_of"]
 
@@ -17,7 +17,7 @@ _NAMESPACE: Final = "default"
 
 
 def pod_of(pod: PlainPod, *, created_at: float) -> Pod:
-    """Return a plain pod as a ``Pod``; with its minimum, unless its gang has a specification."""
+    """Return the ``Pod``. Its label gives the minimum if the gang needs no ``PodGroup``."""
     labels: dict[str, str] = {}
     if pod.group is not None:
         labels[_NAME] = pod.group
@@ -38,14 +38,14 @@ def pod_of(pod: PlainPod, *, created_at: float) -> Pod:
 
 
 def spec_of(pod: PlainPod) -> PodGroup | None:
-    """Return what has to be said of a pod's gang beside its minimum; None when nothing has."""
-    if pod.group is None or not (pod.roles or pod.within or pod.bundle):
+    """Return the ``PodGroup`` of a pod's gang; None if labels on the pods are enough."""
+    if pod.group is None or not (pod.roles or pod.topology_key or pod.bundle):
         return None
     return PodGroup(
         name=pod.group,
         namespace=_NAMESPACE,
         min_available=pod.min_available,
         roles=dict(pod.roles),
-        topology=None if pod.within is None else Topology(pod.within),
+        topology=None if pod.topology_key is None else Topology(pod.topology_key),
         bundle=tuple(group_key(_NAMESPACE, other) for other in pod.bundle),
     )

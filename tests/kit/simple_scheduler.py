@@ -1,10 +1,10 @@
-"""A correct toy scheduler that shares no code with the library, for the kit to find nothing in.
+"""A correct gang scheduler that shares no code with gangsched; the kit must accept it.
 
-Pod by pod with a permit: members of the gang whose turn it is take nodes and hold them until there
-are enough of them. One gang holds nodes at a time, for ten seconds at most; then it lets go of all
-and goes behind everybody. What is free is counted anew each time.
+It places pod by pod, with a permit. The members of one gang take nodes, and wait until they are a
+quorum. One gang waits at a time, for ten seconds at most. Then its attempt is rejected: all its
+nodes are given back, and the gang goes to the end of the queue.
 
-Each step of it is a small method, for the wrong schedulers to get wrong one at a time.
+Each decision is a small method, so that a wrong scheduler can override one of them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 HOLD = 10.0
 
 
-class Toy:
-    """See the module."""
+class SimpleScheduler:
+    """A correct gang scheduler; see the module."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.nodes: dict[str, Mapping[str, int]] = {}
         self.pods: dict[str, Any] = {}
         self.where: dict[str, str] = {}
-        self.waits: dict[str, int] = {}
+        self.waiting: dict[str, int] = {}
         self.running: set[str] = set()
         self.deadlines: dict[str, float] = {}
         self.attempts: dict[str, int] = {}
@@ -37,37 +37,37 @@ class Toy:
 
     def remove_node(self, name: str) -> None:
         del self.nodes[name]
-        for uid in [uid for uid in self.waits if self.where[uid] == name]:
-            if uid in self.waits:
-                self.fall(self.gang(uid))
+        for uid in [uid for uid in self.waiting if self.where[uid] == name]:
+            if uid in self.waiting:
+                self.reject_gang(self.gang(uid))
 
     def submit(self, pod: Any) -> None:
         self.pods[pod.uid] = pod
 
     def cancel(self, uid: str) -> None:
         gang = self.gang(uid)
-        waited = uid in self.waits
+        waited = uid in self.waiting
         del self.pods[uid]
         self.where.pop(uid, None)
-        self.waits.pop(uid, None)
+        self.waiting.pop(uid, None)
         self.running.discard(uid)
         if waited:
-            self.fall(gang)
+            self.reject_gang(gang)
 
     def tick(self, seconds: float) -> None:
         end = self.now + seconds
         self.decide()
         while due := [gang for gang, deadline in self.deadlines.items() if deadline <= end]:
             self.now = max(self.now, self.deadlines[due[0]])
-            self.fall(due[0])
+            self.reject_gang(due[0])
             self.decide()
         self.now = end
 
     def placements(self) -> Mapping[str, str]:
-        return {uid: node for uid, node in self.where.items() if uid not in self.waits}
+        return {uid: node for uid, node in self.where.items() if uid not in self.waiting}
 
-    def held(self) -> Mapping[str, tuple[str, int]]:
-        return {uid: (self.where[uid], attempt) for uid, attempt in self.waits.items()}
+    def waiting_pods(self) -> Mapping[str, tuple[str, int]]:
+        return {uid: (self.where[uid], attempt) for uid, attempt in self.waiting.items()}
 
     def bind_succeeded(self, uid: str) -> None:
         self.running.add(uid)
@@ -76,13 +76,13 @@ class Toy:
         del self.where[uid]
 
     def restart(self) -> None:
-        for uid in self.waits:
+        for uid in self.waiting:
             del self.where[uid]
-        self.waits.clear()
+        self.waiting.clear()
         self.deadlines.clear()
         self.running = set(self.where)
 
-    def work(self) -> int:
+    def decision_count(self) -> int:
         return self.done
 
     # Decisions ------------------------------------------------------------------------------
@@ -93,13 +93,13 @@ class Toy:
             if needed <= 1:
                 for uid in uids:
                     self.take(uid)
-                    self.waits.pop(uid, None)
+                    self.waiting.pop(uid, None)
                 self.deadlines.pop(gang, None)
-            elif len(self.pending(gang)) >= needed and self.may_hold(gang):
+            elif len(self.pending(gang)) >= needed and self.may_start_attempt(gang):
                 self.attempt(gang, uids, needed)
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
-        """Who is tried, in order: who failed goes behind everybody who has not since."""
+        """Yield each gang with its pending pods; gangs that failed last come last."""
         gangs = dict.fromkeys(self.gang(uid) for uid in self.pods)
         for gang in sorted(gangs, key=self.place):
             if pending := self.pending(gang):
@@ -115,16 +115,16 @@ class Toy:
             self.deadlines[gang] = self.now + HOLD
         for uid in uids:
             if uid not in self.where and self.take(uid):
-                self.waits[uid] = self.attempts[gang]
+                self.waiting[uid] = self.attempts[gang]
                 self.after_hold(gang)
-            held = [u for u in self.members(gang) if u in self.waits]
+            held = [u for u in self.members(gang) if u in self.waiting]
             if self.is_quorum(len(held), needed):
                 for each in held:
-                    del self.waits[each]
+                    del self.waiting[each]
                 del self.deadlines[gang]
                 return
-        if not any(uid in self.waits for uid in self.members(gang)):
-            self.fall(gang)
+        if not any(uid in self.waiting for uid in self.members(gang)):
+            self.reject_gang(gang)
 
     def after_hold(self, gang: str) -> None:
         pass
@@ -132,19 +132,19 @@ class Toy:
     def is_quorum(self, held: int, needed: int) -> bool:
         return held >= needed
 
-    def may_hold(self, gang: str) -> bool:
+    def may_start_attempt(self, gang: str) -> bool:
         return not self.deadlines or gang in self.deadlines
 
-    def fall(self, gang: str) -> None:
+    def reject_gang(self, gang: str) -> None:
         self.failures += 1
         self.failed[gang] = self.failures
         self.deadlines.pop(gang, None)
-        for uid in self.let_go_of(gang):
-            del self.waits[uid]
+        for uid in self.waiting_members(gang):
+            del self.waiting[uid]
             del self.where[uid]
 
-    def let_go_of(self, gang: str) -> list[str]:
-        return [uid for uid in self.members(gang) if uid in self.waits]
+    def waiting_members(self, gang: str) -> list[str]:
+        return [uid for uid in self.members(gang) if uid in self.waiting]
 
     def take(self, uid: str) -> bool:
         self.done += 1
@@ -168,10 +168,10 @@ class Toy:
         return [uid for uid in self.pods if self.gang(uid) == gang]
 
     def pending(self, gang: str) -> list[str]:
-        return [u for u in self.members(gang) if u not in self.where or u in self.waits]
+        return [u for u in self.members(gang) if u not in self.where or u in self.waiting]
 
     def needed(self, gang: str) -> int:
-        """How many members have to hold a node at once."""
+        """Return how many members must hold a node at the same time."""
         members = self.members(gang)
-        placed = sum(uid in self.where and uid not in self.waits for uid in members)
+        placed = sum(uid in self.where and uid not in self.waiting for uid in members)
         return 1 if placed else int(self.pods[members[0]].min_available)

@@ -1,6 +1,6 @@
-"""Eight wrong schedulers: the toy with one classic fault each.
+"""Eight wrong schedulers: ``SimpleScheduler`` with one classic fault each.
 
-F numbers are those of ``docs/explanation/failure-modes.md``.
+The F numbers are those of ``docs/explanation/failure-modes.md``.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kit.toy import Toy
+from kit.simple_scheduler import SimpleScheduler
 
 
-class Interleaving(Toy):
-    """F1, F56: gangs that failed in one instant are ordered by the names of their pods.
+class Interleaving(SimpleScheduler):
+    """F1, F56: gangs that failed at one instant are sorted by the names of their pods.
 
-    So each holds a half, both fall when the time is up, and both are tried in the same order.
+    So two gangs interleave and each holds half of the nodes. Both time out, and are then tried in
+    the same order again.
     """
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
@@ -25,11 +26,11 @@ class Interleaving(Toy):
     def name(self, uid: str) -> str:
         return str(self.pods[uid].name)
 
-    def may_hold(self, gang: str) -> bool:
+    def may_start_attempt(self, gang: str) -> bool:
         return True
 
-    def fall(self, gang: str) -> None:
-        super().fall(gang)
+    def reject_gang(self, gang: str) -> None:
+        super().reject_gang(gang)
         self.failed[gang] = int(self.now)
 
     def tick(self, seconds: float) -> None:
@@ -38,13 +39,13 @@ class Interleaving(Toy):
         while due := min((at for at in self.deadlines.values() if at <= end), default=None):
             self.now = due
             for gang in [gang for gang, at in self.deadlines.items() if at <= due]:
-                self.fall(gang)
+                self.reject_gang(gang)
             self.decide()
         self.now = end
 
 
-class RunningOnly(Toy):
-    """F16: members that are let go and do not run yet count for nothing."""
+class RunningOnly(SimpleScheduler):
+    """F16: released members that are not bound yet are not counted."""
 
     def needed(self, gang: str) -> int:
         members = self.members(gang)
@@ -52,15 +53,15 @@ class RunningOnly(Toy):
         return 1 if running else self.pods[members[0]].min_available
 
 
-class DoubleCount(Toy):
-    """F15: who is being decided about is counted as one that holds, and once more."""
+class DoubleCount(SimpleScheduler):
+    """F15: the member being decided is counted twice."""
 
     def is_quorum(self, held: int, needed: int) -> bool:
         return held + 1 >= needed
 
 
-class SiblingsNotReleased(Toy):
-    """F5: when the time is up, one member lets go; its siblings keep their nodes."""
+class SiblingsNotReleased(SimpleScheduler):
+    """F5: on a timeout, one member gives its node back, and its siblings keep theirs."""
 
     in_tick = False
 
@@ -69,13 +70,13 @@ class SiblingsNotReleased(Toy):
         super().tick(seconds)
         self.in_tick = False
 
-    def let_go_of(self, gang: str) -> list[str]:
-        waiting = super().let_go_of(gang)
+    def waiting_members(self, gang: str) -> list[str]:
+        waiting = super().waiting_members(gang)
         return waiting[:1] if self.in_tick else waiting
 
 
-class LostWakeUp(Toy):
-    """F8: who was tried in vain is woken by new nodes only, and not by nodes that are freed."""
+class LostWakeUp(SimpleScheduler):
+    """F8: a rejected gang is requeued when a node is added, but not when one is freed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,8 +85,8 @@ class LostWakeUp(Toy):
     def turns(self) -> Iterator[tuple[str, list[str]]]:
         return ((gang, uids) for gang, uids in super().turns() if gang not in self.parked)
 
-    def fall(self, gang: str) -> None:
-        super().fall(gang)
+    def reject_gang(self, gang: str) -> None:
+        super().reject_gang(gang)
         self.parked.add(gang)
 
     def add_node(self, name: str, capacity: Mapping[str, int]) -> None:
@@ -93,15 +94,15 @@ class LostWakeUp(Toy):
         self.parked.clear()
 
 
-class ActivationStorm(Toy):
-    """F7: each member that gets a node activates all its siblings, who are looked at again."""
+class ActivationStorm(SimpleScheduler):
+    """F7: each member that gets a node activates all its siblings, which are tried again."""
 
     def after_hold(self, gang: str) -> None:
         self.done += len(self.members(gang))
 
 
-class ByName(Toy):
-    """F21: placed members are known by name, and news of a pod that was replaced are stale."""
+class ByName(SimpleScheduler):
+    """F21: placed members are known by name, so a recreated pod is taken for the old one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,8 +125,8 @@ class ByName(Toy):
         return 1 if placed else super().needed(gang)
 
 
-class GivesBackTwice(Toy):
-    """F18: the node of a bind that failed is given back by the failure, and by the clean-up."""
+class GivesBackTwice(SimpleScheduler):
+    """F18: the node of a failed bind is given back twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,4 +153,4 @@ WRONG = {
     ByName: 1,
     GivesBackTwice: 8,
 }
-"""Each with the law that it breaks first."""
+"""The wrong schedulers, each with the law that it breaks first."""

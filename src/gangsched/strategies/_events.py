@@ -1,4 +1,4 @@
-"""Strategies for facts, and for what facts make of a cluster."""
+"""Strategies for events and for cluster states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gangsched.events import (
 )
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodGroup, Resources
-from gangsched.strategies._given import bound, strategy
+from gangsched.strategies._arguments import bound, strategy
 from gangsched.strategies._nouns import some_groups, some_nodes, some_pods
 
 __all__ = ["clusters", "events"]
@@ -35,15 +35,16 @@ def events(
     pod_groups: st.SearchStrategy[PodGroup] | None = None,
     attempts: st.SearchStrategy[int] | None = None,
 ) -> st.SearchStrategy[Event]:
-    """Draw facts, each of them valid by itself; those that are about the same are likely.
+    """Draw events, often about the same pods, nodes and groups.
 
-    Which of them can follow each other is for ``InMemoryCluster.apply`` to say.
+    Each event is valid by itself. Whether one can follow another, ``InMemoryCluster.apply``
+    decides.
 
     Args:
-        pods: The pods that they are about.
-        nodes: The nodes.
-        pod_groups: The groups.
-        attempts: Of which attempt binds are reported, from 1.
+        pods: The pods of the events.
+        nodes: The nodes of the events.
+        pod_groups: The groups of the events.
+        attempts: The attempt number of each bind report, from 1.
     """
     of_pods = strategy("pods", pods, some_pods())
     of_nodes = strategy("nodes", nodes, some_nodes())
@@ -72,14 +73,14 @@ def clusters(
     max_nodes: int = 4,
     max_pods: int = 8,
 ) -> st.SearchStrategy[InMemoryCluster]:
-    """Draw cluster states: nodes, groups, and pods that are pending, or bound where they fit.
+    """Draw cluster states: nodes, groups, and pods, pending or bound within the capacity.
 
     Args:
         nodes: The nodes.
         pods: The pods.
-        pod_groups: The groups' specifications.
-        max_nodes: How many nodes there are at most.
-        max_pods: How many pods there are at most.
+        pod_groups: The pod groups.
+        max_nodes: The maximum number of nodes.
+        max_pods: The maximum number of pods.
     """
     of_nodes = strategy("nodes", nodes, some_nodes())
     of_pods = strategy("pods", pods, some_pods())

@@ -1,7 +1,7 @@
-"""A toy that knows of roles, topology, bundles and taints, and four that get one of them wrong.
+"""A correct scheduler with roles, topology, bundles and taints; and four that get one wrong.
 
-Who starts together is planned in one piece: every gang of a bundle within its label, with all that
-are needed, or nothing happens. It shares no code with the library.
+It plans a whole bundle at once: a quorum of each gang within one topology value, or nothing. It
+shares no code with gangsched.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ Plan = dict[str, str]
 NO_LABELS: Mapping[str, str] = {}
 
 
-class Able:
-    """See the module."""
+class FeatureScheduler:
+    """A correct scheduler with all features; see the module."""
 
     features: Collection[str] = ("roles", "topology", "bundles", "taints")
 
@@ -71,17 +71,17 @@ class Able:
             for uid in members:
                 self.where.update(self.plan([uid], self.value(gang)) or {})
             return
-        party = [gang, *self.bundle(gang)]
-        party = [each for each in party if not any(u in self.where for u in self.members(each))]
-        values = [list(self.values(each)) if self.members(each) else [] for each in party]
+        gangs = [gang, *self.bundle(gang)]
+        gangs = [each for each in gangs if not any(u in self.where for u in self.members(each))]
+        values = [list(self.values(each)) if self.members(each) else [] for each in gangs]
         for chosen in product(*values):
-            for order in permutations(zip(party, chosen, strict=True)):
+            for order in permutations(zip(gangs, chosen, strict=True)):
                 if plan := self.together(order):
                     self.where.update(plan)
                     return
 
     def together(self, order: tuple[tuple[str, str | None], ...]) -> Plan | None:
-        """Place as many of each gang as it needs, or nobody."""
+        """Return a plan for a quorum of each gang, or None."""
         whole: Plan = {}
         for gang, value in order:
             uids = self.needed(gang)
@@ -92,7 +92,7 @@ class Able:
         return whole
 
     def needed(self, gang: str) -> list[str]:
-        """Choose who starts: who is needed for a role first; nobody when too few are there."""
+        """Return a quorum of a gang, required roles first; [] if members are missing."""
         members, chosen = self.members(gang), list[str]()
         first = self.pods[members[0]]
         for role, least in self.roles(gang).items():
@@ -104,7 +104,7 @@ class Able:
         return chosen[: first.min_available] if len(members) >= first.min_available else []
 
     def plan(self, uids: list[str], value: str | None, taken: Plan | None = None) -> Plan | None:
-        """Say where some pods could run, within one value of their label; None if not all can."""
+        """Return nodes for all pods within one topology value, or None if they do not fit."""
         plan: Plan = {}
         for uid in uids:
             if uid in self.where:
@@ -124,7 +124,7 @@ class Able:
         taken: int = sum(pod.requests["gpu"] for pod in there)
         return int(self.nodes[name]["gpu"]) >= taken + int(self.pods[uid].requests["gpu"])
 
-    # What each feature asks -----------------------------------------------------------------
+    # Features -----------------------------------------------------------------
 
     def roles(self, gang: str) -> Mapping[str, int]:
         return dict(self.pods[self.members(gang)[0]].roles)
@@ -133,19 +133,19 @@ class Able:
         return tuple(self.pods[self.members(gang)[0]].bundle)
 
     def suits(self, uid: str, name: str, value: str | None) -> bool:
-        key, tolerated = self.pods[uid].within, self.pods[uid].tolerates
+        key, tolerated = self.pods[uid].topology_key, self.pods[uid].tolerates
         is_there = key is None or self.labels[name].get(key) == value is not None
         return is_there and all(taint in tolerated for taint in self.taints[name])
 
     def values(self, gang: str) -> Iterator[str | None]:
-        key = self.pods[self.members(gang)[0]].within
+        key = self.pods[self.members(gang)[0]].topology_key
         found = dict.fromkeys(self.labels[name].get(key) for name in self.nodes)
         yield from (None,) if key is None else [value for value in found if value]
 
     def value(self, gang: str) -> str | None:
-        """Where a gang is that has started."""
+        """Return the topology value of a gang that has started."""
         members = self.members(gang)
-        key = self.pods[members[0]].within
+        key = self.pods[members[0]].topology_key
         on = [self.where[uid] for uid in members if uid in self.where]
         return self.labels[on[0]].get(key) if key and on else None
 
@@ -153,29 +153,29 @@ class Able:
         return [uid for uid, pod in self.pods.items() if (pod.group or uid) == gang]
 
 
-class AnyRole(Able):
-    """Counts members, whatever their role."""
+class AnyRole(FeatureScheduler):
+    """Wrong: counts members of any role."""
 
     def roles(self, gang: str) -> Mapping[str, int]:
         return {}
 
 
-class AnyZone(Able):
-    """Takes any node that has the label at all."""
+class AnyZone(FeatureScheduler):
+    """Wrong: takes nodes with any value of the topology key."""
 
     def suits(self, uid: str, name: str, value: str | None) -> bool:
-        return super().suits(uid, name, self.labels[name].get(self.pods[uid].within))
+        return super().suits(uid, name, self.labels[name].get(self.pods[uid].topology_key))
 
 
-class EachAlone(Able):
-    """Starts each gang of a bundle when it fits."""
+class EachAlone(FeatureScheduler):
+    """Wrong: starts each gang of a bundle alone."""
 
     def bundle(self, gang: str) -> Collection[str]:
         return ()
 
 
-class Intruder(Able):
-    """Looks at taints only where a gang is to be started."""
+class Intruder(FeatureScheduler):
+    """Wrong: ignores taints for pods without a gang."""
 
     def suits(self, uid: str, name: str, value: str | None) -> bool:
         pod, taints = self.pods[uid], self.taints[name]
@@ -185,10 +185,10 @@ class Intruder(Able):
         return suits
 
 
-UNABLE: dict[type[Able], tuple[int, str]] = {
-    AnyRole: (1, r"of which 0 are (ps|worker), and needs \d"),
-    AnyZone: (1, "belongs within one zone, and is placed with"),
-    EachAlone: (1, "without gang g2, with which it belongs together"),
-    Intruder: (8, "whose taint kept it does not tolerate"),
+WRONG_FEATURES: dict[type[FeatureScheduler], tuple[int, str]] = {
+    AnyRole: (1, r"of which 0 have role (ps|worker), and needs \d"),
+    AnyZone: (1, "must be within one zone, and is placed with"),
+    EachAlone: (1, "without gang g2 of its bundle"),
+    Intruder: (8, "does not tolerate its taint dedicated"),
 }
-"""Each with the law that it breaks, and what is said of it."""
+"""The wrong schedulers, each with the law that it breaks and the message."""

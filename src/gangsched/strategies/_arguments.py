@@ -1,4 +1,4 @@
-"""What the strategies are given: strategies, and bounds."""
+"""Check the arguments of the strategies."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ def strategy(
     given: st.SearchStrategy[Any] | None,
     otherwise: st.SearchStrategy[T] | None = None,
 ) -> st.SearchStrategy[T]:
-    """Return the strategy that was given as an argument, or another where none was.
+    """Return the strategy given for an argument, or its default if None was given.
 
     Raises:
-        InvalidValueError: It is none; names the argument.
+        InvalidValueError: The value is not a strategy; the error names the argument.
     """
     if given is None and otherwise is not None:
         return otherwise
     if not isinstance(given, st.SearchStrategy):
-        expected = f"a strategy of hypothesis, such as st.just({given!r})"
+        expected = f"a Hypothesis strategy, such as st.just({given!r})"
         raise InvalidValueError(name, given, expected)
     return given
 
 
 def bound(name: str, given: int, least: int = 0) -> int:
-    """Return a bound on how many there are.
+    """Return an upper bound on a count.
 
     Raises:
-        InvalidValueError: It is no whole number, or too small; names the argument.
+        InvalidValueError: The value is not an int, or below *least*; the error names the
+            argument.
     """
     if type(given) is not int or given < least:
-        raise InvalidValueError(name, given, f"a whole number of at least {least}")
+        raise InvalidValueError(name, given, f"an int >= {least}")
     return given
