@@ -163,7 +163,7 @@ def test_other_scalars_as_keys_become_texts_as_in_json() -> None:
     ],
 )
 def test_other_keys_are_refused(text: str, shown_as: str) -> None:
-    assert _refused(text).problem == f"expected a text as a key, {shown_as}"
+    assert _refused(text).problem == f"expected a string as a key, {shown_as}"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_an_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
 
 
 def test_an_alias_within_its_own_anchor_is_refused() -> None:
-    assert "within its own anchor" in _refused("a: &a {b: [*a]}").problem
+    assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
 
 
 @pytest.mark.parametrize("template", ["[{}]", "{{x: [{}]}}", "{{<<: [{}]}}"])

@@ -26,7 +26,7 @@ from gangsched import (
     PodUpdated,
     presets,
 )
-from gangsched.kubernetes import binding, deletion, fact, unschedulable_condition
+from gangsched.kubernetes import binding, deletion, read_event, unschedulable_condition
 
 CREATED = "2026-01-31T12:00:00Z"
 SECONDS = 1_769_860_800.0
@@ -74,7 +74,7 @@ GROUPS = [
 
 
 def change(kind: str, value: object) -> Any:
-    return fact(json.loads(json.dumps({"type": kind, "object": value})))
+    return read_event(json.loads(json.dumps({"type": kind, "object": value})))
 
 
 def test_a_pod_is_read_as_the_api_server_has_it() -> None:

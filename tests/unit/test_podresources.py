@@ -145,7 +145,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [{}, _asking({"cpu": 2}, {"cpu": "1500m"})]},
             "spec.containers[1].resources.requests.cpu",
-            "expected a quantity of at most its limit, 1500m, got 2",
+            "expected a quantity <= its limit, 1500m, got 2",
         ),
         (
             {"containers": [_asking({"cpu": "1K"})]},
@@ -155,7 +155,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [_asking(None, {"memory": -1})]},
             "spec.containers[0].resources.limits.memory",
-            "expected a quantity that is not negative, got -1",
+            "expected a quantity >= 0, got -1",
         ),
         (
             {"containers": [_asking(None, {"nvidia.com/gpu": "500m"})]},

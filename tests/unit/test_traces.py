@@ -152,9 +152,7 @@ def test_the_number_of_workers_and_of_gpus_has_an_end() -> None:
 
 
 def test_a_job_that_is_given_twice_is_refused_with_both_lines() -> None:
-    with pytest.raises(
-        TraceError, match=re.escape("line 4: job: expected an id of its own (line 2")
-    ):
+    with pytest.raises(TraceError, match=re.escape("line 4: job: expected a unique name (line 2")):
         _load("j,v,0,1,1,60", "k,v,0,1,1,60", "j,v,9,1,1,60")
 
 
