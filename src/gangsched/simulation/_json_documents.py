@@ -59,28 +59,34 @@ def read_json(text: str, *, file: str, max_depth: int) -> list[Value] | None:
         _check(value, file, len(documents), max_depth)
 
 
-def _check(value: Any, file: str, number: int, max_depth: int) -> None:
-    level = [value]
-    for _depth in range(max_depth + 1):
-        level = [child for parent in level for child in _children(parent, file, number)]
-        if not level:
+def _check(document: Any, file: str, number: int, max_depth: int) -> None:
+    """Refuse a document that is nested too deep, or a string with half of a surrogate pair."""
+    level = [document]
+    for _depth in range(max_depth):
+        inner: list[Any] = []
+        for container in level:
+            for value in _values(container):
+                if isinstance(value, str):
+                    _check_string(value, file, number)
+                elif isinstance(value, dict | list):
+                    inner.append(value)
+        if not inner:
             return
+        level = inner
     raise _too_deep(file, number, max_depth)
 
 
-def _children(value: Any, file: str, number: int) -> Iterator[Any]:
-    match value:
-        case str():
-            if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-                raise ManifestError(file, number, "", "not JSON: half of a surrogate pair")
-        case dict():
-            entries = cast("dict[str, Any]", value)
-            yield from entries
-            yield from entries.values()
-        case list():
-            yield from value
-        case _:
-            pass
+def _values(container: Any) -> Iterator[Any]:
+    if isinstance(container, dict):
+        yield from cast("dict[str, Any]", container)
+        yield from container.values()
+    else:
+        yield from container
+
+
+def _check_string(text: str, file: str, number: int) -> None:
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise ManifestError(file, number, "", "not JSON: half of a surrogate pair")
 
 
 def _too_deep(file: str, number: int, max_depth: int) -> ManifestError:
