@@ -256,7 +256,7 @@ class Driver:
         decided = 0
         while self._engine.failure is None and (decided < at_most or not self._inbox.is_ready):
             if not self._engine.decide():
-                return True
+                return self._engine.failure is None
             decided += 1
             await self._perform()
         return False
