@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
@@ -36,6 +36,8 @@ from gangsched.model import PodUID
 from gangsched.replay import RecordedScheduler
 
 __all__ = ["MeasuredScheduler", "Metrics"]
+
+T = TypeVar("T")
 
 # kube-scheduler's: 1 ms to 16 s for attempts and for waits
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
@@ -276,6 +278,16 @@ class MeasuredScheduler:
     def next_deadline(self) -> float | None:
         """Return when ``advance`` has something to do; None when only a fact changes anything."""
         return self._calls.next_deadline()
+
+    def ask(self, question: Callable[[Scheduler], T]) -> T:
+        """Return what a question about the scheduler returns; a scrape waits meanwhile.
+
+        Args:
+            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
+                change it.
+        """
+        with self._lock:
+            return question(self.scheduler)
 
     def _seen(self, call: Callable[[], tuple[Effect, ...]], now: float) -> tuple[Effect, ...]:
         with self._lock:
