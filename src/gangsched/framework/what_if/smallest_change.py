@@ -127,8 +127,8 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
         # of each, also what is asked once for a group: filters read what was written there
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
             return ""
-        _room, reason = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
-        if not reason:
+        _room, refused = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
+        if not refused:
             return ""
-        reasons[reason] = None
+        reasons[", ".join(refused)] = None
     return "; ".join(reasons)
