@@ -46,7 +46,7 @@ STOPPING: dict[str, list[Any]] = {
     "filter": [OOPS, None, "no", True, Wait(1.0), GROUP],
     "post_filter": [OOPS, None, "no", Wait(1.0)],
     "pre_score": [OOPS, None, "no", Wait(1.0)],
-    "score": [OOPS, None, "best", 1.5, float("nan"), True, -1, 101, 10**400],
+    "score": [OOPS, None, "best", 1.5, float("nan"), True, -1, 101, 10**100],
     "reserve": [OOPS, None, "no", Wait(1.0), GROUP],
     "permit": [OOPS, None, "no", 5.0, GROUP],
     "pre_bind": [OOPS, None, "no", Wait(1.0), GROUP],

@@ -224,9 +224,7 @@ are: 'NodeResourcesFit'
             if type(weight) is not int or weight < 1:
                 problem = f"the weight of {name!r} must be an int >= 1, got {weight!r}"
                 raise ProfileError("weights", problem)
-        return FrozenMap(
-            {name: weight for name, weight in weights.items() if isinstance(name, str)}
-        )
+        return FrozenMap((str(name), weight) for name, weight in weights.items())
 
     @classmethod
     def _scratch_keys(cls, plugins: tuple[Any, ...]) -> dict[str, StateKey[Any]]:

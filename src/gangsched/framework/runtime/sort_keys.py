@@ -65,7 +65,7 @@ def is_comparable(key: Rank) -> bool:
     if len(key) < 3 or key[0] != math.inf:
         return comparable(key) == key
     if key[1] == math.inf:
-        return len(key) == 4 and comparable((0, *key[2:])) is not None
+        return len(key) == 4 and all(type(n) in _NUMBERS and n == n for n in key[2:])
     found = _normal(key[2:])
     return found is not None and key[1] == _code(found[1])
 
