@@ -31,18 +31,18 @@ __all__ = ["check_cluster", "check_event"]
 _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     PodAdded: (("pod", Pod, "a Pod"),),
     PodUpdated: (("pod", Pod, "a Pod"),),
-    PodDeleted: (("uid", str, "a text"),),
+    PodDeleted: (("uid", str, "a string"),),
     NodeAdded: (("node", Node, "a Node"),),
     NodeUpdated: (("node", Node, "a Node"),),
-    NodeDeleted: (("name", str, "a text"),),
+    NodeDeleted: (("name", str, "a string"),),
     PodGroupAdded: (("group", PodGroup, "a PodGroup"),),
     PodGroupUpdated: (("group", PodGroup, "a PodGroup"),),
-    PodGroupDeleted: (("key", str, "a text"),),
-    Bound: (("uid", str, "a text"), ("node", str, "a text"), ("attempt", int, "a whole number")),
+    PodGroupDeleted: (("key", str, "a string"),),
+    Bound: (("uid", str, "a string"), ("node", str, "a string"), ("attempt", int, "an int")),
     BindFailed: (
-        ("uid", str, "a text"),
-        ("attempt", int, "a whole number"),
-        ("reason", str, "a text"),
+        ("uid", str, "a string"),
+        ("attempt", int, "an int"),
+        ("reason", str, "a string"),
     ),
 }
 
@@ -73,7 +73,7 @@ def check_event(event: object) -> None:
     """
     carried = _CARRIED.get(type(event))
     if carried is None:
-        raise InvalidValueError("event", event, "a fact, see gangsched.events.Event")
+        raise InvalidValueError("event", event, "an Event, see gangsched.events")
     for name, kind, expected in carried:
         value = getattr(event, name)
         if not isinstance(value, kind):

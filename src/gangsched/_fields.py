@@ -109,19 +109,19 @@ def _is_mapping(given: object) -> bool:
 def check_text(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty")
+        raise InvalidValueError(attribute.name, value, "a non-empty string")
 
 
 def check_string(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a text."""
     if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
+        raise InvalidValueError(attribute.name, value, "a string")
 
 
 def check_namespace(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a namespace: with a slash in it, two keys ``namespace/name`` could be one."""
     if not isinstance(value, str) or not value or "/" in value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty, without a slash")
+        raise InvalidValueError(attribute.name, value, "a non-empty string without a slash")
 
 
 def check_instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
@@ -133,31 +133,31 @@ def check_instant(_owner: object, attribute: Attribute[Any], value: object) -> N
 def check_seconds(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a length of time."""
     if not is_seconds(value) or value < 0:
-        raise InvalidValueError(attribute.name, value, "seconds, finite and not negative")
+        raise InvalidValueError(attribute.name, value, "a finite number of seconds >= 0")
 
 
 def check_positive(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a whole number of at least 1."""
     if type(value) is not int or value < 1:
-        raise InvalidValueError(attribute.name, value, "a whole number of at least 1")
+        raise InvalidValueError(attribute.name, value, "an int >= 1")
 
 
 def check_whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a whole number."""
     if type(value) is not int:
-        raise InvalidValueError(attribute.name, value, "a whole number")
+        raise InvalidValueError(attribute.name, value, "an int")
 
 
 def check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a whole number, not negative; no truth value."""
     if type(value) is not int or value < 0:
-        raise InvalidValueError(attribute.name, value, "a whole number, not negative")
+        raise InvalidValueError(attribute.name, value, "an int >= 0")
 
 
 def check_flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
     """Ask for a truth value."""
     if type(value) is not bool:
-        raise InvalidValueError(attribute.name, value, "true or false")
+        raise InvalidValueError(attribute.name, value, "a bool")
 
 
 def check_amounts(_owner: object, attribute: Attribute[Any], value: object) -> None:
@@ -174,7 +174,7 @@ def check_amounts(_owner: object, attribute: Attribute[Any], value: object) -> N
             raise InvalidValueError(
                 f"{attribute.name}.{name}",
                 format_quantity(amount),
-                "a quantity that is not negative",
+                "a quantity >= 0",
             )
 
 
@@ -183,10 +183,10 @@ def check_texts(_owner: object, attribute: Attribute[Any], value: object) -> Non
     if value is EMPTY:
         return
     if not isinstance(value, Mapping):
-        raise InvalidValueError(attribute.name, value, "a mapping of texts to texts")
+        raise InvalidValueError(attribute.name, value, "a mapping of strings to strings")
     for name, one in cast("Mapping[object, object]", value).items():
         if not isinstance(name, str) or not isinstance(one, str):
-            raise InvalidValueError(f"{attribute.name}.{name}", one, "a text")
+            raise InvalidValueError(f"{attribute.name}.{name}", one, "a string")
 
 
 def check_counts(_owner: object, attribute: Attribute[Any], value: object) -> None:
@@ -194,12 +194,14 @@ def check_counts(_owner: object, attribute: Attribute[Any], value: object) -> No
     if value is EMPTY:
         return
     if not isinstance(value, Mapping) or isinstance(value, Resources):
-        raise InvalidValueError(attribute.name, value, "a mapping of names to whole numbers")
+        raise InvalidValueError(attribute.name, value, "a mapping of strings to ints")
     for name, count in cast("Mapping[object, object]", value).items():
         if not isinstance(name, str) or not name:
-            raise InvalidValueError(attribute.name, name, "names that are texts, not empty")
+            raise InvalidValueError(
+                attribute.name, name, "a mapping with non-empty strings as names"
+            )
         if type(count) is not int or count < 1:
-            expected = "a whole number of at least 1"
+            expected = "an int >= 1"
             raise InvalidValueError(f"{attribute.name}.{name}", count, expected)
 
 
@@ -208,7 +210,9 @@ def check_each(kind: type[object], expected: str) -> Check:
 
     def check(_owner: object, attribute: Attribute[Any], value: object) -> None:
         if not isinstance(value, tuple):
-            raise InvalidValueError(attribute.name, value, f"a sequence, each {expected}")
+            raise InvalidValueError(
+                attribute.name, value, f"a sequence with {expected} as each item"
+            )
         for index, one in enumerate(cast("tuple[object, ...]", value)):
             if not isinstance(one, kind):
                 raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)

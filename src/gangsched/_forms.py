@@ -73,9 +73,9 @@ def _checked(kind: Callable[[Any], bool], expected: str) -> Form[Any]:
     return Form(lambda value: value, read)
 
 
-TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a text")
-WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "a whole number")
-FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "true or false")
+TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a string")
+WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "an int")
+FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "a bool")
 
 _ENDLESS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -90,7 +90,7 @@ def _read_seconds(value: Any, path: str) -> float:
     if isinstance(value, str) and value in _ENDLESS:
         return _ENDLESS[value]
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise InvalidValueError(path, value, 'seconds, a number or "Infinity"')
+        raise InvalidValueError(path, value, 'a number of seconds or "Infinity"')
     return value
 
 
@@ -102,7 +102,7 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, dict):
         entries = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in entries):
-            raise InvalidValueError(path, entries, "an object, with names that are texts")
+            raise InvalidValueError(path, entries, "an object with strings as names")
         return {name: _plain(one, at(path, name)) for name, one in entries.items()}
     if isinstance(value, list):
         items = cast("Sequence[Any]", value)
@@ -250,7 +250,7 @@ class Record(Generic[T]):
                 raise InvalidValueError(at(path, name), given[name], expected)
         for name in self._required:
             if name not in given:
-                raise InvalidValueError(at(path, name), None, "to be there")
+                raise InvalidValueError(at(path, name), None, "present")
         read = {name: self.forms[name].read(one, at(path, name)) for name, one in given.items()}
         try:
             return self.kind(**read)

@@ -52,7 +52,7 @@ def _effect(given: TaintEffect | str | None) -> TaintEffect | None:
 def _values(given: Iterable[str]) -> tuple[str, ...]:
     values = as_tuple(given)
     if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
-        raise InvalidValueError("values", given, "texts")
+        raise InvalidValueError("values", given, "an iterable of strings")
     return values
 
 
@@ -91,7 +91,7 @@ class Toleration:
 
     def __attrs_post_init__(self) -> None:
         if not self.key and not self.exists:
-            raise InvalidValueError("key", self.key, "a key, unless the operator is Exists")
+            raise InvalidValueError("key", self.key, "non-empty unless the operator is Exists")
 
     def tolerates(self, taint: Taint) -> bool:
         """Say whether this toleration covers *taint*."""
@@ -120,14 +120,18 @@ class NodeSelectorRequirement:
             )
         if self.operator in ("In", "NotIn") and not self.values:
             raise InvalidValueError(
-                "values", self.values, f"at least one value with {self.operator}"
+                "values", self.values, f"non-empty if the operator is {self.operator}"
             )
         if self.operator in ("Exists", "DoesNotExist") and self.values:
-            raise InvalidValueError("values", self.values, f"no value with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"empty if the operator is {self.operator}"
+            )
         if self.operator in ("Gt", "Lt") and not (
             len(self.values) == 1 and _is_int(self.values[0])
         ):
-            raise InvalidValueError("values", self.values, f"one whole number with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"one integer if the operator is {self.operator}"
+            )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Say whether *labels* meet the condition."""

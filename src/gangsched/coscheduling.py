@@ -72,7 +72,7 @@ class WhenBindFails(enum.Enum):
 
 def _check_percentage(_owner: object, _attribute: object, value: int) -> None:
     if type(value) is not int or not 0 <= value <= 100:
-        raise InvalidValueError("reject_percentage", value, "a whole number between 0 and 100")
+        raise InvalidValueError("reject_percentage", value, "an int between 0 and 100")
 
 
 @final

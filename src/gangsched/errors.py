@@ -48,7 +48,7 @@ class InvalidValueError(GangschedError, ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        return f"{self.field}: expected {self.expected}, got {self.value!r}"
+        return f"{self.field} must be {self.expected}, got {self.value!r}"
 
 
 class InvalidPodGroupError(InvalidValueError):

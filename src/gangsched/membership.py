@@ -117,7 +117,7 @@ def membership(pod: Pod) -> Membership | None:
                 f"pod {pod.key}",
                 found.spelling.name,
                 found.group,
-                f"{claim.group}, as {claim.spelling.name} says",
+                f"{claim.group!r}, the value of {claim.spelling.name}",
             )
         elif claim.min_available is None:
             claim = found if found.min_available is not None else claim
@@ -126,7 +126,7 @@ def membership(pod: Pod) -> Membership | None:
                 f"pod {pod.key}",
                 str(found.spelling.minimum),
                 found.min_available,
-                f"{claim.min_available}, as {claim.spelling.minimum} says",
+                f"{claim.min_available}, the value of {claim.spelling.minimum}",
             )
     role = None if claim is None else _read_role(pod)
     return claim if claim is None or role is None else evolve(claim, role=role)
@@ -159,7 +159,7 @@ def _read_role(pod: Pod) -> str | None:
             expected = "a role's name, not empty"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
         if said is not None:
-            expected = f"{role}, as {said.name} says"
+            expected = f"{role!r}, the value of {said.name}"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
         said, role = spelling, found
     return role
@@ -172,16 +172,14 @@ def _read(pod: Pod, spelling: Spelling) -> Membership | None:
     if name is None:
         if minimum is not None:
             raise InvalidPodGroupError(
-                subject, spelling.name, None, f"a group's name beside {spelling.minimum}"
+                subject, spelling.name, None, f"present beside {spelling.minimum}"
             )
         return None
     if not name:
-        raise InvalidPodGroupError(subject, spelling.name, name, "a group's name, not empty")
+        raise InvalidPodGroupError(subject, spelling.name, name, "a non-empty group name")
     count: int | None = None
     if minimum is not None:
         if not (minimum.isascii() and minimum.isdigit()) or len(minimum) > 9 or int(minimum) < 1:
-            raise InvalidPodGroupError(
-                subject, str(spelling.minimum), minimum, "a whole number of at least 1"
-            )
+            raise InvalidPodGroupError(subject, str(spelling.minimum), minimum, "an int >= 1")
         count = int(minimum)
     return Membership(group_key(pod.namespace, name), count, spelling)

@@ -88,11 +88,11 @@ def _as_keys(given: Iterable[GroupKey]) -> tuple[GroupKey, ...]:
 
 def _check_keys(_owner: object, _attribute: object, value: object) -> None:
     if not isinstance(value, tuple):
-        raise InvalidValueError("bundle", value, "keys of groups")
+        raise InvalidValueError("bundle", value, "a sequence of group keys")
     for key in cast("tuple[object, ...]", value):
         namespace, slash, name = key.partition("/") if isinstance(key, str) else ("", "", "")
         if not (namespace and slash and name) or "/" in name:
-            raise InvalidValueError("bundle", key, "the key of a group, namespace/name")
+            raise InvalidValueError("bundle", key, "a group key, namespace/name")
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
@@ -202,10 +202,10 @@ class Pod:
     )
     pod_group: str | None = field(default=None, validator=optional(check_string))
     scheduling_gates: tuple[str, ...] = field(
-        default=(), converter=_names, validator=check_each(str, "a text")
+        default=(), converter=_names, validator=check_each(str, "a string")
     )
     owners: tuple[str, ...] = field(
-        default=(), converter=_names, validator=check_each(str, "a text")
+        default=(), converter=_names, validator=check_each(str, "a string")
     )
     node_name: NodeName | None = field(default=None, validator=optional(check_text))
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
@@ -298,11 +298,9 @@ class PodGroup:
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
-            raise InvalidPodGroupError(
-                self.key, "min_available", self.min_available, "a whole number of at least 1"
-            )
+            raise InvalidPodGroupError(self.key, "min_available", self.min_available, "an int >= 1")
         if sum(self.roles.values()) > self.min_available:
-            expected = f"together at most min_available, which is {self.min_available}"
+            expected = f"at most min_available ({self.min_available}) in total"
             raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
         timeout = self.schedule_timeout
         if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
@@ -310,12 +308,10 @@ class PodGroup:
                 self.key,
                 "schedule_timeout",
                 timeout,
-                "seconds, finite and not negative, or None",
+                "a finite number of seconds >= 0 or None",
             )
         if self.priority is not None and type(self.priority) is not int:
-            raise InvalidPodGroupError(
-                self.key, "priority", self.priority, "a whole number or None"
-            )
+            raise InvalidPodGroupError(self.key, "priority", self.priority, "an int or None")
 
     @property
     def key(self) -> GroupKey:

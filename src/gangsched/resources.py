@@ -26,10 +26,10 @@ def _entries(field: str, given: Any) -> dict[str, Any]:
     try:
         entries: dict[Any, Any] = dict(given)
     except (TypeError, ValueError):
-        raise InvalidValueError(field, given, "a mapping, or pairs") from None
+        raise InvalidValueError(field, given, "a mapping or an iterable of pairs") from None
     for name in entries:
         if not isinstance(name, str):
-            raise InvalidValueError(field, name, "names that are texts")
+            raise InvalidValueError(field, name, "a mapping with strings as names")
     return entries
 
 

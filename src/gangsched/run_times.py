@@ -46,7 +46,7 @@ class RunTimes(Protocol):
 
 def _check_wrong_by(_owner: object, _attribute: object, value: float) -> None:
     if not is_seconds(value) or value < 1:
-        raise InvalidValueError("wrong_by", value, "a number, finite and at least 1")
+        raise InvalidValueError("wrong_by", value, "a finite number >= 1")
 
 
 @final

@@ -48,12 +48,12 @@ _NOT_HEALED: Final = (PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING)
 
 def _count(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if type(value) is not int or value < 0:
-        raise InvalidValueError(attribute.name, value, "a whole number of at least 0")
+        raise InvalidValueError(attribute.name, value, "an int >= 0")
 
 
 def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
+        raise InvalidValueError(attribute.name, value, "a string")
 
 
 @final

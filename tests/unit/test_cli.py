@@ -136,7 +136,7 @@ def test_a_minimum_that_is_none_is_told_to_the_pods_user(
     assert main(["simulate", "node.yaml", "odd.yaml"]) == 0
     text = capsys.readouterr().out
     assert "Refused" in text
-    assert "expected a whole number of at least 1, got 'two'" in text
+    assert "must be an int >= 1, got 'two'" in text
     assert "Pending" in text
 
 
@@ -202,7 +202,7 @@ def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
     (files / "odd.json").write_text('{"faults": [{"kind": "BindFails", "bind": 0}]}')
     words = ("node.yaml", "pod.yaml", "--faults")
     assert "no.json: expected JSON" in fails(capsys, "simulate", *words, "no.json")
-    assert "odd.json: faults[0].bind: expected" in fails(capsys, "simulate", *words, "odd.json")
+    assert "odd.json: faults[0].bind must be" in fails(capsys, "simulate", *words, "odd.json")
     assert "nowhere.json: No such file" in fails(capsys, "simulate", *words, "nowhere.json")
     with pytest.raises(SystemExit):
         main(["simulate", "node.yaml", "--faults", "a", "--fault-seed", "1"])
@@ -260,7 +260,7 @@ def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
     (files / "latin.log").write_bytes(b"caf\xe9")
     for name, expected in (
         ("nowhere.log", "nowhere.log: No such file"),
-        ("unsaid.log", "the log's header does not say"),
+        ("unsaid.log", "the log's header has no recipe"),
         ("bad.log", "bad.log: line 2: call: expected one of handle"),
         ("latin.log", "latin.log: line 1: expected UTF-8 text, byte 3"),
         ("pod.yaml", "pod.yaml: line 1: expected a header"),

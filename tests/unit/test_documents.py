@@ -163,7 +163,7 @@ def test_other_scalars_as_keys_become_texts_as_in_json() -> None:
     ],
 )
 def test_other_keys_are_refused(text: str, shown_as: str) -> None:
-    assert _refused(text).problem == f"expected a text as a key, {shown_as}"
+    assert _refused(text).problem == f"expected a string as a key, {shown_as}"
 
 
 @pytest.mark.parametrize(

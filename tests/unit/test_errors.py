@@ -24,19 +24,19 @@ from gangsched.errors import (
 
 CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
     (
-        InvalidValueError("requests.cpu", "-1", "a quantity that is not negative"),
-        "requests.cpu: expected a quantity that is not negative, got '-1'",
-        {"field": "requests.cpu", "value": "-1", "expected": "a quantity that is not negative"},
+        InvalidValueError("requests.cpu", "-1", "a quantity >= 0"),
+        "requests.cpu must be a quantity >= 0, got '-1'",
+        {"field": "requests.cpu", "value": "-1", "expected": "a quantity >= 0"},
         ValueError,
     ),
     (
-        InvalidPodGroupError("ns/g", "min_available", 0, "a whole number of at least 1"),
-        "ns/g: min_available: expected a whole number of at least 1, got 0",
+        InvalidPodGroupError("ns/g", "min_available", 0, "an int >= 1"),
+        "ns/g: min_available must be an int >= 1, got 0",
         {
             "subject": "ns/g",
             "field": "min_available",
             "value": 0,
-            "expected": "a whole number of at least 1",
+            "expected": "an int >= 1",
         },
         InvalidValueError,
     ),
@@ -101,13 +101,13 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         ValueError,
     ),
     (
-        DecisionLogError("run.log", 3, "event.pod.name", "expected a text, got 7"),
-        "run.log: line 3: event.pod.name: expected a text, got 7",
+        DecisionLogError("run.log", 3, "event.pod.name", "expected a string, got 7"),
+        "run.log: line 3: event.pod.name: expected a string, got 7",
         {
             "file": "run.log",
             "line": 3,
             "field": "event.pod.name",
-            "problem": "expected a text, got 7",
+            "problem": "expected a string, got 7",
         },
         ValueError,
     ),

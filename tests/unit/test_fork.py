@@ -471,7 +471,7 @@ def test_what_the_fork_of_run_times_raises_or_returns_amiss_is_named() -> None:
     with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
         reserving(ForkedInVain()).what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(InvalidValueError, match="run_times: expected RunTimes or None"):
+    with pytest.raises(InvalidValueError, match="run_times must be a RunTimes or None"):
         reserving(ForkedToNothing()).what_if()
 
 

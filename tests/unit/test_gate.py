@@ -306,43 +306,43 @@ def test_closing_lets_every_gang_fall() -> None:
 # What is refused --------------------------------------------------------------------------------
 
 NOBODY: Any = 5
-FINITE = "seconds, finite and not negative"
+FINITE = "a finite number of seconds >= 0"
 BAD: list[tuple[str, Any, str]] = [
     (
         "no-member",
         lambda gate: gate.arrive(NOBODY, now=1),
-        "member: expected a Pod or a GangMember, got 5",
+        "member must be a Pod or a GangMember, got 5",
     ),
     (
         "twice",
         lambda gate: gate.arrive(member("a"), now=1),
-        "uid: expected a member that is not at the gate already, got 'a'",
+        "uid must be the UID of a member that is not at the gate, got 'a'",
     ),
     (
         "time-back",
         lambda gate: gate.advance(now=-1),
-        "now: expected an instant not before 0, got -1",
+        "now must be an instant not before 0, got -1",
     ),
     (
         "no-time",
         lambda gate: gate.advance(now=float("nan")),
-        "now: expected a finite number of seconds, got nan",
+        "now must be a finite number of seconds, got nan",
     ),
     (
         "no-timeout",
         lambda gate: gate.arrive(member("b"), now=1, timeout=-1),
-        f"timeout: expected {FINITE}, or None, got -1",
+        f"timeout must be {FINITE} or None, got -1",
     ),
     (
         "another-minimum",
         lambda gate: gate.arrive(member("b", least=4), now=1),
-        "pod default/b: min_available: expected 3, as the first member of g says, got 4",
+        "pod default/b: min_available must be 3, the value of the first member of g, got 4",
     ),
     (
         "malformed-pod",
         lambda gate: gate.arrive(make_pod("p", group="x", min_available=0), now=1),
-        "pod default/p: pod-group.scheduling.sigs.k8s.io/min-available:"
-        " expected a whole number of at least 1, got '0'",
+        "pod default/p: pod-group.scheduling.sigs.k8s.io/min-available"
+        " must be an int >= 1, got '0'",
     ),
 ]
 
@@ -356,7 +356,7 @@ def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
     assert str(raised.value) == message
     assert [wait.uid for wait in gate.waiting] == ["a"]
     gate._check()
-    with pytest.raises(InvalidValueError, match="now: expected an instant not before"):
+    with pytest.raises(InvalidValueError, match="now must be an instant not before"):
         gate.advance(now=-1)
     assert gate.arrive(member("b"), now=1)[0] == PodWaiting(PodUID("b"), HERE, 10, 1)
 
@@ -365,7 +365,7 @@ def test_a_timeout_beyond_all_numbers_is_refused_before_anybody_is_let_in() -> N
     gate = Gate(timeout=1.7e308)
     with pytest.raises(InvalidValueError) as raised:
         gate.arrive(member("a"), now=1.7e308)
-    says = "timeout: expected seconds that can be added to 1.7e+308, got 1.7e+308"
+    says = "timeout must be a number of seconds whose sum with now=1.7e+308 is finite, got 1.7e+308"
     assert str(raised.value) == says
     assert len(gate) == len(gate.groups) == 0
 
@@ -389,10 +389,10 @@ def test_what_ended_before_somebody_was_refused_is_told_by_the_next_call() -> No
 def test_a_gate_with_malformed_arguments_is_not_made(field: str, value: Any, expected: str) -> None:
     with pytest.raises(InvalidValueError) as raised:
         Gate(**{field: value})
-    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
+    assert str(raised.value) == f"{field} must be {expected}, got {value!r}"
 
 
-TEXT = "a text that is not empty"
+TEXT = "a non-empty string"
 
 
 @pytest.mark.parametrize(
@@ -401,8 +401,8 @@ TEXT = "a text that is not empty"
         ("uid", "", TEXT),
         ("uid", 3, TEXT),
         ("group", "", TEXT),
-        ("min_available", 0, "a whole number of at least 1, or None"),
-        ("min_available", True, "a whole number of at least 1, or None"),
+        ("min_available", 0, "an int >= 1 or None"),
+        ("min_available", True, "an int >= 1 or None"),
         ("role", "", TEXT),
         ("role", 5, TEXT),
     ],
@@ -410,7 +410,7 @@ TEXT = "a text that is not empty"
 def test_a_malformed_member_is_not_made(field: str, value: Any, expected: str) -> None:
     with pytest.raises(InvalidValueError) as raised:
         GangMember(**{"uid": "a", "group": "g", field: value})
-    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
+    assert str(raised.value) == f"{field} must be {expected}, got {value!r}"
 
 
 # In any order -----------------------------------------------------------------------------------

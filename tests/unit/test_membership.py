@@ -164,7 +164,7 @@ def test_spellings_that_give_different_minima_are_an_error() -> None:
     first, second = WITH_MINIMUM
     error = refusal(claims((first, "g", "2"), (second, "g", "3")))
     assert (second.minimum, 3) == (error.field, error.value)
-    assert error.expected.startswith("2, as ")
+    assert error.expected.startswith("2, the value of ")
 
 
 def test_different_minima_are_an_error_whatever_spelling_comes_first() -> None:

@@ -165,7 +165,7 @@ def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None
     threads = blocking.PermitGate()
     threads.wait(make_pod("alone"))
     threads.wait(GangMember(uid="a", group="g", min_available=1))
-    with pytest.raises(InvalidValueError, match="not at the gate already"):
+    with pytest.raises(InvalidValueError, match="not at the gate"):
         threads.wait(GangMember(uid="a", group="g", min_available=1))
     with pytest.raises(InvalidPodGroupError, match="min_available"):
         threads.wait(GangMember(uid="b", group="g", min_available=2))
@@ -174,7 +174,7 @@ def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None
         gate = aio.PermitGate()
         await gate.wait(make_pod("alone"))
         await gate.wait(GangMember(uid="a", group="g", min_available=1))
-        with pytest.raises(InvalidValueError, match="not at the gate already"):
+        with pytest.raises(InvalidValueError, match="not at the gate"):
             await gate.wait(GangMember(uid="a", group="g", min_available=1))
 
     asyncio.run(awaited())

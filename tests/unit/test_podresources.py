@@ -155,7 +155,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [_asking(None, {"memory": -1})]},
             "spec.containers[0].resources.limits.memory",
-            "expected a quantity that is not negative, got -1",
+            "expected a quantity >= 0, got -1",
         ),
         (
             {"containers": [_asking(None, {"nvidia.com/gpu": "500m"})]},

@@ -129,7 +129,7 @@ def test_a_quantity_is_a_whole_number_of_thousandths(text: str, thousandths: int
     ],
 )
 def test_what_is_not_in_the_grammar_is_refused(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity such as"):
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity such as"):
         parse_quantity(text)
 
 
@@ -184,7 +184,7 @@ def test_a_whole_number_is_bounded_as_a_text_is(units: int) -> None:
 
 @pytest.mark.parametrize("value", [True, None, 1.5, b"1", [], {}])
 def test_what_is_neither_text_nor_a_whole_number_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity") as caught:
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity") as caught:
         parse_quantity(value, field="cpu")
 
     assert caught.value.field == "cpu"

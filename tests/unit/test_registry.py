@@ -75,7 +75,7 @@ def test_a_group_is_complete_with_members_of_a_role_that_hold_a_node_and_that_ho
 def test_a_registry_that_would_remember_for_no_time_is_not_made(grace: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
         PodGroupRegistry(grace)
-    expected = f"grace: expected seconds, finite and not negative, got {grace!r}"
+    expected = f"grace must be a finite number of seconds >= 0, got {grace!r}"
     assert str(caught.value) == expected
 
 
@@ -84,7 +84,7 @@ def test_who_leaves_at_no_instant_stays() -> None:
     info = join(registry, "a")
     with pytest.raises(InvalidValueError) as caught:
         registry.leave(G, uid("a"), now=math.nan)
-    assert str(caught.value) == "now: expected a finite number of seconds, got nan"
+    assert str(caught.value) == "now must be a finite number of seconds, got nan"
     assert list(info.members) == [uid("a")]
 
 

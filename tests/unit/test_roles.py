@@ -84,7 +84,7 @@ def test_malformed_roles_are_refused_by_group_field_and_value(
 def test_roles_that_need_more_than_the_minimum_are_told_which() -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         group(roles=ROLES, min_available=4)
-    assert caught.value.expected == "together at most min_available, which is 4"
+    assert caught.value.expected == "at most min_available (4) in total"
 
 
 @given(pod_groups(roles=st.dictionaries(st.sampled_from(["ps", "worker"]), st.integers(1, 4))))
@@ -142,7 +142,7 @@ def test_spellings_of_roles_agree_or_are_an_error(first: Spelling, second: Spell
     with pytest.raises(InvalidPodGroupError) as caught:
         membership(says((first, "ps"), (second, "worker")))
     assert (caught.value.field, caught.value.value) == (second.name, "worker")
-    assert caught.value.expected == f"ps, as {first.name} says"
+    assert caught.value.expected == f"'ps', the value of {first.name}"
 
 
 # Who is counted -------------------------------------------------------------------------------

@@ -518,6 +518,6 @@ def test_a_malformed_question_is_refused_and_changes_nothing(
 def test_where_no_call_was_made_the_instant_has_to_be_given() -> None:
     scheduler = presets.gang(InMemoryCluster())
     for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
-        with pytest.raises(InvalidValueError, match="now: expected a finite number of seconds"):
+        with pytest.raises(InvalidValueError, match="now must be a finite number of seconds"):
             ask()
     assert scheduler.what_if(now=0.0).effects == ()

@@ -69,7 +69,7 @@ def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() 
     refused = ask(driver, other.uid)
     assert isinstance(refused, explain.Refused)
     assert refused.uid == other.uid
-    assert "min_available: expected 4" in str(refused)
+    assert "min_available must be 4" in str(refused)
     assert str(refused).startswith("refused: ")
     why = ask(driver)
     assert why == explain.NotEnoughMembers(
@@ -86,7 +86,7 @@ def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() 
 def test_an_incomplete_group_names_who_contradicts_it_and_in_which_field() -> None:
     odd = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
     driver = at_rest(*gang(1, 2), odd)
-    reason = "pod default/odd: priority: expected 0, the priority of default/g, got 5"
+    reason = "pod default/odd: priority must be 0, the priority of default/g, got 5"
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.refused == (explain.Refused(PodUID("u-7"), reason),)
@@ -113,7 +113,7 @@ def test_a_group_without_a_minimum_names_who_contradicts_it_too() -> None:
     assert why.missing is None
     assert str(why) == (
         "waiting for pod group default/g: nobody gives its minimum; refused: pod default/odd:"
-        " priority: expected 0, the priority of default/g, got 5"
+        " priority must be 0, the priority of default/g, got 5"
     )
 
 

@@ -12,6 +12,7 @@ from typing import final
 
 from attrs import field, frozen
 
+from gangsched._seconds import format_duration
 from gangsched.errors import InvalidValueError
 from gangsched.quantity import is_seconds
 
@@ -34,10 +35,12 @@ class Backoff:
 
     def __attrs_post_init__(self) -> None:
         if not is_seconds(self.initial) or self.initial <= 0:
-            raise InvalidValueError("initial", self.initial, "seconds, finite and more than 0")
+            raise InvalidValueError("initial", self.initial, "a finite number of seconds > 0")
         if not is_seconds(self.maximum) or self.maximum < self.initial:
             raise InvalidValueError(
-                "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"
+                "maximum",
+                self.maximum,
+                f"a finite number of seconds >= {format_duration(self.initial)}",
             )
 
     def delay(self, failures: int) -> float:
@@ -47,7 +50,7 @@ class Backoff:
             InvalidValueError: *failures* is no whole number.
         """
         if type(failures) is not int:
-            raise InvalidValueError("failures", failures, "a whole number")
+            raise InvalidValueError("failures", failures, "an int")
         if failures < 1:
             return 0.0
         try:

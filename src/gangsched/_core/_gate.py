@@ -29,6 +29,7 @@ from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap, WaitingPod
 from gangsched._fields import check_now, check_text
+from gangsched._seconds import format_duration, format_instant
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.events import Effect, GroupRejected, GroupScheduled, PodRejected, PodWaiting, Release
 from gangsched.membership import SPELLINGS, Membership, membership
@@ -45,7 +46,7 @@ def _check_maybe_text(owner: object, attribute: Attribute[Any], value: str | Non
 
 def _check_minimum(_owner: object, _attribute: object, value: int | None) -> None:
     if value is not None and (type(value) is not int or value < 1):
-        raise InvalidValueError("min_available", value, "a whole number of at least 1, or None")
+        raise InvalidValueError("min_available", value, "an int >= 1 or None")
 
 
 @final
@@ -94,7 +95,7 @@ class Gate:
         match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     ) -> None:
         if not is_seconds(timeout) or timeout < 0:
-            raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
+            raise InvalidValueError("timeout", timeout, "a finite number of seconds >= 0")
         self._timeout = timeout
         self._match = MatchPolicy(match_policy)
         self._groups = PodGroupRegistry()
@@ -147,17 +148,19 @@ class Gate:
             InvalidValueError: It is at the gate already, or an argument is malformed.
         """
         if timeout is not None and (not is_seconds(timeout) or timeout < 0):
-            raise InvalidValueError("timeout", timeout, "seconds, finite and not negative, or None")
+            raise InvalidValueError("timeout", timeout, "a finite number of seconds >= 0 or None")
         self._begin(now, begun_before=now)
         pod, claim = self._read(member)
         if claim is None:
             return self._end()
         if pod.uid in self._at_gate:
-            raise InvalidValueError("uid", pod.uid, "a member that is not at the gate already")
+            raise InvalidValueError("uid", pod.uid, "the UID of a member that is not at the gate")
         left = self._time_left(self._groups.get(claim.group), now)
         left = left if timeout is None else min(left, timeout)
         if not is_seconds(now + left):
-            raise InvalidValueError("timeout", left, f"seconds that can be added to {now!r}")
+            raise InvalidValueError(
+                "timeout", left, f"a number of seconds whose sum with now={now!r} is finite"
+            )
         info = self._groups.join(pod, claim, MemberState.UNSCHEDULED)
         info.members.set(pod.uid, MemberState.WAITING)
         self._at_gate[pod.uid] = info.key
@@ -240,7 +243,9 @@ class Gate:
     def _begin(self, now: float, *, begun_before: float = float("inf")) -> None:
         check_now(now)
         if now < self._now:
-            raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+            raise InvalidValueError(
+                "now", now, f"an instant not before {format_instant(self._now)}"
+            )
         self._now = now
         over: dict[GroupKey, list[WaitingPod]] = {}
         for wait in self._waiting.expire(now=now, begun_before=begun_before):
@@ -250,7 +255,10 @@ class Gate:
             minimum = "an unknown number of" if info.min_available is None else info.min_available
             held = _quorum.counted(info, self._match)
             waited = now - min(wait.since for wait in waits)
-            said = f"timed out after {waited:g}s: {held} of {minimum} members held a place"
+            said = (
+                f"timed out after {format_duration(waited)}s:"
+                f" {held} of {minimum} members held a place"
+            )
             self._fall(info, waits, said, now=now)
 
     def _end(self) -> tuple[Effect, ...]:

@@ -187,7 +187,7 @@ class PodGroupRegistry:
 
     def __init__(self, grace: float = 0.0) -> None:
         if not is_seconds(grace) or grace < 0:
-            raise InvalidValueError("grace", grace, "seconds, finite and not negative")
+            raise InvalidValueError("grace", grace, "a finite number of seconds >= 0")
         self._grace = grace
         self._groups: dict[GroupKey, PodGroupInfo] = {}
         self._left: dict[GroupKey, float] = {}  # until when it is remembered, the earliest first
@@ -227,7 +227,7 @@ class PodGroupRegistry:
         # a specification overrides what labels say, so that arrival order does not matter
         stated_min = info.claimed_min if info.spec is None else None
         if None not in (minimum, stated_min) and minimum != stated_min:
-            expected = f"{stated_min}, as the first member of {info.key} says"
+            expected = f"{stated_min}, the value of the first member of {info.key}"
             return InvalidPodGroupError(subject, "min_available", minimum, expected)
         stated = info.claimed_priority
         if info.spec is not None and info.spec.priority is not None:

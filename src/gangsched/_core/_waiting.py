@@ -91,9 +91,11 @@ class WaitingMap:
         """
         check_now(now)
         if not is_seconds(timeout) or timeout < 0:
-            raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
+            raise InvalidValueError("timeout", timeout, "a finite number of seconds >= 0")
         if not is_seconds(now + timeout):
-            raise InvalidValueError("timeout", timeout, f"seconds that can be added to {now!r}")
+            raise InvalidValueError(
+                "timeout", timeout, f"a number of seconds whose sum with now={now!r} is finite"
+            )
         pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
         self.put(pod)
         return pod
@@ -108,7 +110,7 @@ class WaitingMap:
             raise InvalidValueError("pod", pod, "a WaitingPod")
         uid = pod.uid
         if uid in self._pods:
-            raise InvalidValueError("uid", uid, "a pod that does not wait already")
+            raise InvalidValueError("uid", uid, "the UID of a pod that is not waiting")
         self._arrivals += 1
         self._pods[uid] = (pod, self._arrivals)
         self._deadlines[(pod.deadline, self._arrivals)] = uid

@@ -6,6 +6,7 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_instant
 from gangsched._values import EFFECT
 from gangsched.explain import Why
 from gangsched.model import GroupKey
@@ -32,7 +33,9 @@ class FromHere:
     entries: tuple[LogEntry, ...]
 
     def __str__(self) -> str:
-        lines = [f"  t={e.at:g}s  {e.object}  {e.message}" for e in self.entries[:_LINES]]
+        lines = [
+            f"  t={format_instant(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
+        ]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
         lines += [f"  then {key}: {why}" for key, why in self.told.why.items()]
@@ -69,7 +72,7 @@ class Explained:
     here: FromHere | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={self.at:g}s  pod group {self.group}: {self.why}"]
+        lines = [f"t={format_instant(self.at)}s  pod group {self.group}: {self.why}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")

@@ -7,6 +7,7 @@ import json
 import math
 from typing import Any, Final
 
+from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import UNUSED, recipe, seconds
 from gangsched.errors import InvalidValueError
@@ -27,7 +28,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help="when to stop; by default when nothing happens any more, or, if nodes are still"
-        f" held then, {LINGER:g} s later",
+        f" held then, {format_duration(LINGER)} s later",
     )
     run.add_argument("--bind-seconds", type=seconds, default=0.0, metavar="SECONDS")
     run.add_argument("--seed", type=int, default=0, help="what bind times are drawn from")

@@ -21,6 +21,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._fields import check_now
+from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
@@ -105,13 +106,13 @@ class Scheduler:
         if backfill is not None and not isinstance(backfill, Backfill):
             raise InvalidValueError("backfill", backfill, "a Backfill or None")
         if backfill is not None and SchedulingUnit(unit) is not SchedulingUnit.GROUP:
-            raise InvalidValueError("backfill", backfill, "None, with the unit pod")
+            raise InvalidValueError("backfill", backfill, "None if the scheduling unit is pod")
         if not is_seconds(group_grace) or group_grace < 0:
-            raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
+            raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
         if type(search_budget) is not int or search_budget < 0:
-            raise InvalidValueError("search_budget", search_budget, "a whole number, not negative")
+            raise InvalidValueError("search_budget", search_budget, "an int >= 0")
         if not callable(membership):
-            raise InvalidValueError("membership", membership, "a function of a pod")
+            raise InvalidValueError("membership", membership, "a callable that takes a pod")
         check_cluster(cluster)
         self._state = _new_state.empty(
             cluster,
@@ -351,11 +352,11 @@ class Scheduler:
             InvalidValueError: An argument is malformed; see ``what_if``, also for what else.
         """
         if not isinstance(group, str | PodGroup):
-            raise InvalidValueError("group", group, "the key of a group, or a PodGroup")
+            raise InvalidValueError("group", group, "a group key or a PodGroup")
         if not isinstance(shape, Node):
             raise InvalidValueError("shape", shape, "a Node")
         if type(most) is not int or most < 0:
-            raise InvalidValueError("most", most, "a whole number, not negative")
+            raise InvalidValueError("most", most, "an int >= 0")
         now, _end = simulate.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
         return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
@@ -388,7 +389,9 @@ class Scheduler:
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         check_now(now)
         if now < self._now:
-            raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+            raise InvalidValueError(
+                "now", now, f"an instant not before {format_instant(self._now)}"
+            )
         self._now = now
         # a wait of no time at all is over when time is said to pass, or has passed
         begun_before = math.inf if passing else now

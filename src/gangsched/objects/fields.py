@@ -120,15 +120,15 @@ class Field:
             case str():
                 return self.value
             case bool() | int() | Number():
-                raise self.refuse("a text, in quotes")
+                raise self.refuse("a string, in quotes")
             case _:
-                raise self.refuse("a text")
+                raise self.refuse("a string")
 
     def name(self) -> str:
-        """Return a text that must be there and not be empty."""
+        """Return a string that must be there and not be empty."""
         text = self.text()
         if not text:
-            raise self.refuse("a text that is not empty")
+            raise self.refuse("a non-empty string")
         return text
 
     def word(self, words: tuple[str, ...], default: str | None = None) -> str:
@@ -141,15 +141,15 @@ class Field:
     def flag(self) -> bool:
         """Return a truth value; false where there is none."""
         if self.value is not None and not isinstance(self.value, bool):
-            raise self.refuse("true or false")
+            raise self.refuse("a bool")
         return bool(self.value)
 
     def whole(self, default: int | None = None, *, least: int, most: int = _INT32) -> int:
-        """Return a whole number between two bounds; it must be there unless it has a default."""
+        """Return an int between two bounds; it must be there unless it has a default."""
         number = default if self.value is None else self.value
         if type(number) is not int or not least <= number <= most:
-            bounds = f"of at least {least}" if most == _INT32 else f"from {least} to {most}"
-            raise self.refuse(f"a whole number {bounds}")
+            bounds = f">= {least}" if most == _INT32 else f"from {least} to {most}"
+            raise self.refuse(f"an int {bounds}")
         return number
 
     def texts(self) -> FrozenMap[str]:
@@ -166,7 +166,7 @@ class Field:
         except InvalidValueError as error:
             raise self.refuse_as(error) from error
         if amount < 0:
-            raise self.refuse("a quantity that is not negative")
+            raise self.refuse("a quantity >= 0")
         if amount % MILLI and reads_whole(name):
             raise self.refuse("a whole quantity")
         return amount

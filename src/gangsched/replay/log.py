@@ -167,12 +167,12 @@ class Log:
         if decides and not is_seconds(now):
             self._refuse(number, "now", f"expected a finite number of seconds, got {now!r}")
         if told and "event" not in given:
-            self._refuse(number, "event", "expected a fact, got nothing")
+            self._refuse(number, "event", "expected an event, got nothing")
         raised = given.get("raised")
         if decides and ("effects" in given) == ("raised" in given):
             self._refuse(number, "effects", "expected either effects or raised")
         if "raised" in given and not isinstance(raised, str):
-            self._refuse(number, "raised", f"expected a text, got {raised!r}")
+            self._refuse(number, "raised", f"expected a string, got {raised!r}")
         returned = given.get("effects")
         if returned is None and "effects" in given and call != "schedule_one":
             self._refuse(number, "effects", "expected a list, got None")

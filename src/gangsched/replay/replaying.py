@@ -14,6 +14,7 @@ from typing import final
 
 from attrs import frozen
 
+from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect
 from gangsched.framework import Scheduler
@@ -45,7 +46,8 @@ class Divergence:
     def __str__(self) -> str:
         call = self.call
         what = "" if call.event is None else f" {type(call.event).__name__}"
-        head = f"line {call.line}: {call.call}{what} at t={call.now:g}"
+        when = "" if call.now is None else f" at t={format_instant(call.now)}"
+        head = f"line {call.line}: {call.call}{what}{when}"
         logged = _told(call.effects, call.raised)
         found = _told(self.found, self.raised)
         pairs = enumerate(zip_longest(logged, found, fillvalue="no more"), start=1)
@@ -81,7 +83,9 @@ class Replay:
         found = log.header.recipe if make is None else make
         if found is None:
             raise InvalidValueError(
-                "make", None, "what makes the scheduler, as the log's header does not say"
+                "make",
+                None,
+                "a function that makes the scheduler, because the log's header has no recipe",
             )
         self._make: Maker = found
         self.cluster: InMemoryCluster = InMemoryCluster()
@@ -122,7 +126,7 @@ class Replay:
             case "handle", event if event is not None:
                 return scheduler.handle(event, now=now)
             case _:
-                raise InvalidValueError("call", call, "a call as a log has it")
+                raise InvalidValueError("call", call, "a call of a decision log")
 
 
 def replay(

@@ -12,6 +12,7 @@ from typing import final
 
 from attrs import frozen
 
+from gangsched._seconds import format_duration, format_instant
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -187,7 +188,7 @@ class EventLog:
             case PodWaiting(uid, node, deadline, remaining):
                 text = (
                     f"Holds {node}, waits for {_members(remaining)} more,"
-                    f" until t={deadline:g}s at the latest"
+                    f" until t={format_instant(deadline)}s at the latest"
                 )
                 self._say(now, _NORMAL, "WaitingOnPermit", self._pod(uid), text)
             case PodRejected(uid, node, reason):
@@ -203,10 +204,12 @@ class EventLog:
                 text = f"Has {_members(present)}, needs {needed}"
                 self._say(now, _NORMAL, "WaitingForMembers", f"podgroup/{group}", text)
             case GroupRejected(group, attempt, reason, retry):
-                text = f"Attempt {attempt}: {reason}; not again before t={retry:g}s"
+                text = f"Attempt {attempt}: {reason}; not again before t={format_instant(retry)}s"
                 self._say(now, _WARNING, "FailedScheduling", f"podgroup/{group}", text)
             case GroupScheduled(group, attempt, scheduled, waited):
-                text = f"Attempt {attempt}: {_members(scheduled)} go, after {waited:g}s"
+                text = (
+                    f"Attempt {attempt}: {_members(scheduled)} go, after {format_duration(waited)}s"
+                )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
@@ -214,7 +217,7 @@ class EventLog:
             case Nominated(group, _priority, places, victims, deadline):
                 text = (
                     f"Room on {len({node for _uid, node in places})} nodes is kept for"
-                    f" {_members(len(places))} until t={deadline:g}s at the latest;"
+                    f" {_members(len(places))} until t={format_instant(deadline)}s at the latest;"
                     f" evicted: {len(victims)}"
                 )
                 subject = self._pod(places[0][0]) if group is None else f"podgroup/{group}"

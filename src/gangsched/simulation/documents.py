@@ -142,7 +142,7 @@ class _Builder:
         if len(self._stack) >= MAX_DEPTH:
             raise self.refuse(f"nested deeper than {MAX_DEPTH} levels")
         if self._stack and self._expects_key():
-            raise self.refuse("expected a text as a key, got a collection", self._path())
+            raise self.refuse("expected a string as a key, got a collection", self._path())
         if anchor:
             self._anchors[anchor] = None
         self._stack.append(_Frame(container, anchor))
@@ -218,7 +218,7 @@ class _Builder:
             case int() | Number():
                 key = str(value)
             case _:
-                raise self.refuse(f"expected a text as a key, got {shown(value)}", self._path())
+                raise self.refuse(f"expected a string as a key, got {shown(value)}", self._path())
         if key in container:
             raise self.refuse("the key is given twice", join_path(self._path(), key))
         self._stack[-1].key = key

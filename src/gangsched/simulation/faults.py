@@ -240,7 +240,7 @@ def _faults(given: Iterable[Fault]) -> tuple[Fault, ...]:
 
 def _check_faults(_owner: object, _attribute: object, value: object) -> None:
     if not isinstance(value, tuple):
-        raise InvalidValueError("faults", value, "a sequence, each a Fault")
+        raise InvalidValueError("faults", value, "a sequence with a Fault as each item")
     for index, fault in enumerate(cast("tuple[object, ...]", value)):
         if type(fault) not in _KINDS:
             raise InvalidValueError(f"faults[{index}]", fault, "a Fault")
@@ -278,11 +278,11 @@ class FaultPlan:
         """
         for name, value, least in (("count", count, 0), ("places", places, 1)):
             if type(value) is not int or value < least:
-                raise InvalidValueError(name, value, f"a whole number of at least {least}")
+                raise InvalidValueError(name, value, f"an int >= {least}")
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if not is_seconds(seconds) or seconds < 0:
-            raise InvalidValueError("seconds", seconds, "seconds, finite and not negative")
+            raise InvalidValueError("seconds", seconds, "a finite number of seconds >= 0")
         draw = random.Random(seed)
 
         def place() -> int:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TextIO
 
+from gangsched._seconds import format_instant
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
 __all__ = ["print_report", "progress"]
@@ -101,7 +102,8 @@ def _deadlock(summary: Summary) -> str:
         return "none"
     names = ", ".join(found.jobs[:5]) + (" ..." if len(found.jobs) > 5 else "")
     return (
-        f"since t={found.since:g}s: {found.held} held by {len(found.jobs)} that cannot run: {names}"
+        f"since t={format_instant(found.since)}s: {found.held} held by {len(found.jobs)}"
+        f" that cannot run: {names}"
     )
 
 

@@ -61,12 +61,10 @@ class Simulator:
         observers: Sequence[Observer] = (),
     ) -> None:
         if not is_seconds(bind_seconds) or bind_seconds < 0:
-            raise InvalidValueError(
-                "bind_seconds", bind_seconds, "seconds, finite and not negative"
-            )
+            raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
         # by type: of None a seed would be drawn from the machine, and no run would be like another
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if faults is not None and not isinstance(faults, FaultPlan):
             raise InvalidValueError("faults", faults, "a FaultPlan or None")
         plan = FaultPlan() if faults is None else faults
@@ -204,4 +202,4 @@ class Simulator:
 
 def _check_until(until: object) -> None:
     if until != math.inf and not is_seconds(until):
-        raise InvalidValueError("until", until, "seconds, or infinity")
+        raise InvalidValueError("until", until, "a number of seconds or infinity")

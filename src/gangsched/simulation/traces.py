@@ -119,20 +119,20 @@ class _Row:
     def job(self) -> str:
         job = self._values["job"]
         if not job.strip():
-            raise self.refuse("job", "a text that is not empty")
+            raise self.refuse("job", "a non-empty string")
         return job
 
     def whole(self, column: str, *, least: int, most: int = 10**9 - 1) -> int:
         text = self._values[column]
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise self.refuse(column, f"a whole number from {least} to {most}")
+            raise self.refuse(column, f"an int from {least} to {most}")
         return int(text)
 
     def submitted(self) -> float:
         text = self._values["submit_s"]
         seconds = float(text) if _DECIMAL.fullmatch(text) else math.inf
         if seconds == math.inf:
-            raise self.refuse("submit_s", "decimal seconds, finite and not negative")
+            raise self.refuse("submit_s", "a finite decimal number of seconds >= 0")
         return seconds
 
     def duration(self) -> str:

@@ -76,7 +76,7 @@ class Workload:
         default=(), converter=_in_time_order, validator=check_each(Arrival, "an Arrival")
     )
     skipped: tuple[str, ...] = field(
-        default=(), converter=_sentences, validator=check_each(str, "a text")
+        default=(), converter=_sentences, validator=check_each(str, "a string")
     )
 
     def merge(self, *others: Workload) -> Workload:
@@ -118,7 +118,7 @@ def parse_seconds(text: str, *, field: str) -> float:
     """
     seconds = _seconds(text)
     if not 0 < seconds < math.inf:
-        raise InvalidValueError(field, text, "decimal seconds, finite and more than 0")
+        raise InvalidValueError(field, text, "a finite decimal number of seconds > 0")
     return seconds
 
 

@@ -38,5 +38,5 @@ def bound(name: str, given: int, least: int = 0) -> int:
         InvalidValueError: It is no whole number, or too small; names the argument.
     """
     if type(given) is not int or given < least:
-        raise InvalidValueError(name, given, f"a whole number of at least {least}")
+        raise InvalidValueError(name, given, f"an int >= {least}")
     return given

@@ -194,14 +194,14 @@ class Terms:
     once: bool = field(default=False, validator=check_flag)
     evicts: bool = field(default=False, validator=check_flag)
     resources: tuple[str, ...] = field(
-        default=("gpu",), converter=_names, validator=check_each(str, "a text")
+        default=("gpu",), converter=_names, validator=check_each(str, "a string")
     )
     unlike: bool = field(default=False, validator=check_flag)
     work_per_pod: int = field(default=4, validator=check_positive)
 
     def __attrs_post_init__(self) -> None:
         if not self.resources:
-            raise InvalidValueError("resources", self.resources, "at least one name")
+            raise InvalidValueError("resources", self.resources, "non-empty")
         if self.rest_at_least > self.rest:
             expected = f"at most rest, which is {self.rest:g}"
             raise InvalidValueError("rest_at_least", self.rest_at_least, expected)

@@ -96,7 +96,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     @staticmethod
     def make() -> SchedulerUnderTest:
         """Make a fresh scheduler behind its adapter."""
-        raise InvalidValueError("make", None, "said: GangSchedulingMachine.for_(make)")
+        raise InvalidValueError("make", None, "set: use GangSchedulingMachine.for_(make)")
 
     @classmethod
     def for_(

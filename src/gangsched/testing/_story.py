@@ -103,7 +103,7 @@ class Story:
         self._scheduler: Any = make()
         for name in _NEEDED:
             if not callable(getattr(self._scheduler, name, None)):
-                raise InvalidValueError(name, self._scheduler, "an adapter with this method")
+                raise InvalidValueError(name, self._scheduler, "a method of the adapter")
         self.features: frozenset[str] = declared(self._scheduler)
 
     def can(self, *methods: str) -> bool:

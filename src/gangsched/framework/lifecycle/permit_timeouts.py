@@ -11,6 +11,7 @@ import math
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched._seconds import format_duration
 from gangsched.framework.lifecycle import reject
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points
@@ -37,7 +38,7 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         verdict = reject.release_node(
             state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
         )
-        reason = f"timed out after waiting {now - waiting.since:g}s on permit"
+        reason = f"timed out after waiting {format_duration(now - waiting.since)}s on permit"
         reject.set_down(state, member, waiting.node, reason)
         verdict = verdict or _implied(state, member.group, reason)
         if verdict is not None:

@@ -155,12 +155,12 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
         read_into(blank, rows)
         blank._check()
     except InternalError as error:
-        expected = f"one that agrees with itself: {error.invariant}"
+        expected = f"consistent: {error.invariant}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
     except GangschedError:
         raise
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
-        expected = f"one that agrees with itself: {error!r}"
+        expected = f"consistent: {error!r}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
     if blank.deferred:
         raise blank.deferred[0]
@@ -170,15 +170,17 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
 
 def _check_made_for(state: State, rows: SnapshotRow) -> None:
     if rows.unit is not state.unit:
-        raise InvalidValueError("unit", rows.unit.value, f"{state.unit.value}, as here")
+        raise InvalidValueError(
+            "unit", rows.unit.value, f"{state.unit.value}, the unit of this scheduler"
+        )
     names = tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins)
     if rows.plugins != names:
-        raise InvalidValueError("plugins", rows.plugins, f"{names}, as here")
+        raise InvalidValueError("plugins", rows.plugins, f"{names}, the plugins of this scheduler")
     if rows.nominations and state.preemption is None:
-        expected = "none, as there is no preemption here"
+        expected = "0, because preemption is off"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
     if state.reserving.policy is None:
-        expected = "none, as there is no backfill here"
+        expected = "None, because backfill is off"
         if rows.reserving is not None:
             promise = rows.reserving.promise
             found = rows.reserving.asking if promise is None else promise.key
@@ -188,7 +190,9 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     keepers = tuple(extension_points.name_of(plugin) for plugin in state.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:
-        raise InvalidValueError("plugin_states", kept, f"{keepers}, as here")
+        raise InvalidValueError(
+            "plugin_states", kept, f"{keepers}, the plugins with state in this scheduler"
+        )
 
 
 def restore_plugins(state: State, rows: SnapshotRow) -> None:

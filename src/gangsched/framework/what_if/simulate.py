@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import final
 
+from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
 from gangsched.framework.state.scheduler_state import State
@@ -141,9 +142,15 @@ def span(last: float, now: float | None, until: float | None) -> tuple[float, fl
     begin = last if now is None else now
     if not is_seconds(begin) or begin < last:
         first = last == -math.inf
-        expected = "a finite number of seconds" if first else f"an instant not before {last:g}"
+        expected = (
+            "a finite number of seconds"
+            if first
+            else f"an instant not before {format_instant(last)}"
+        )
         raise InvalidValueError("now", now, expected)
     end = begin if until is None else until
     if not is_seconds(end) or end < begin:
-        raise InvalidValueError("until", until, f"an instant not before {begin:g}, or None")
+        raise InvalidValueError(
+            "until", until, f"an instant not before {format_instant(begin)}, or None"
+        )
     return begin, end

@@ -139,7 +139,7 @@ def pack(
     known: set[P] = set()
     for demand in demands:
         if demand.kind in known:
-            raise InvalidValueError("demands", demand.kind, "each kind of pod once")
+            raise InvalidValueError("demands", demand.kind, "unique by kind of pod")
         known.add(demand.kind)
     quotas = [quota for quota in quotas if quota.at_least]
     needs = tuple(_need(quota, demands) for quota in quotas)
