@@ -20,11 +20,11 @@ from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = [
     "Check",
-    "check_amounts",
     "as_counts",
     "as_resources",
     "as_texts",
     "as_tuple",
+    "check_amounts",
     "check_count",
     "check_counts",
     "check_each",

@@ -12,7 +12,7 @@ from attrs import evolve
 from gangsched._core._heap import HeapHandle, PriorityHeap
 from gangsched._core._heap._py import PriorityHeap as PythonHeap
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import InternalError
@@ -30,15 +30,15 @@ class Full:
         self.alone, self.tired = a_pod(5), a_pod(6, rests_until=9.0)
         self.queue = SchedulingQueue(sort_key)
         for entity in (self.resting, self.leading, self.standing):
-            self.queue.park(entity, shape="s", step=-1, now=0.0)
+            self.queue.park(entity, equivalence_class="s", step=-1, now=0.0)
         self.queue.gate(self.gated, now=0.0)
         self.queue.activate(self.alone, now=0.0)
         self.queue.activate(self.tired, now=0.0)
         self.queue._check()
 
     @property
-    def line(self) -> Line:
-        return self.queue._lines["s"]
+    def line(self) -> EquivalenceQueue:
+        return self.queue._queues["s"]
 
     def put_twice(self) -> None:
         self.queue._gated[1] = self.leading
@@ -50,10 +50,10 @@ class Full:
         self.tired.backoff_until += 1
 
     def rename_a_line(self) -> None:
-        self.queue._lines["t"] = self.queue._lines.pop("s")
+        self.queue._queues["t"] = self.queue._queues.pop("s")
 
     def keep_an_empty_line(self) -> None:
-        self.queue._lines["t"] = Line("t")
+        self.queue._queues["t"] = EquivalenceQueue("t")
 
     def lose_the_leader(self) -> None:
         self.line.leader = None
@@ -66,7 +66,7 @@ class Full:
         self.leading.rank = (9, 9.0, 9, 9, 9)
 
     def rest_while_active(self) -> None:
-        self.line.resting[5] = self.alone
+        self.line.in_backoff[5] = self.alone
 
     def lose_a_member(self) -> None:
         self.alone._pod = None
@@ -74,14 +74,17 @@ class Full:
 
 SABOTAGE: list[tuple[Callable[[Full], None], str]] = [
     (Full.put_twice, "an entity is in two places"),
-    (Full.confuse, "entity 5 believes itself Place.UNSCHEDULABLE"),
-    (Full.rest_longer, "entity 6 rests until 9.0, not its own deadline"),
-    (Full.rename_a_line, "a line is kept under another shape"),
-    (Full.keep_an_empty_line, "an empty line is kept"),
-    (Full.lose_the_leader, "an open line has no leader"),
+    (Full.confuse, "entity 5 is in Place.ACTIVE, not in Place.UNSCHEDULABLE"),
+    (Full.rest_longer, "entity 6 is in backoff until 9.0, not until its own deadline"),
+    (Full.rename_a_line, "an equivalence queue is kept under another class"),
+    (Full.keep_an_empty_line, "an empty equivalence queue is kept"),
+    (Full.lose_the_leader, "an open equivalence queue has no leader"),
     (Full.be_led_by_nobody_active, "a leader is not active"),
-    (Full.be_led_by_the_second, "the first in an open line does not lead it"),
-    (Full.rest_while_active, "who rests in a line is not in backoff"),
+    (Full.be_led_by_the_second, "the first entity of an open equivalence queue is not its leader"),
+    (
+        Full.rest_while_active,
+        "an entity in backoff in an equivalence queue is not in the backoff queue",
+    ),
     (Full.lose_a_member, "a ready member is not pending"),
 ]
 
@@ -105,9 +108,9 @@ class BrokenHeap(PythonHeap[Any]):
 def test_the_queue_sees_heaps_that_are_none() -> None:
     full = Full()
     for entity in (a_pod(7), a_pod(8)):
-        full.queue.park(entity, shape="s", step=-1, now=0.0)
+        full.queue.park(entity, equivalence_class="s", step=-1, now=0.0)
     full.queue._check()
-    standing = full.line.standing = BrokenHeap()
+    standing = full.line.queued = BrokenHeap()
     standing.push((0,), full.standing)
     with pytest.raises(InternalError):
         full.queue._check()

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched.protocols import Rank
 from support.entities import a_group, a_pod
 
@@ -100,7 +100,7 @@ class QueueMachine(RuleBasedStateMachine):
         entity.backoff_until = self.now + rest
         entity.queued_at = self.now
         self.ranks[index] = sort_key(entity)
-        self.queue.park(entity, shape=shape, step=step, now=self.now)
+        self.queue.park(entity, equivalence_class=shape, step=step, now=self.now)
         line = self.lines.setdefault(shape, LineModel())
         line.blocked = line.blocked or step > line.opened_at
         self.shape[index] = shape
@@ -140,10 +140,14 @@ class QueueMachine(RuleBasedStateMachine):
         if popped is not None:
             self.take_out(self.entities.index(popped))
             self.end_attempt(popped)
-            assert (popped.place, popped.rank, popped.shape) == (Place.NOWHERE, None, None)
+            assert (popped.place, popped.rank, popped.equivalence_class) == (
+                Place.NOWHERE,
+                None,
+                None,
+            )
 
-    def blocked_line(self, shape: str) -> Line | None:
-        found = [line for line in self.queue.blocked_lines() if line.shape == shape]
+    def blocked_line(self, shape: str) -> EquivalenceQueue | None:
+        found = [line for line in self.queue.blocked_queues() if line.equivalence_class == shape]
         return found[0] if found else None
 
     @rule(shape=shapes)
@@ -203,10 +207,10 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def shapes_and_lines_agree(self) -> None:
         for index, entity in enumerate(self.entities):
-            assert entity.shape == self.shape.get(index)
+            assert entity.equivalence_class == self.shape.get(index)
         blocked = {shape for shape, line in self.lines.items() if line.blocked}
-        assert {line.shape for line in self.queue.blocked_lines()} == blocked
-        assert self.queue._lines.keys() == self.lines.keys()
+        assert {line.equivalence_class for line in self.queue.blocked_queues()} == blocked
+        assert self.queue._queues.keys() == self.lines.keys()
 
     @invariant()
     def who_rests_is_not_tried_before_its_deadline(self) -> None:
@@ -225,7 +229,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_of_each_shape_is_tried_at_a_time(self) -> None:
-        shapes = [entity.shape for entity in self.queue.active if entity.shape is not None]
+        shapes = [
+            entity.equivalence_class
+            for entity in self.queue.active
+            if entity.equivalence_class is not None
+        ]
         assert len(shapes) == len(set(shapes))
 
     @invariant()

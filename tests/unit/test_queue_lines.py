@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from support.entities import a_group, a_pod, names
 
 PRIORITIES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
@@ -24,8 +24,8 @@ def queue_of(*entities: QueuedEntity) -> SchedulingQueue:
     return queue
 
 
-def only_line(queue: SchedulingQueue) -> Line:
-    (line,) = queue.blocked_lines()
+def only_line(queue: SchedulingQueue) -> EquivalenceQueue:
+    (line,) = queue.blocked_queues()
     return line
 
 
@@ -59,9 +59,9 @@ def test_lines_that_are_open_cost_nothing_in_order(
     entities = [a_pod(seq, priority=priority) for seq, priority in enumerate(priorities)]
     queue = queue_of(*entities)
     for step, entity in enumerate(rng.sample(entities, len(entities))):
-        queue.park(entity, shape=rng.randrange(shapes), step=step, now=0.0)
+        queue.park(entity, equivalence_class=rng.randrange(shapes), step=step, now=0.0)
     assert queue.head() is None
-    for line in queue.blocked_lines():
+    for line in queue.blocked_queues():
         queue.open(line, step=100, now=0.0)
     assert drain(queue, now=0.0) == by_rank(entities)
 
@@ -77,7 +77,7 @@ def test_who_comes_back_from_a_rest_takes_the_place_that_is_due(
     ]
     queue = SchedulingQueue(sort_key)
     for step, entity in enumerate(entities):
-        queue.park(entity, shape="s", step=step, now=0.0)
+        queue.park(entity, equivalence_class="s", step=step, now=0.0)
     queue.open(only_line(queue), step=100, now=0.5)
     assert queue.head() is None
     queue.advance(now=2.0)
@@ -89,7 +89,7 @@ def test_opening_a_line_sends_the_best_ranked_first_and_the_others_one_by_one() 
     low, high, middle = (a_pod(seq, priority=priority) for seq, priority in enumerate((0, 9, 5)))
     queue = SchedulingQueue(sort_key)
     for step, entity in enumerate((low, high, middle)):
-        queue.park(entity, shape="s", step=step, now=0.0)
+        queue.park(entity, equivalence_class="s", step=step, now=0.0)
     assert names(queue.unschedulable) == ["e1", "e2", "e0"]
     queue.open(only_line(queue), step=5, now=0.0)
     assert names(queue.active) == ["e1"]
@@ -100,8 +100,8 @@ def test_opening_a_line_sends_the_best_ranked_first_and_the_others_one_by_one() 
 def test_the_best_ranked_that_does_not_rest_is_sent() -> None:
     resting, ready = a_pod(1, priority=9, rests_until=4.0), a_pod(2)
     queue = SchedulingQueue(sort_key)
-    queue.park(resting, shape="s", step=1, now=0.0)
-    queue.park(ready, shape="s", step=2, now=0.0)
+    queue.park(resting, equivalence_class="s", step=1, now=0.0)
+    queue.park(ready, equivalence_class="s", step=2, now=0.0)
     queue.open(only_line(queue), step=5, now=1.0)
     assert (queue.active, queue.backoff) == ((ready,), (resting,))
     queue.advance(now=3.999)
@@ -116,12 +116,12 @@ def test_who_failed_after_a_line_was_opened_blocks_it_again() -> None:
     entities = [a_pod(seq) for seq in range(50)]
     queue = SchedulingQueue(sort_key)
     for entity in entities:
-        queue.park(entity, shape="s", step=1, now=0.0)
+        queue.park(entity, equivalence_class="s", step=1, now=0.0)
     queue.open(only_line(queue), step=5, now=0.0)
     tried = []
     while (head := queue.head()) is not None:
         tried.append(head)
-        queue.park(head, shape="s", step=5 + len(tried), now=0.0)
+        queue.park(head, equivalence_class="s", step=5 + len(tried), now=0.0)
         queue._check()
     assert tried[0] is entities[0]
     assert len(tried) <= 2
@@ -132,34 +132,34 @@ def test_who_failed_before_a_line_was_opened_leaves_it_open() -> None:
     """F8: room that was freed during a try is not lost."""
     first, second = a_pod(1), a_pod(2)
     queue = SchedulingQueue(sort_key)
-    queue.park(second, shape="s", step=1, now=0.0)
+    queue.park(second, equivalence_class="s", step=1, now=0.0)
     queue.open(only_line(queue), step=5, now=0.0)
     for step in (4, 5, -1):
-        queue.park(first, shape="s", step=step, now=0.0)
+        queue.park(first, equivalence_class="s", step=step, now=0.0)
         assert queue.active == (first,)
 
 
 def test_a_failure_of_which_nothing_is_known_blocks_nobody() -> None:
     queue = SchedulingQueue(sort_key)
-    queue.park(a_pod(1), shape="s", step=-1, now=0.0)
+    queue.park(a_pod(1), equivalence_class="s", step=-1, now=0.0)
     assert names(queue.active) == ["e1"]
-    assert not list(queue.blocked_lines())
+    assert not list(queue.blocked_queues())
 
 
 def test_an_attempt_that_is_under_way_is_not_pushed_aside() -> None:
     leader, better = a_group(1, created_at=5.0), a_group(2, created_at=1.0)
     queue = SchedulingQueue(sort_key)
-    queue.park(leader, shape="s", step=-1, now=0.0)
+    queue.park(leader, equivalence_class="s", step=-1, now=0.0)
     assert leader.group is not None
     leader.group.attempt_started_at = 0.0
-    queue.park(better, shape="s", step=-1, now=0.0)
+    queue.park(better, equivalence_class="s", step=-1, now=0.0)
     assert (queue.active, queue.unschedulable) == ((leader,), (better,))
     queue.remove(leader, now=0.0)
     assert queue.active == (better,)
 
 
 def test_a_line_that_is_new_is_open_and_nothing_is_known_of_it() -> None:
-    line = Line("s")
+    line = EquivalenceQueue("s")
     assert (line.blocked, line.blocked_at, line.opened_at, line.leader) == (False, -1, -1, None)
 
 
@@ -167,7 +167,7 @@ def two_in_an_open_line() -> tuple[SchedulingQueue, QueuedEntity, QueuedEntity]:
     leader, other = a_pod(1), a_pod(2)
     queue = SchedulingQueue(sort_key)
     for entity in (leader, other):
-        queue.park(entity, shape="s", step=-1, now=0.0)
+        queue.park(entity, equivalence_class="s", step=-1, now=0.0)
     return queue, leader, other
 
 
@@ -193,7 +193,7 @@ def test_who_is_moved_elsewhere_leaves_the_lead_to_the_next(move: Callable[..., 
     queue, leader, other = two_in_an_open_line()
     move(queue, leader, now=0.0)
     queue._check()
-    assert queue._lines["s"].leader is other
+    assert queue._queues["s"].leader is other
     assert other in queue.active
 
 
@@ -201,7 +201,7 @@ def test_who_ranks_no_better_than_the_leader_does_not_take_its_place() -> None:
     queue = SchedulingQueue(lambda _entity: (0, 0.0, 0, 0, 0))
     leader, other = a_pod(1), a_pod(2)
     for entity in (leader, other):
-        queue.park(entity, shape="s", step=-1, now=0.0)
+        queue.park(entity, equivalence_class="s", step=-1, now=0.0)
     assert (queue.active, queue.unschedulable) == ((leader,), (other,))
 
 
@@ -209,7 +209,7 @@ def test_one_impossible_shape_does_not_block_another() -> None:
     """F3, law 5."""
     impossible, possible = a_pod(1, priority=9), a_pod(2)
     queue = queue_of(impossible, possible)
-    queue.park(impossible, shape="huge", step=1, now=0.0)
+    queue.park(impossible, equivalence_class="huge", step=1, now=0.0)
     assert queue.head() is possible
 
 
@@ -219,7 +219,7 @@ def test_who_is_gated_stays_until_it_is_activated_by_name() -> None:
     queue.gate(entity, now=0.0)
     queue.advance(now=1e9)
     assert (queue.active, queue.unschedulable) == ((), (entity,))
-    assert not list(queue.blocked_lines())
+    assert not list(queue.blocked_queues())
     queue.activate(entity, now=0.0)
     assert (queue.active, queue.unschedulable) == ((entity,), ())
 
@@ -252,15 +252,15 @@ def test_an_entity_is_ranked_anew_only_when_it_is_put_in_anew() -> None:
 def test_a_sample_of_a_line_is_whoever_is_left_in_it() -> None:
     standing, leading, resting = a_pod(1), a_pod(2), a_pod(3, rests_until=9.0)
     queue = SchedulingQueue(sort_key)
-    queue.park(standing, shape="s", step=1, now=0.0)
+    queue.park(standing, equivalence_class="s", step=1, now=0.0)
     line = only_line(queue)
     assert line.sample is standing
     queue.remove(standing, now=0.0)
-    queue.park(leading, shape="s", step=-1, now=0.0)
-    assert queue._lines["s"].sample is leading
+    queue.park(leading, equivalence_class="s", step=-1, now=0.0)
+    assert queue._queues["s"].sample is leading
     queue.remove(leading, now=0.0)
-    queue.park(resting, shape="s", step=-1, now=0.0)
-    assert queue._lines["s"].sample is resting
+    queue.park(resting, equivalence_class="s", step=-1, now=0.0)
+    assert queue._queues["s"].sample is resting
 
 
 def test_nothing_is_left_of_lines_when_everybody_is_gone() -> None:
@@ -268,13 +268,13 @@ def test_nothing_is_left_of_lines_when_everybody_is_gone() -> None:
     queue = SchedulingQueue(sort_key)
     entities = [a_pod(seq, rests_until=float(seq)) for seq in range(6)]
     for step, entity in enumerate(entities):
-        queue.park(entity, shape=step % 2, step=step, now=0.0)
-    for line in queue.blocked_lines():
+        queue.park(entity, equivalence_class=step % 2, step=step, now=0.0)
+    for line in queue.blocked_queues():
         queue.open(line, step=9, now=0.0)
     for entity in entities:
         queue.remove(entity, now=3.0)
         queue.remove(entity, now=3.0)
-        assert (entity.place, entity.rank, entity.shape) == (Place.NOWHERE, None, None)
+        assert (entity.place, entity.rank, entity.equivalence_class) == (Place.NOWHERE, None, None)
     assert len(queue) == 0
-    assert not queue._lines
+    assert not queue._queues
     assert not queue._backoff

@@ -152,7 +152,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     before = scheduler.snapshot()
     counted = 0
     in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
-    shapes = [line.shape for line in scheduler.queue._lines.values()]
+    shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
         if isinstance(each, Shape) and not any(each is shape for shape in shapes):
             continue  # an entity has its own copy of that of its line
@@ -233,14 +233,14 @@ def test_a_line_goes_on_with_its_shape_and_with_whoever_leads_it() -> None:
         pass
     scheduler.advance(now=30)
     for n in range(2):
-        (line,) = scheduler._state.queue._lines.values()
-        assert isinstance(line.shape, Shape)
-        assert (line.shape.topology, line.shape.reach) == (rack, (3, True))
-        assert (line.leader is None, len(line.standing)) == ((True, 2), (False, 1))[n]
+        (line,) = scheduler._state.queue._queues.values()
+        assert isinstance(line.equivalence_class, Shape)
+        assert (line.equivalence_class.topology, line.equivalence_class.reach) == (rack, (3, True))
+        assert (line.leader is None, len(line.queued)) == ((True, 2), (False, 1))[n]
         other = make()
         other.restore(posted(scheduler.snapshot()))
         assert state_of(other) == state_of(scheduler)
-        (found,) = other._state.queue._lines
+        (found,) = other._state.queue._queues
         assert isinstance(found, Shape)
         assert (found.topology, found.reach) == (rack, (3, True))
         while other.schedule_one(now=30) is not None:

@@ -41,7 +41,7 @@ class QueuedEntity:
         backoff_until: Until when it rests; in the past for an entity that does not.
         place: Where in the queue it is.
         rank: Its place in the order, frozen while it is queued.
-        shape: What it failed with: entities of one shape fail alike.
+        equivalence_class: What it failed with: entities of one equivalence_class fail alike.
         tried_step: The step at which a member last had its turn.
         failed_step: The step at which a member last found no node in the current attempt; -1
             when none did.
@@ -59,6 +59,7 @@ class QueuedEntity:
         "_is_ready",
         "_pod",
         "backoff_until",
+        "equivalence_class",
         "failed_step",
         "failures",
         "group",
@@ -69,7 +70,6 @@ class QueuedEntity:
         "reason",
         "round_step",
         "seq",
-        "shape",
         "stirred_step",
         "tried_step",
         "unschedulable_member",
@@ -83,7 +83,7 @@ class QueuedEntity:
         self.backoff_until: float = float("-inf")
         self.place: Place = Place.NOWHERE
         self.rank: Rank | None = None
-        self.shape: Hashable = None
+        self.equivalence_class: Hashable = None
         self.tried_step: int = -1
         self.failed_step: int = -1
         self.stirred_step: int = -1

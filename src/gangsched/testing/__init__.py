@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from gangsched.testing._machine import GangSchedulingMachine
 
 __all__ = [
-    "AddNode",
     "Adapted",
+    "AddNode",
     "Arrive",
     "BindFails",
     "BindSucceeds",

@@ -18,7 +18,7 @@ from attrs import frozen
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
@@ -104,17 +104,19 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
     Nomination: Held(kept="entity priority kept asks specs awaited deadline", passing="is_lifted"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _lines", given="_sort"),
-    Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
+    SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
+    EquivalenceQueue: Held(
+        kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
+    ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason unschedulable_member _pod _is_ready",
-        anew="place shape prospect _handle",
+        anew="place equivalence_class prospect _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason unschedulable_member _pending",
-        anew="place shape prospect _handle _info _is_in_order _latest _turns _turns_by_role",
+        anew="place equivalence_class prospect _handle _info _is_in_order _latest _turns _turns_by_role",
         passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),

@@ -14,7 +14,7 @@ from typing import TypeVar, cast, final
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import Line
+from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
 from gangsched.framework.config.cycle_state import CycleState
@@ -359,8 +359,8 @@ class _Reader:
             queue._gated[seq] = self._place(seq, Place.UNSCHEDULABLE, f"gated[{n}]")
         for n, row in enumerate(rows.lines):
             line = self._line(row, f"lines[{n}]")
-            _fresh(queue._lines, line.shape, f"lines[{n}].shape")
-            queue._lines[line.shape] = line
+            _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
+            queue._queues[line.equivalence_class] = line
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)
@@ -369,20 +369,20 @@ class _Reader:
         entity.place = place
         return entity
 
-    def _line(self, row: LineRow, path: str) -> Line:
-        line = Line(self._shape(row.shape, f"{path}.shape"))
+    def _line(self, row: LineRow, path: str) -> EquivalenceQueue:
+        line = EquivalenceQueue(self._shape(row.shape, f"{path}.shape"))
         line.blocked, line.blocked_at = row.blocked, row.blocked_at
         line.opened_at = row.opened_at
         for seq in row.standing:
             entity = self._place(seq, Place.UNSCHEDULABLE, f"{path}.standing")
-            entity.shape = line.shape
-            entity._handle = line.standing.push(entity.rank, entity)
+            entity.equivalence_class = line.equivalence_class
+            entity._handle = line.queued.push(entity.rank, entity)
         for seq in row.resting:
-            line.resting[seq] = self._entity(seq, f"{path}.resting")
-            line.resting[seq].shape = line.shape
+            line.in_backoff[seq] = self._entity(seq, f"{path}.resting")
+            line.in_backoff[seq].equivalence_class = line.equivalence_class
         if row.leader is not None:
             line.leader = self._entity(row.leader, f"{path}.leader")
-            line.leader.shape = line.shape
+            line.leader.equivalence_class = line.equivalence_class
         return line
 
     def _shape(self, row: int | ShapeRow, path: str) -> Hashable:

@@ -22,7 +22,7 @@ from gangsched.framework.placement.packing.problem import Need, Problem, Purse, 
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
 
-__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "BudgetExhausted", "pack"]
+__all__ = ["BudgetExhausted", "Demand", "Impossible", "Packed", "Quota", "Room", "pack"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
