@@ -306,7 +306,7 @@ def mistake_one_for_another(waiting: WaitingMap) -> None:
     [
         (forget_that_it_is_of_a_group, "waiting pods and their groups differ"),
         (forget_a_deadline, "waiting pods and deadlines differ"),
-        (mistake_one_for_another, "a waits under another name"),
+        (mistake_one_for_another, "a is stored under another UID"),
     ],
 )
 def test_a_waiting_map_sees_what_is_wrong(

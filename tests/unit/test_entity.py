@@ -214,13 +214,13 @@ def lose_a_member(entity: QueuedGroup) -> None:
 
 
 def lose_a_turn(entity: QueuedGroup) -> None:
-    assert entity._turns is not None
-    entity._turns.pop()
+    assert entity._ready is not None
+    entity._ready.pop()
 
 
 def forget_a_role(entity: QueuedGroup) -> None:
-    assert entity._turns_by_role is not None
-    entity._turns_by_role["ps"].clear()
+    assert entity._ready_by_role is not None
+    entity._ready_by_role["ps"].clear()
 
 
 def miscount_a_role(entity: QueuedGroup) -> None:
@@ -233,9 +233,9 @@ def miscount_a_role(entity: QueuedGroup) -> None:
         (come_in_another_order, "members [2, 1, 0] are out of order, the latest is 2"),
         (come_later_than_the_latest, "members [0, 1, 2] are out of order, the latest is 1"),
         (miscount, "ns/e1: 1 untried, 3 ready"),
-        (lose_a_member, "turns have [0, 1, 2], ready are [0, 1]"),
-        (lose_a_turn, "turns have [0, 1], ready are [0, 1, 2]"),
-        (forget_a_role, "turns of ps have [], ready are [2]"),
+        (lose_a_member, "ready members: kept are [0, 1, 2], ready are [0, 1]"),
+        (lose_a_turn, "ready members: kept are [0, 1], ready are [0, 1, 2]"),
+        (forget_a_role, "ready members of ps: kept are [], ready are [2]"),
         (miscount_a_role, "ns/e1: {'ps': 2} untried, {'ps': 1} ready"),
     ],
 )
@@ -313,15 +313,15 @@ def test_members_that_come_and_go_leave_nothing_behind_in_the_turns(role: str | 
         if number >= 10:
             entity.discard(PodUID(f"{number - 3}"))
         entity._check()
-    assert len(entity._turns or ()) < 100
-    assert sum(map(len, (entity._turns_by_role or {}).values())) < 100
+    assert len(entity._ready or ()) < 100
+    assert sum(map(len, (entity._ready_by_role or {}).values())) < 100
 
 
 def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> None:
     """As after a permit that refused: a look at everybody for each of them would be too much."""
     entity = a_group(1, members=5)
     first = entity.pod
-    turns = entity._turns
+    turns = entity._ready
     for _again in range(3):
         entity.discard(first.uid)
         entity.add(first, 0)
@@ -329,28 +329,28 @@ def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> N
         entity.put_aside(first.uid)
         entity.put_back(first.uid)
         entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
 @pytest.mark.parametrize("members", [40, 200])
 def test_who_comes_last_goes_behind_the_others_without_new_turns(members: int) -> None:
     entity = a_group(1, members=members)
     assert entity.next_member is not None
-    turns = entity._turns
+    turns = entity._ready
     for number in range(members, members + 3):
         entity.add(Pod(name="late", uid=PodUID(f"late-{number}")), number)
         entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
 def test_who_is_last_has_its_turn_back_without_new_turns() -> None:
     entity = a_group(1, members=5)
     assert entity.next_member is not None
-    turns, last = entity._turns, entity.pending[-1].uid
+    turns, last = entity._ready, entity.pending[-1].uid
     entity.put_aside(last)
     entity.put_back(last)
     entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
 def test_a_question_for_roles_looks_at_everybody_but_once() -> None:
@@ -358,11 +358,11 @@ def test_a_question_for_roles_looks_at_everybody_but_once() -> None:
     for number in range(3):
         entity.add(pod(number), number, "ps")
     assert entity.next_of(["ps"]) == pod(0)
-    turns = entity._turns_by_role
+    turns = entity._ready_by_role
     entity.put_aside(UIDS[0])
     entity.add(pod(3), 3, "worker")
     assert (entity.next_of(["ps"]), entity.next_of(["worker"])) == (pod(1), pod(3))
-    assert entity._turns_by_role is turns
+    assert entity._ready_by_role is turns
 
 
 def test_turns_of_those_who_went_are_dropped_when_they_outnumber_the_members() -> None:
@@ -372,7 +372,7 @@ def test_turns_of_those_who_went_are_dropped_when_they_outnumber_the_members() -
         late = Pod(name="p", uid=PodUID(f"{number}"))
         entity.add(late, number)
         assert entity.next_member is not None
-        assert len(entity._turns or ()) <= 2 * len(entity) + 65
+        assert len(entity._ready or ()) <= 2 * len(entity) + 65
         entity.discard(late.uid)
 
 
@@ -387,7 +387,7 @@ def test_a_group_whose_members_are_gone_keeps_none_of_them() -> None:
     assert entity.next_member is not None
     for uid in [pod.uid for pod in entity.pending]:
         entity.discard(uid)
-    assert (entity._turns, entity._turns_by_role, entity.pending) == (None, None, [])
+    assert (entity._ready, entity._ready_by_role, entity.pending) == (None, None, [])
     assert entity.next_member is None
 
 

@@ -61,7 +61,7 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
     ),
     (
         GangRejectedError("ns/p", "timed out"),
-        "ns/p must not go: timed out",
+        "ns/p must not start: timed out",
         {"uid": "ns/p", "reason": "timed out"},
         GangschedError,
     ),

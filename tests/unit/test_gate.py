@@ -225,7 +225,7 @@ def test_who_gives_up_takes_its_gang_along_and_nobody_else() -> None:
     effects = gate.withdraw("b", now=1, reason="no longer wanted")
     assert sorted(fell(effects)) == ["a", "b"]
     assert {e.reason for e in effects if isinstance(e, PodRejected)} == {
-        "member b gave up: no longer wanted"
+        "member b withdrew: no longer wanted"
     }
     assert [wait.uid for wait in gate.waiting] == ["x"]
 
@@ -243,8 +243,8 @@ def test_late_news_of_a_wait_that_is_over_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda gate: gate.withdraw("a", now=1), "member a gave up"),
-        (lambda gate: gate.leave("a", now=1), "member a gave up: it left"),
+        (lambda gate: gate.withdraw("a", now=1), "member a withdrew"),
+        (lambda gate: gate.leave("a", now=1), "member a withdrew: it left"),
         (lambda gate: gate.close("over", now=1), "over"),
     ],
     ids=["withdraw", "leave", "close"],
@@ -517,10 +517,10 @@ def need_less_and_say_so_to_nobody(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        (forget_one_at_the_gate, "who is at the gate and who is a member differ"),
-        (let_one_wait_no_more, "a waits, or does not: the waiting map disagrees"),
-        (let_a_member_take_it_for_gone, "a waits, or does not: the waiting map disagrees"),
-        (need_less_and_say_so_to_nobody, "default/g waits, and may go"),
+        (forget_one_at_the_gate, "the members at the gate differ from those of the registry"),
+        (let_one_wait_no_more, "a: its state and the waiting map differ"),
+        (let_a_member_take_it_for_gone, "a: its state and the waiting map differ"),
+        (need_less_and_say_so_to_nobody, "default/g waits although it has its quorum"),
     ],
 )
 def test_a_gate_sees_what_is_wrong_and_says_what(

@@ -197,7 +197,7 @@ def test_an_error_says_who_must_not_go_and_why() -> None:
     with pytest.raises(GangRejectedError) as raised:
         gate.wait(GangMember(uid="a", group="g", min_available=1))
     assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
-    assert str(raised.value) == "a must not go: shutting down"
+    assert str(raised.value) == "a must not start: shutting down"
 
 
 # Cancellation -----------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_task_that_is_cancelled_takes_its_gang_along() -> None:
     run.call(run._tasks["b"].cancel)
     run.finish()
     assert run._tasks["b"].cancelled()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 
@@ -251,7 +251,7 @@ def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
     with pytest.raises(KeyboardInterrupt):
         run.gate.wait(member("b"))
     run.finish()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 

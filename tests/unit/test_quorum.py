@@ -59,7 +59,7 @@ def test_a_bad_timeout_is_refused() -> None:
 def test_giving_up_says_how_far_it_got() -> None:
     """F59."""
     outcome = decide(min_available=5, scheduled=2, remaining=1)
-    assert Unschedulable("2 of 5 members can be placed, and 1 more may be") == outcome
+    assert Unschedulable("2 of 5 members have a node, at most 1 more can get one") == outcome
 
 
 def test_a_group_is_complete_from_its_minimum_on() -> None:

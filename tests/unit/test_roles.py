@@ -236,7 +236,7 @@ def test_who_is_no_member_is_given_no_role() -> None:
             "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0]}"
             " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0]}",
         ),
-        ("_roles", "somebody who is no member has a role"),
+        ("_roles", "a role is recorded for a pod that is not a member"),
     ],
 )
 def test_the_check_sees_counts_by_role_that_drifted(sabotage: str, says: str) -> None:
@@ -349,7 +349,7 @@ def test_a_group_that_goes_one_by_one_needs_nobody_of_any_role() -> None:
 
 def test_a_decision_names_the_role_that_is_out_of_reach() -> None:
     outcome = decide(min_available=5, scheduled=4, remaining=1, roles=[("ps", 2, 0, 1)])
-    assert outcome == Unschedulable("0 of 2 ps can be placed, and 1 more may be")
+    assert outcome == Unschedulable("0 of 2 ps have a node, at most 1 more can get one")
     assert decide(min_available=5, scheduled=5, remaining=0, roles=[("ps", 1, 1, 0)]) == SUCCESS
 
 

@@ -67,7 +67,7 @@ def smallest(**given: Any) -> Call:
 
 SECONDS = "a finite number of seconds >= 0"
 AT_LEAST_ONE = "an int >= 1"
-COMPARABLE = "a key that can be compared with those that are in the heap, and with itself"
+COMPARABLE = "comparable with the keys in the heap and equal to itself"
 SENTENCES: list[tuple[Call, str]] = [
     # policies
     (lambda: Backfill(NO_PROFILE), "run_times must be a RunTimes or None, got 'x'"),
@@ -95,7 +95,7 @@ SENTENCES: list[tuple[Call, str]] = [
     ),
     (
         lambda: Scheduler(NO_CLUSTER, presets.coscheduling_profile()),
-        "cluster must be a ClusterState, which has the methods nodes, node, pods, pod, pods_on,"
+        "cluster must be a ClusterState with the methods nodes, node, pods, pod, pods_on,"
         " pod_groups, pod_group, got 'x'",
     ),
     (scheduler(membership=5), "membership must be a callable that takes a pod, got 5"),
@@ -147,7 +147,7 @@ SENTENCES: list[tuple[Call, str]] = [
     (lambda: REGISTRY.declare(5), "group must be a PodGroup, got 5"),
     (lambda: COUNTERS.set("u", None), "state must be a MemberState, got None"),
     (lambda: COUNTERS.count("x"), "state must be a MemberState, got 'x'"),
-    (lambda: COUNTERS.give_role("u", "ps"), "uid must be a member, got 'u'"),
+    (lambda: COUNTERS.give_role("u", "ps"), "uid must be the UID of a member, got 'u'"),
     (waits(uid=5), "uid must be a string, got 5"),
     (waits(uid="u"), "uid must be the UID of a pod that is not waiting, got 'u'"),
     (waits(node=5), "node must be a string, got 5"),

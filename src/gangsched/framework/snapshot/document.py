@@ -116,7 +116,8 @@ HELD: Final[Mapping[type, Held]] = {
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason unschedulable_member _pending",
-        anew="place equivalence_class prospect _handle _info _is_in_order _latest _turns _turns_by_role",
+        anew="place equivalence_class prospect _handle _info _is_in_order _latest _ready"
+        " _ready_by_role",
         passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
