@@ -1,11 +1,14 @@
-"""Which group a pod belongs to, and in which role: every spelling, in two tables.
+"""Read the group and the role of a pod from its labels, annotations and fields.
+
+Several projects have a spelling of their own for "this pod is a member of that group". Two tables
+list all spellings that are supported.
 
 Rules:
-  R1  the tables below are the whole truth; their order is the order of precedence;
-  R2  spellings that name different groups, minima or roles are an error, not a choice;
-  R3  a minimum that is not a positive integer, a minimum without a name and an empty name are
-      errors that the pod's user sees, never "then it is a regular pod";
-  R4  a role is read of who claims a group; by itself it says nothing.
+  R1  only the spellings in the tables are read; the first row has the highest precedence;
+  R2  two spellings on one pod must agree on group, minimum and role; otherwise it is an error;
+  R3  these are errors that are reported for the pod: a minimum that is not a positive integer, a
+      minimum without a group name, an empty name. The pod is never taken for a regular pod;
+  R4  the role of a pod without a group is ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ __all__ = [
 
 
 class Source(enum.Enum):
-    """Where on a pod a spelling is written."""
+    """The part of a pod that a spelling is read from."""
 
     LABEL = "label"
     ANNOTATION = "annotation"
@@ -40,13 +43,13 @@ class Source(enum.Enum):
 @final
 @frozen
 class Spelling:
-    """One way to say which group a pod is in, or which role it has there.
+    """One spelling of the group of a pod, or of its role.
 
     Attributes:
-        source: Where it is written.
-        name: The key whose value is the group's name, or the role's.
-        minimum: The key whose value is the group's minimum; None where it is only in the
-            group's own specification.
+        source: The part of the pod.
+        name: The key whose value is the name of the group or the role.
+        minimum: The label whose value is the minimum of the group; None if the spelling has
+            none.
     """
 
     source: Source
@@ -80,13 +83,13 @@ ROLE_SPELLINGS: Final = (
 @final
 @frozen
 class Membership:
-    """A pod's claim to be in a group.
+    """The claim of a pod to be a member of a group.
 
     Attributes:
-        group: The group's key; always in the pod's own namespace.
-        min_available: The minimum that the pod gives; None where it gives none.
-        spelling: Which spelling said so.
-        role: What it is in its group, such as ``worker``; None where it does not say.
+        group: The key of the group, which is in the namespace of the pod.
+        min_available: The minimum that the pod claims; None if it claims none.
+        spelling: The spelling that the claim was read from.
+        role: The role in the group, such as ``worker``; None if the pod names none.
     """
 
     group: GroupKey
@@ -96,12 +99,12 @@ class Membership:
 
 
 def membership(pod: Pod) -> Membership | None:
-    """Return the group that *pod* claims to be in; None for a regular pod.
+    """Return the claim of a pod to be in a group; None for a regular pod.
 
-    Runtime complexity: O(1), one look-up per row of the tables.
+    Runtime complexity: O(1), one look-up for each row of the tables.
 
     Raises:
-        InvalidPodGroupError: The claim is malformed or contradicts itself.
+        InvalidPodGroupError: A spelling is malformed, or two spellings differ.
     """
     if pod.pod_group is None and not pod.labels and not pod.annotations:
         return None
@@ -133,7 +136,7 @@ def membership(pod: Pod) -> Membership | None:
 
 
 def ungrouped(_pod: Pod) -> None:
-    """Say of every pod that it is in no group: scheduling without gangs."""
+    """Return None for every pod: scheduling without gangs."""
 
 
 def _written(pod: Pod, spelling: Spelling) -> str | None:
@@ -149,19 +152,19 @@ def _written(pod: Pod, spelling: Spelling) -> str | None:
 
 
 def _read_role(pod: Pod) -> str | None:
-    said: Spelling | None = None
+    first: Spelling | None = None
     role: str | None = None
     for spelling in ROLE_SPELLINGS:
         found = _written(pod, spelling)
         if found is None or found == role:
             continue
         if not found:
-            expected = "a role's name, not empty"
+            expected = "a non-empty role name"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
-        if said is not None:
-            expected = f"{role!r}, the value of {said.name}"
+        if first is not None:
+            expected = f"{role!r}, the value of {first.name}"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
-        said, role = spelling, found
+        first, role = spelling, found
     return role
 
 

@@ -181,8 +181,8 @@ SABOTAGE_OF_HEAPS: list[tuple[Break, str]] = [
     (overtake, " are not in order of arrival"),
     (come_at_once, " are not in order of arrival"),
     (litter, "170 tombstones beside 105 items"),
-    (leave_the_way_open, "the short way out is open, and is not the only one"),
-    (mistake_the_kind, "a key is not of numbers"),
+    (leave_the_way_open, "the fast path is open, but the run does not hold all entries"),
+    (mistake_the_kind, "a key is not a tuple of numbers"),
 ]
 
 
