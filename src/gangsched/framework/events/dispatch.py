@@ -62,6 +62,7 @@ def survey(state: State, event: Event) -> None:
 
 
 def _survey_group(state: State, key: GroupKey) -> None:
+    prefetch.spec(state, key)
     info = state.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)
@@ -91,18 +92,25 @@ def take_in(state: State, event: Event, *, now: float) -> None:
 
 
 def listing(state: State, *, now: float) -> None:
-    """Take in all that the cluster state shows. O(nodes + pods log pods)."""
+    """Take in all that the cluster state shows. O(nodes + pods log pods).
+
+    Pods that left their group or their node while no event arrived come first: as long as they
+    are counted, an event about a sibling could release the group with them.
+    """
     try:
         prefetch.everything(state)
         nodes = [node.name for node in state.cluster.nodes()]
+        groups = [group.key for group in state.cluster.pod_groups()]
+        for key in groups:
+            prefetch.spec(state, key)
+        shown = [pod.uid for pod in sorted(state.cluster.pods(), key=_by_right)]
+        for uid in [uid for uid in state.members if reconcile.has_left(state, uid)]:
+            reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
-        groups = [group.key for group in state.cluster.pod_groups()]
         for key in _union(groups, [info.key for info in state.registry]):
             reconcile.group_changed(state, key, now=now)
-        shown = sorted(state.cluster.pods(), key=_by_right)
-        pods = [pod.uid for pod in shown]
-        for uid in _union(pods, state.members):
+        for uid in _union(shown, state.members):
             reconcile.pod_changed(state, uid, now=now)
         nominator.review(state, now=now)
     finally:

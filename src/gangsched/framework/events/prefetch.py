@@ -19,9 +19,9 @@ from gangsched.errors import InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod"]
+__all__ = ["Seen", "arrived", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
@@ -74,15 +74,33 @@ def pod(state: State, uid: PodUID) -> None:
 
 
 def node(state: State, name: NodeName | None) -> None:
-    """Look at who is on a node."""
+    """Read a node and the pods on it, and each pending pod that has arrived there."""
     if name is not None:
         state.nodes.look(name)
+        for uid in arrived(state, name):
+            look(state, uid)
+
+
+def arrived(state: State, name: NodeName) -> list[PodUID]:
+    """Return the known pending pods that the cluster state shows on a node that was read."""
+    return [uid for uid in state.nodes.looked_at(name) if _is_pending(state.members.get(uid))]
+
+
+def _is_pending(member: Member | None) -> bool:
+    return member is not None and member.state is MemberState.UNSCHEDULED
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
     """Look at every member of a group."""
     for uid in members:
         _pod_alone(state, uid)
+
+
+def spec(state: State, key: GroupKey) -> PodGroup | None:
+    """Return the specification of a group; it is read once per call."""
+    if key not in state.seen_specs:
+        state.seen_specs[key] = state.cluster.pod_group(key)
+    return state.seen_specs[key]
 
 
 def everything(state: State) -> None:
@@ -98,6 +116,7 @@ def everything(state: State) -> None:
 def close(state: State) -> None:
     """Forget what was looked at: it is so in this call, and no longer."""
     state.seen.clear()
+    state.seen_specs.clear()
     state.nodes.forget_looks()
 
 

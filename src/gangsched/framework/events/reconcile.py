@@ -35,7 +35,7 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "group_changed", "node_changed", "pod_changed"]
+__all__ = ["bind_failed", "bound", "group_changed", "has_left", "node_changed", "pod_changed"]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
@@ -44,7 +44,8 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Look at a node. O(pods on it), plus waking whom it helps."""
     if state.nodes.refresh(name):
         requeue.gain(state, (name,), now=now)
-    elif name not in state.nodes.infos:
+    _look_at_arrived(state, name, now=now)
+    if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.waiting if waiting.node == name]
         for waiting in on_it:
             member = state.members[waiting.uid]
@@ -54,7 +55,7 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     """Look at a group's specification. O(members)."""
-    spec = state.cluster.pod_group(key)
+    spec = prefetch.spec(state, key)
     known = state.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
@@ -123,10 +124,19 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             state.registry.join(pod, claim, wanted)
         elif claim is not None and state.registry.restate(pod, claim, wanted):
             restated = member.group
+        _change_class(state, member, seen, now=now)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             requeue_entity.settle(state, member.entity, now=now)
+
+
+def has_left(state: State, uid: PodUID) -> bool:
+    """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
+    seen, member = prefetch.look(state, uid), state.members[uid]
+    if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
+        return True
+    return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -209,13 +219,17 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
-    """Say whether a pod changed in what it is scheduled by, as if it were another pod."""
+    """Return whether a pod must be treated as another: its group, role or priority changed.
+
+    A pod that has a node is scheduled no more, so a change of what it was scheduled by, such as
+    an in-place resize, leaves it the member that it was.
+    """
     group = None if member.group is None else member.group.key
     return (
         group != (None if seen.claim is None else seen.claim.group)
         or member.pod.priority != seen.pod.priority
-        or member.pod_class.signature != seen.signature
         or member.role != (None if seen.claim is None else seen.claim.role)
+        or (member.pod_class.signature != seen.signature and seen.pod.node_name is None)
     )
 
 
@@ -230,7 +244,7 @@ def _admit(
     *,
     now: float,
 ) -> None:
-    pod, claim, signature = seen.pod, seen.claim, seen.signature
+    pod, claim = seen.pod, seen.claim
     info: PodGroupInfo | None = None
     if claim is not None:
         info = state.registry.join(pod, claim, wanted)
@@ -241,13 +255,7 @@ def _admit(
             state.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.number(), pod.created_at)
-    pod_class = state.classes.get(signature)
-    if pod_class is None:
-        pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
-        if state.labels.add(seen.labels):
-            state.nodes.classify_anew()
-        filter_and_score.foresee(state, pod_class, now)
-    pod_class.users += 1
+    pod_class = _join_class(state, seen, now=now)
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     state.members[pod.uid] = member
@@ -313,12 +321,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     entity.discard(uid)
     del state.members[uid]
     state.count_priority(member.pod.priority, -1)
-    pod_class = member.pod_class
-    pod_class.users -= 1
-    if not pod_class.users:
-        del state.classes[pod_class.signature]
-        if state.labels.discard(pod_class.labels):
-            state.nodes.classify_anew()
+    _leave_class(state, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
         state.registry.leave(info.key, uid, now=now)
@@ -330,6 +333,36 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             _look_at_refused(state, info, now=now)
     _look_at_node(state, member.pod.node_name, now=now)
     requeue_entity.settle(state, entity, now=now)
+
+
+def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
+    """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
+    pod_class = state.classes.get(seen.signature)
+    if pod_class is None:
+        pod_class = PodClass(seen.signature, seen.pod, seen.labels)
+        state.classes[seen.signature] = pod_class
+        if state.labels.add(seen.labels):
+            state.nodes.classify_anew()
+        filter_and_score.foresee(state, pod_class, now)
+    pod_class.users += 1
+    return pod_class
+
+
+def _leave_class(state: State, pod_class: PodClass) -> None:
+    """Count a pod as one less of its equivalence class, and drop the class after the last."""
+    pod_class.users -= 1
+    if not pod_class.users:
+        del state.classes[pod_class.signature]
+        if state.labels.discard(pod_class.labels):
+            state.nodes.classify_anew()
+
+
+def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
+    """Move a pod that has a node to the class of what it says by now."""
+    if member.pod_class.signature != seen.signature:
+        before = member.pod_class
+        member.pod_class = _join_class(state, seen, now=now)
+        _leave_class(state, before)
 
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
@@ -390,8 +423,21 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
-    if name is not None and state.nodes.refresh(name):
+    if name is None:
+        return
+    if state.nodes.refresh(name):
         requeue.gain(state, (name,), now=now)
+    _look_at_arrived(state, name, now=now)
+
+
+def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
+    """Look at pending pods that the cluster state shows on a node before their own event.
+
+    Another scheduler has bound them. Until they are known as assigned, they would be placed a
+    second time, and counted twice. O(pods on the node).
+    """
+    for uid in prefetch.arrived(state, name):
+        pod_changed(state, uid, now=now)
 
 
 def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:

@@ -35,7 +35,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.reservation_state import Reserving
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.protocols import ClusterState
 
 __all__ = ["HOLDING", "ON_NODES", "Member", "State"]
@@ -114,6 +114,7 @@ class State:
         yielding: The groups that give way to the next other entity, with the reason.
         tried: The entities of which a member had its turn in the current attempt, by number.
         seen: What the pods that the current call is about say of themselves.
+        seen_specs: The specifications that the current call has read.
         out: What the current call returns.
         reserving: Who asks for a reservation, and the one that is made.
         undecided: How many searches for a placement ended with their budget.
@@ -145,6 +146,7 @@ class State:
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
+    seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     reserving: Reserving = field(factory=Reserving)
