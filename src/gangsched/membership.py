@@ -18,7 +18,7 @@ from typing import Final, assert_never, final
 
 from attrs import evolve, frozen
 
-from gangsched.errors import InvalidPodGroupError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import GroupKey, Pod, group_key
 
 __all__ = [
@@ -105,7 +105,10 @@ def membership(pod: Pod) -> Membership | None:
 
     Raises:
         InvalidPodGroupError: A spelling is malformed, or two spellings differ.
+        InvalidValueError: *pod* is not a ``Pod``.
     """
+    if not isinstance(pod, Pod):
+        raise InvalidValueError("pod", pod, "a Pod")
     if pod.pod_group is None and not pod.labels and not pod.annotations:
         return None
     claim: Membership | None = None

@@ -105,12 +105,27 @@ def pod_group_status(
         pods: Pods of this and other groups, such as all pods of a cluster; iterated once.
         before: The previous status; None if there is none.
         membership: Returns the claim of a pod.
+
+    Raises:
+        InvalidValueError: An argument has a wrong type.
     """
+    if not isinstance(group, PodGroup):
+        raise InvalidValueError("group", group, "a PodGroup")
+    if not isinstance(pods, Iterable):
+        raise InvalidValueError("pods", pods, "an iterable of Pods")
     if before is None:
         before = PodGroupStatus()
+    if not isinstance(before, PodGroupStatus):
+        raise InvalidValueError("before", before, "a PodGroupStatus or None")
+    if not callable(membership):
+        raise InvalidValueError("membership", membership, "a callable that takes a pod")
     if before.phase is PodGroupPhase.FINISHED:
         return before
-    found = [(pod, _claim(pod, group, membership)) for pod in pods]
+    found: list[tuple[Pod, Membership | None]] = []
+    for index, pod in enumerate(pods):
+        if not isinstance(pod, Pod):
+            raise InvalidValueError(f"pods[{index}]", pod, "a Pod")
+        found.append((pod, _claim(pod, group, membership)))
     members = [(pod, claim.role) for pod, claim in found if claim is not None]
     running, succeeded, failed = (
         [role for pod, role in members if pod.phase is phase]

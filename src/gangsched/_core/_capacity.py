@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gangsched.errors import InvalidValueError
 from gangsched.model import Resources
 
 __all__ = ["gap", "resource_gap", "total_free"]
@@ -43,5 +44,22 @@ def resource_gap(wanted: Mapping[str, int], free: Iterable[Mapping[str, int]]) -
         wanted: The total request in thousandths, such as ``Resources``. The caller subtracts the
             requests of members that hold a node already.
         free: The free amounts of each node in thousandths; amounts below zero count as zero.
+
+    Raises:
+        InvalidValueError: An argument is not a mapping to ints, or an iterable of such mappings.
     """
-    return gap(wanted, total_free(free))
+    if not isinstance(free, Iterable):
+        raise InvalidValueError("free", free, "an iterable of mappings")
+    nodes = list(free)
+    _check_amounts("wanted", wanted)
+    for index, amounts in enumerate(nodes):
+        _check_amounts(f"free[{index}]", amounts)
+    return gap(wanted, total_free(nodes))
+
+
+def _check_amounts(field: str, amounts: Mapping[str, int]) -> None:
+    if not isinstance(amounts, Mapping):
+        raise InvalidValueError(field, amounts, "a mapping of names to ints (thousandths)")
+    for name, amount in amounts.items():
+        if type(amount) is not int:
+            raise InvalidValueError(f"{field}.{name}", amount, "an int (thousandths)")

@@ -37,7 +37,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap, WaitingPod
-from gangsched._fields import check_now, check_text
+from gangsched._fields import check_now, check_string, check_text
 from gangsched._seconds import format_duration, format_instant
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.events import Effect, GroupRejected, GroupScheduled, PodRejected, PodWaiting, Release
@@ -76,7 +76,7 @@ class GangMember:
     group: str = field(validator=check_text)
     min_available: int | None = field(default=None, validator=_check_minimum)
     role: str | None = field(default=None, validator=_check_maybe_text)
-    place: str = field(default="")
+    place: str = field(default="", validator=check_string)
 
 
 @final

@@ -15,11 +15,12 @@ Rules:
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
 
-from attrs import frozen
+from attrs import Attribute, field, frozen
 
-from gangsched._fields import refuse_choice
+from gangsched._fields import check_instant, check_whole, refuse_choice
+from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
 from gangsched.protocols import EntityView, GroupView
 
@@ -60,6 +61,11 @@ class SortKey(NamedTuple):
     member: int
 
 
+def _check_pod(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, Pod):
+        raise InvalidValueError(attribute.name, value, "a Pod")
+
+
 @final
 @frozen(kw_only=True)
 class QueuedPod:
@@ -72,9 +78,9 @@ class QueuedPod:
         group: The group; None for a regular pod.
     """
 
-    pod: Pod
-    seq: int
-    queued_at: float
+    pod: Pod = field(validator=_check_pod)
+    seq: int = field(validator=check_whole)
+    queued_at: float = field(validator=check_instant)
     group: GroupView | None = None
 
     @property

@@ -30,7 +30,12 @@ from attrs import define, field
 
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
-from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
+from gangsched.errors import (
+    InternalError,
+    InvalidPodGroupError,
+    InvalidValueError,
+    UnknownPodError,
+)
 from gangsched.membership import Membership
 from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
 from gangsched.quantity import is_seconds
@@ -175,6 +180,13 @@ class PodGroupInfo:
         return self.members.scheduled
 
 
+def _check_claim(pod: Pod, claim: Membership) -> None:
+    if not isinstance(pod, Pod):
+        raise InvalidValueError("pod", pod, "a Pod")
+    if not isinstance(claim, Membership):
+        raise InvalidValueError("claim", claim, "a Membership")
+
+
 class PodGroupRegistry:
     """The known pod groups.
 
@@ -227,7 +239,12 @@ class PodGroupRegistry:
             self._forget_if_empty(info, now=now)
 
     def conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
-        """Return how *pod* contradicts the group that it claims; None if it does not."""
+        """Return how *pod* contradicts the group that it claims; None if it does not.
+
+        Raises:
+            InvalidValueError: *pod* is not a ``Pod``, or *claim* is not a ``Membership``.
+        """
+        _check_claim(pod, claim)
         info = self._groups.get(claim.group)
         if info is None:
             return None
@@ -259,7 +276,9 @@ class PodGroupRegistry:
 
         Raises:
             InvalidPodGroupError: The member contradicts the group; nothing has changed.
+            InvalidValueError: An argument has a wrong type; nothing has changed.
         """
+        _check_claim(pod, claim)
         if state in _TO_BE_PLACED:
             problem = self.conflict(pod, claim)
             if problem is not None:
@@ -291,8 +310,17 @@ class PodGroupRegistry:
 
         Returns:
             Whether the minimum or the priority that members claim has changed.
+
+        Raises:
+            InvalidValueError: An argument has a wrong type; nothing has changed.
+            UnknownPodError: *pod* has not joined the group; nothing has changed.
         """
-        info = self._groups[claim.group]
+        _check_claim(pod, claim)
+        if type(state) is not MemberState:
+            raise InvalidValueError("state", state, "a MemberState")
+        info = self._groups.get(claim.group)
+        if info is None or pod.uid not in info.members:
+            raise UnknownPodError(pod.uid)
         says = None if state is MemberState.REFUSED else (claim.min_available, pod.priority)
         if says == info.claims.get(pod.uid):
             return False
