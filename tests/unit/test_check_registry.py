@@ -49,7 +49,7 @@ def forget_one_too_early(registry: PodGroupRegistry) -> None:
         (forget_one_too_early, "a grace period belongs to an unknown group"),
     ],
 )
-def test_a_registry_that_forgets_wrongly_says_so(
+def test_check_reports_broken_grace_periods(
     sabotage: Callable[[PodGroupRegistry], None], says: str
 ) -> None:
     registry = leaving()

@@ -1,4 +1,4 @@
-"""What ``_check`` is for: each invariant that a test relies on is seen when it is broken."""
+"""``_check`` reports each broken invariant that other tests rely on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.groups import claim_of, grouped, key
 
 
 class Full:
-    """A queue with somebody everywhere."""
+    """A queue with an entity in each place."""
 
     def __init__(self) -> None:
         self.leading, self.standing = a_pod(1), a_pod(2)
@@ -90,7 +90,9 @@ SABOTAGE: list[tuple[Callable[[Full], None], str]] = [
 
 
 @pytest.mark.parametrize(("sabotage", "says"), SABOTAGE)
-def test_the_queue_sees_what_is_wrong(sabotage: Callable[[Full], None], says: str) -> None:
+def test_check_reports_broken_invariant_of_queue(
+    sabotage: Callable[[Full], None], says: str
+) -> None:
     full = Full()
     sabotage(full)
     with pytest.raises(InternalError) as caught:
@@ -99,13 +101,13 @@ def test_the_queue_sees_what_is_wrong(sabotage: Callable[[Full], None], says: st
 
 
 class BrokenHeap(PythonHeap[Any]):
-    """A heap that knows that it is none."""
+    """A heap whose ``_check`` always raises."""
 
     def _check(self) -> None:
         raise InternalError("no heap")
 
 
-def test_the_queue_sees_heaps_that_are_none() -> None:
+def test_check_of_queue_checks_its_heaps() -> None:
     full = Full()
     for entity in (a_pod(7), a_pod(8)):
         full.queue.park(entity, equivalence_class="s", step=-1, now=0.0)
@@ -187,7 +189,7 @@ SABOTAGE_OF_HEAPS: list[tuple[Break, str]] = [
 
 
 @pytest.mark.parametrize(("sabotage", "says"), SABOTAGE_OF_HEAPS)
-def test_a_heap_sees_what_is_wrong(sabotage: Break, says: str) -> None:
+def test_check_reports_broken_invariant_of_heap(sabotage: Break, says: str) -> None:
     heap: PriorityHeap[int] = PythonHeap()
     for item in range(100):
         heap.push((item,), item)
@@ -227,7 +229,7 @@ def let_one_leave(heap: PriorityHeap[int]) -> None:
 
 
 @pytest.mark.parametrize("event", [let_one_come, let_one_come_and_settle, let_one_leave])
-def test_a_heap_sees_that_the_short_way_out_is_open_when_there_is_another(event: Break) -> None:
+def test_check_reports_open_fast_path_with_other_entries(event: Break) -> None:
     heap = sorted_heap()
     event(heap)
     assert heap._fast is None
@@ -237,7 +239,7 @@ def test_a_heap_sees_that_the_short_way_out_is_open_when_there_is_another(event:
         heap._check()
 
 
-def test_a_heap_sees_that_the_short_way_out_leads_elsewhere() -> None:
+def test_check_reports_fast_path_to_another_list() -> None:
     heap = sorted_heap()
     assert heap._fast is heap._run
     heap._check()
@@ -274,7 +276,7 @@ def count_one_too_many(registry: PodGroupRegistry) -> None:
         ),
     ],
 )
-def test_a_registry_sees_what_is_wrong(
+def test_check_reports_broken_invariant_of_registry(
     sabotage: Callable[[PodGroupRegistry], None], says: str
 ) -> None:
     registry = PodGroupRegistry()
@@ -309,7 +311,7 @@ def mistake_one_for_another(waiting: WaitingMap) -> None:
         (mistake_one_for_another, "a is stored under another UID"),
     ],
 )
-def test_a_waiting_map_sees_what_is_wrong(
+def test_check_reports_broken_invariant_of_waiting_map(
     sabotage: Callable[[WaitingMap], None], says: str
 ) -> None:
     waiting = WaitingMap()

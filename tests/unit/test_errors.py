@@ -1,4 +1,4 @@
-"""Every exception: its sentence, its fields, its bases; and that it survives pickling."""
+"""Every exception: message, attributes, base classes, pickling."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ ERRORS = pytest.mark.parametrize(
 
 
 @ERRORS
-def test_the_sentence_is_made_from_the_fields(
+def test_message_is_made_from_the_fields(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     assert sentence == str(error)
@@ -141,7 +141,7 @@ def test_the_sentence_is_made_from_the_fields(
 
 
 @ERRORS
-def test_who_does_not_know_us_catches_a_builtin(
+def test_error_is_a_builtin_exception_too(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     assert isinstance(error, GangschedError)
@@ -149,7 +149,7 @@ def test_who_does_not_know_us_catches_a_builtin(
 
 
 @ERRORS
-def test_an_error_survives_pickling(
+def test_error_survives_pickling(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     back = pickle.loads(pickle.dumps(error))
@@ -159,17 +159,17 @@ def test_an_error_survives_pickling(
     assert sentence == str(back)
 
 
-def test_every_error_is_in_the_table_above() -> None:
+def test_every_error_has_a_case() -> None:
     untested = set(errors.__all__) - {type(case[0]).__name__ for case in CASES}
     assert {"GangschedError"} == untested
 
 
-def test_every_error_derives_from_the_base() -> None:
+def test_every_error_derives_from_the_base_class() -> None:
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), GangschedError), name
 
 
-def test_every_field_that_is_documented_is_there() -> None:
+def test_documented_attributes_exist() -> None:
     for error, _sentence, _fields, _builtin in CASES:
         for base in type(error).__mro__:
             _, _, attributes = (base.__doc__ or "").partition("Attributes:\n")

@@ -1,4 +1,4 @@
-"""The scheduling queue against a plain account of who is where."""
+"""Compare the scheduling queue with a simple model of the place of each entity."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ rests = st.sampled_from([0.0, 0.0, 1.0, 3.0])
 
 @define
 class LineModel:
-    """A line, without its order."""
+    """The model of an equivalence queue, without its order."""
 
     blocked: bool = False
     opened_at: int = -1
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Entities move as a scheduler would move them."""
+    """Random sequences of the moves that a scheduler makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class QueueMachine(RuleBasedStateMachine):
     # What happens ---------------------------------------------------------------------------
 
     def take_out(self, index: int) -> QueuedEntity:
-        """Take an entity out, as every move does first."""
+        """Remove an entity, as every move does first."""
         entity = self.entities[index]
         self.gated.discard(index)
         self.queued.discard(index)
@@ -91,7 +91,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(index=entities, rest=rests, shape=shapes, age=st.integers(0, 3))
     def park(self, index: int, rest: float, shape: str, age: int) -> None:
-        """A try fails, now or some steps ago, or nothing is known about the cluster (-1)."""
+        """An attempt failed now, some steps ago, or at an unknown step (-1)."""
         entity = self.take_out(index)
         self.queue.remove(entity, now=self.now)
         self.end_attempt(entity)
@@ -108,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(index=entities)
     def activate_by_name(self, index: int) -> None:
-        """A fact about an entity: it is moved from wherever it is, and rests on if it rests."""
+        """An event about an entity moves it from any place; its backoff continues."""
         entity = self.entities[index]
         if index in self.queued:
             self.take_out(index)
@@ -133,7 +133,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        """The head is taken out, and is nowhere; nobody is where nobody is active."""
+        """``pop`` removes the head; without active entities it returns None."""
         head = self.queue.head()
         popped = self.queue.pop(now=self.now)
         assert popped is head

@@ -1,4 +1,4 @@
-"""What a refusal says, to the letter: the whole sentence that a user reads."""
+"""The exact message of each error that a user sees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from support.refusals import INF, NAN
 
 Call = Callable[[], object]
 
-# of no type, as what is given is of the wrong one
+# Any, because the values have wrong types
 NO_PROFILE: Any = "x"
 NO_CLUSTER: Any = "x"
 BACKOFF: Any = Backoff()
@@ -174,13 +174,13 @@ SENTENCES: list[tuple[Call, str]] = [
 
 
 @pytest.mark.parametrize(("call", "says"), SENTENCES, ids=[says for _call, says in SENTENCES])
-def test_a_refusal_says_what_was_expected_and_what_was_given(call: Call, says: str) -> None:
+def test_message_has_field_expectation_and_value(call: Call, says: str) -> None:
     with pytest.raises((GangschedError, IndexError)) as caught:
         call()
     assert str(caught.value) == says
 
 
-def test_what_is_not_equal_to_itself_is_said_to_be_why_a_key_is_refused() -> None:
+def test_refused_nan_key_names_its_cause() -> None:
     with pytest.raises(GangschedError) as caught:
         HEAP.push((0, NAN), "nan")
     assert str(caught.value.__cause__) == "not equal to itself"
