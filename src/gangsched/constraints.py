@@ -141,7 +141,7 @@ class NodeSelectorRequirement:
             )
         if self.operator in ("In", "NotIn") and not self.values:
             raise InvalidValueError(
-                "values", self.values, f"at least one value with {self.operator}"
+                "values", self.values, f"non-empty if the operator is {self.operator}"
             )
         if self.operator in ("Exists", "DoesNotExist") and self.values:
             raise InvalidValueError("values", self.values, f"no values with {self.operator}")

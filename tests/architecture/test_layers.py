@@ -64,7 +64,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
     (
         "upwards-within-the-core",
         "gangsched._core._heap",
-        "from gangsched._core._queue import Line",
+        "from gangsched._core._queue import EquivalenceQueue",
         "gangsched._core._queue, upwards",
     ),
     (

@@ -206,7 +206,7 @@ def test_a_malformed_recipe_in_a_header_is_refused_by_field(scheduler: Any, fiel
 
 def test_what_is_no_plain_data_is_not_said_in_a_header() -> None:
     for wrong in ({"x": float("nan")}, {"x": object()}):
-        with pytest.raises(InvalidValueError, match="about: expected an object of plain JSON data"):
+        with pytest.raises(InvalidValueError, match="about must be an object of plain JSON data"):
             Header(about=wrong).to_line()
 
 

@@ -471,7 +471,7 @@ def test_an_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
     with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
         reserving(ForkedInVain()).what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(InvalidValueError, match="run_times: expected RunTimes or None"):
+    with pytest.raises(InvalidValueError, match="run_times must be a RunTimes or None"):
         reserving(ForkedToNothing()).what_if()
 
 

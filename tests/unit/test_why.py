@@ -69,7 +69,7 @@ def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
     refused = ask(driver, other.uid)
     assert isinstance(refused, explain.Refused)
     assert refused.uid == other.uid
-    assert "min_available: expected 4" in str(refused)
+    assert "min_available must be 4" in str(refused)
     assert str(refused).startswith("refused: ")
     why = ask(driver)
     assert why == explain.NotEnoughMembers(
@@ -86,7 +86,7 @@ def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
 def test_why_names_refused_members_and_the_field() -> None:
     odd = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
     driver = at_rest(*gang(1, 2), odd)
-    reason = "pod default/odd: priority: expected 0, the priority of default/g, got 5"
+    reason = "pod default/odd: priority must be 0, the priority of default/g, got 5"
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.refused == (explain.Refused(PodUID("u-7"), reason),)

@@ -100,10 +100,10 @@ def _open(
     for entity in state.tried.values():
         if since is None or entity.tried_step >= since:
             entity.stirred_step = step
-    for line in state.queue.blocked_lines():
-        if since is not None and (line.blocked_at < since or line.shape == disproved):
+    for line in state.queue.blocked_queues():
+        if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
-        if may_fit(state, line.shape, now=now, names=names):
+        if may_fit(state, line.equivalence_class, now=now, names=names):
             state.queue.open(line, step=step, now=now)
         else:
             state.queue.block(line, step=step)

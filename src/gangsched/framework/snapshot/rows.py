@@ -205,7 +205,10 @@ class ShapeRow:
 @final
 @frozen(kw_only=True)
 class LineRow:
-    """A ``Line``; *shape* is the number of an entity where no other is known to be like it."""
+    """An ``EquivalenceQueue``.
+
+    *shape* is its equivalence class, or the number of its only entity if that has no class.
+    """
 
     shape: int | ShapeRow
     blocked: bool = False

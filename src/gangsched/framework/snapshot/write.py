@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched._core._queue import Line
+from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
@@ -56,7 +56,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
     """
     nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
     numbered = _PodClasses(state)
-    lines = tuple(_line(line, numbered) for line in queue._lines.values())
+    lines = tuple(_line(line, numbered) for line in queue._queues.values())
     reserving = _reserving(state.reserving, numbered)
     members = tuple(_member(state, member, numbered) for member in state.members.values())
     return SnapshotRow(
@@ -324,15 +324,15 @@ def _reserving(reserving: Reserving, classes: _PodClasses) -> ReservingRow | Non
     return None if row == ReservingRow() else row
 
 
-def _line(line: Line, classes: _PodClasses) -> LineRow:
+def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
     return LineRow(
-        shape=_shape(line.shape, classes),
+        shape=_shape(line.equivalence_class, classes),
         blocked=line.blocked,
         blocked_at=line.blocked_at,
         opened_at=line.opened_at,
         leader=None if line.leader is None else line.leader.seq,
-        standing=tuple(entity.seq for entity in line.standing),
-        resting=tuple(line.resting),
+        standing=tuple(entity.seq for entity in line.queued),
+        resting=tuple(line.in_backoff),
     )
 
 

@@ -26,7 +26,7 @@ P_contra = TypeVar("P_contra", bound=Hashable, contravariant=True)
 def check_count(name: str, value: object) -> None:
     """Ask for a whole number that is not negative."""
     if type(value) is not int or value < 0:
-        raise InvalidValueError(name, value, "a whole number that is not negative")
+        raise InvalidValueError(name, value, "an int >= 0")
 
 
 def _check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
