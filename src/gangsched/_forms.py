@@ -181,8 +181,8 @@ def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
 
 NAMED: Final[Form[Any]] = mapping(TEXT)
 _AMOUNTS: Final[Form[Any]] = mapping(WHOLE)
-RESOURCES: Final = Form(
-    _AMOUNTS.write, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
+RESOURCES: Final[Form[Resources]] = Form(
+    Resources.to_milli, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
 )
 """Amounts in thousandths. Integers, because a float would round large amounts."""
 

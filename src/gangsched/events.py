@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 
@@ -72,7 +72,7 @@ class PodUpdated:
 class PodDeleted:
     """A pod was deleted."""
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
 
 
 @final
@@ -96,7 +96,7 @@ class NodeUpdated:
 class NodeDeleted:
     """A node was deleted."""
 
-    name: NodeName
+    name: NodeName = field(converter=NodeName)
 
 
 @final
@@ -120,7 +120,7 @@ class PodGroupUpdated:
 class PodGroupDeleted:
     """The specification of a pod group was deleted; its pods may remain."""
 
-    key: GroupKey
+    key: GroupKey = field(converter=GroupKey)
 
 
 @final
@@ -134,8 +134,8 @@ class Bound:
         attempt: The attempt number of the ``Bind``.
     """
 
-    uid: PodUID
-    node: NodeName
+    uid: PodUID = field(converter=PodUID)
+    node: NodeName = field(converter=NodeName)
     attempt: int
 
 
@@ -151,7 +151,7 @@ class BindFailed:
         reason: Why the bind failed.
     """
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
     attempt: int
     reason: str
 

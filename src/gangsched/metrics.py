@@ -55,12 +55,18 @@ class Metrics:
         profile: The value of the label ``profile``.
 
     Raises:
-        ImportError: prometheus-client is not installed: ``pip install gangsched[metrics]``.
+        ModuleNotFoundError: prometheus-client is not installed. The message names the extra.
         ValueError: The registry has metrics of these names already.
     """
 
     def __init__(self, registry: Any = None, *, profile: str = "gangsched") -> None:
-        import prometheus_client  # pyright: ignore[reportMissingImports]
+        try:
+            import prometheus_client  # pyright: ignore[reportMissingImports]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "gangsched.metrics.Metrics needs: pip install 'gangsched[metrics]'",
+                name="prometheus_client",
+            ) from error
 
         client: Any = prometheus_client
         self._families: Any = client.metrics_core

@@ -145,7 +145,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "hypothesis-in-the-library",
         "gangsched.presets",
         "import hypothesis",
-        "hypothesis, which strategies, testing own",
+        "hypothesis, which _hypothesis, strategies, testing own",
     ),
     ("a-library-of-nobody", "gangsched.cli", "import requests", "requests, which nobody owns"),
     (

@@ -76,6 +76,7 @@ def test_call_from_inside_a_plugin_is_refused_by_name(name: str) -> None:
 def test_call_from_inside_a_cluster_state_is_refused() -> None:
     class Calls(InMemoryCluster):
         __slots__ = ("scheduler",)
+        scheduler: Scheduler
 
         def pod(self, uid: Any) -> Any:
             scheduler: Scheduler | None = getattr(self, "scheduler", None)

@@ -45,6 +45,15 @@ def value(registry: Any, name: str, **labels: str) -> float | None:
     return found
 
 
+def test_metrics_without_prometheus_client_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gangsched\[metrics\]'") as caught:
+        Metrics()
+
+    assert caught.value.name == "prometheus_client"
+
+
 def two_gangs(cluster: InMemoryCluster) -> list[Any]:
     return [
         NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})),

@@ -198,14 +198,14 @@ def test_a_number_that_was_given_out_is_not_given_out_again(counter: str, most: 
     make().restore(data | {counter: most})
     error = refusal(make, data | {counter: most - 1})
     assert (error.field, error.value) == (counter, most - 1)
-    assert error.expected == f"at least {most}, the largest number in use"
+    assert error.expected == f"an int >= {most}, the largest number in use"
 
 
 def test_numbers_begin_at_none_where_none_was_given_out() -> None:
     make = partial(another, InMemoryCluster())
     make().restore(make().snapshot() | {"numbers": 0})
     error = refusal(make, make().snapshot() | {"numbers": -1})
-    assert (error.field, error.expected) == ("numbers", "at least 0, the largest number in use")
+    assert (error.field, error.expected) == ("numbers", "an int >= 0, the largest number in use")
 
 
 # The whole of it --------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
-"""Snapshots: a scheduler's memory as plain data, and back.
+"""Snapshots: the state of a scheduler as plain data, and back.
+
+``write`` turns the state into rows, ``forms`` turns rows into plain data and back, and ``read``
+builds a new state from rows.
 
 Rules:
-  R1  ``HELD`` names every attribute of everything that a scheduler remembers, and what becomes of
-      it: it is kept, made anew from what is kept, given by whoever restores, or passing, which is
-      empty between two calls;
-  R2  a snapshot is read as a whole before anything is changed; what contradicts itself is
+  R1  ``HELD`` names every attribute of every object in the state, and how a snapshot treats it. An
+      attribute is written; or computed again from what is written; or an argument of the restoring
+      scheduler; or empty between two calls;
+  R2  a snapshot is read as a whole before anything changes. A snapshot that contradicts itself is
       refused.
 """
 

@@ -1,9 +1,8 @@
 """The forms of a snapshot: how its rows are written as plain data, and read.
 
 Rules:
-  R1  each row has its form, with every field;
-  R2  what a form reads is of the right type, and no more: whether rows agree with each other is
-      seen when they are read into a memory.
+  R1  each class of rows has a form with all its fields;
+  R2  a form checks types only. Whether rows agree with each other is checked by ``read``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""From rows to memory.
+"""From the rows of a snapshot to the state of a scheduler.
 
 Rules:
-  R1  what is made is new: whatever raises here has changed nothing of what is remembered;
-  R2  a row that names what is not there, or names twice what is there once, is refused by its
-      field;
-  R3  what plugins answer is not kept, and is asked again.
+  R1  the state is built anew: an error here leaves the state of the scheduler unchanged;
+  R2  a row that refers to a missing row, or repeats a row that must be unique, is refused with the
+      name of its field;
+  R3  answers of plugins are not part of a snapshot. The plugins are asked again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Reader:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        """See that whoever comes next gets a number that nobody has."""
+        """Check that the counters are not below the numbers that are in use."""
         rows = self._rows
         for name, last, given in (
             ("numbers", rows.numbers, [*self._entities, *(row.seq for row in rows.members)]),
@@ -106,7 +106,7 @@ class _Reader:
         ):
             most = max(given, default=0)
             if last < most:
-                raise InvalidValueError(name, last, f"at least {most}, the largest number in use")
+                raise InvalidValueError(name, last, f"an int >= {most}, the largest number in use")
 
     # Pods and groups --------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""From memory to rows.
+"""From the state of a scheduler to the rows of a snapshot.
 
 Rules:
-  R1  nothing is asked of the cluster state, and of plugins nothing but what they keep;
-  R2  nothing changes: a scheduler goes on as if nobody had looked;
-  R3  what cannot be written is refused, never left out.
+  R1  the cluster state is not read, and plugins are asked only for their own state;
+  R2  nothing in the scheduler changes;
+  R3  a value that cannot be written is refused, never left out.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str
 
 
 def _is_known(state: State, pod: Pod) -> bool:
-    """Say whether a pod is as the scheduler knows it; a stand-in is known to nobody."""
+    """Return whether a pod equals the known member of its UID; a nominated phantom is not known."""
     member = state.members.get(pod.uid)
     return member is not None and member.pod == pod
 

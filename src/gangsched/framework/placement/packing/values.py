@@ -44,7 +44,7 @@ def _as_amounts(given: Mapping[str, int]) -> Resources:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InvalidValueError("requests", given, "a mapping of names to thousandths")
     for name, amount in given.items():
-        if type(amount) is not int:
+        if not isinstance(amount, int) or isinstance(amount, bool):
             raise InvalidValueError(f"requests.{name}", amount, "an int (thousandths)")
     return Resources.from_milli(given)
 
