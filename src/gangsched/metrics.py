@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
@@ -36,7 +36,9 @@ from gangsched.replay import RecordedScheduler
 
 __all__ = ["MeasuredScheduler", "Metrics"]
 
-# The buckets of kube-scheduler.
+T = TypeVar("T")
+
+# kube-scheduler's: 1 ms to 16 s for attempts and for waits
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
 _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
@@ -280,6 +282,16 @@ class MeasuredScheduler:
     def next_deadline(self) -> float | None:
         """See ``Scheduler.next_deadline``."""
         return self._calls.next_deadline()
+
+    def ask(self, question: Callable[[Scheduler], T]) -> T:
+        """Return what a question about the scheduler returns; a scrape waits meanwhile.
+
+        Args:
+            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
+                change it.
+        """
+        with self._lock:
+            return question(self.scheduler)
 
     def _seen(self, call: Callable[[], tuple[Effect, ...]], now: float) -> tuple[Effect, ...]:
         with self._lock:

@@ -301,8 +301,8 @@ def explain(outcome: Outcome) -> str:
             return "go on"
         case Wait(timeout):
             return f"wait for {timeout:g}s"
-        case Unschedulable(reason, resolvable):
-            return reason if resolvable else f"{reason}, whatever room there is"
+        case Unschedulable(reasons, resolvable):
+            return reasons[0] if resolvable else f"{reasons[0]}, whatever room there is"
         case _:
             assert_never(outcome)
 

@@ -255,6 +255,53 @@ def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
     assert len(run.gate) == 0
 
 
+# Observers --------------------------------------------------------------------------------------
+
+
+@both
+def test_gang_starts_whole_when_observe_raises(
+    shell: AnyShell, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The waits of the others end with the release, so the last member must go as well."""
+    run = shell(Book(LEAST))
+    see = run.gate._observe
+
+    def observe(effect: Effect) -> None:
+        if isinstance(effect, Release):
+            raise RuntimeError("disk full")
+        assert see is not None
+        see(effect)
+
+    run.gate._observe = observe
+    for uid in "abc":
+        run.begin(member(uid))
+    run.finish()
+    assert run.results == {"a": "went", "b": "went", "c": "went"}
+    assert "observe raised for Release" in caplog.text
+    assert "disk full" in caplog.text
+    for uid in "abc":
+        run.gate.leave(uid)
+    assert len(run.gate) == 0
+
+
+def test_interruption_of_observe_takes_the_member_out_of_the_gate() -> None:
+    def observe(_effect: Effect) -> None:
+        if not raised:
+            raised.append(True)
+            raise KeyboardInterrupt
+
+    raised: list[bool] = []
+    gate = blocking.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        gate.wait(member("a"))
+    assert len(gate) == 0
+    raised.clear()
+    awaited = aio.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(awaited.wait(member("a")))
+    assert len(awaited) == 0
+
+
 # Many at once -----------------------------------------------------------------------------------
 
 

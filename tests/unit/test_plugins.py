@@ -312,8 +312,8 @@ def test_qos_sort_goes_by_class_between_priority_and_time(queue: list[FakeEntity
 
 def test_an_order_says_priority_time_and_arrival_and_nothing_else() -> None:
     entity = FakeEntity(pod=a_pod(), priority=3, queued_at=5.0, seq=8)
-    assert PrioritySort().queue_sort(entity) == (-3, 5.0, 0, 8, 0)
-    assert QOSSort().queue_sort(entity)[1:] == (5.0, 0, 8, 0)
+    assert PrioritySort().queue_sort(entity) == (-3, 5.0, 8)
+    assert QOSSort().queue_sort(entity) == (-3, int(entity.pod.qos_class), 5.0, 8)
 
 
 def test_of_two_guaranteed_pods_exactly_one_goes_first() -> None:

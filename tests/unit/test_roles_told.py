@@ -41,6 +41,7 @@ from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.manifests import load_manifests
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.odd import problem_with
 
 G = GroupKey("default/g")
 SPEC = PodGroup(name="g", roles={"ps": 1, "worker": 2})
@@ -277,7 +278,7 @@ def test_what_a_rule_says_of_roles_against_its_contract_is_a_plugins_error(answe
     scheduler.handle(cluster.apply(PodAdded(member("w0", "worker"))), now=0.0)
     with pytest.raises(PluginError) as caught:
         scheduler.why(G)
-    problem = f"{'raised' if isinstance(answer, Exception) else 'returned'} {answer!r}"
+    problem = problem_with("roles_needed", answer)
     assert str(caught.value) == f"plugin 'WithRoles' at roles_needed for default/g: {problem}"
     assert scheduler._state.deferred == []
 

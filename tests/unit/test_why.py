@@ -80,7 +80,7 @@ def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
     expected = f"waiting for 2 more members: 2 of 4 exist, 1 more gated; {refused}"
     assert str(why) == expected
     assert ask(driver, "default/g-0") == why
-    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
+    assert str(ask(driver, gated)) == "not admitted: has scheduling gates: quota"
 
 
 def test_why_names_refused_members_and_the_field() -> None:
@@ -112,8 +112,8 @@ def test_why_names_refused_members_of_a_group_without_minimum() -> None:
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.missing is None
     assert str(why) == (
-        "waiting for pod group default/g: nobody gives its minimum; refused: pod default/odd:"
-        " priority must be 0, the priority of default/g, got 5"
+        "waiting for pod group default/g: its minimum is unknown; refused: pod default/odd:"
+        " priority: expected 0, the priority of default/g, got 5"
     )
 
 
@@ -122,7 +122,7 @@ def test_why_tells_that_the_minimum_is_unknown() -> None:
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert (why.missing, why.present) == (None, 1)
-    assert str(why) == "waiting for pod group default/g: nobody gives its minimum"
+    assert str(why) == "waiting for pod group default/g: its minimum is unknown"
 
 
 def test_why_of_waiting_members_tells_since_missing_and_deadline() -> None:
@@ -242,8 +242,8 @@ def test_why_of_a_parked_pod_names_the_leader_of_its_class() -> None:
     assert isinstance(behind, explain.Queued)
     assert (behind.ahead, behind.behind) == (1, "pod default/p0")
     assert str(behind) == (
-        "queued, 1 ahead, behind pod default/p0, which asks for the same; last time pod default/p1"
-        " does not fit: 0/1 nodes are available: 1 Insufficient cpu."
+        "queued, 1 ahead, behind pod default/p0, which requests the same;"
+        " last attempt: pod default/p1 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
     )
 
 
@@ -306,7 +306,7 @@ def test_why_of_a_pod_refused_by_pre_enqueue_has_its_reason() -> None:
     driver.add(make_pod("p", cpu=1))
     assert ask(driver, "default/p") == explain.NotAdmitted("not on a Sunday")
     driver.add(*gang(1))
-    assert str(ask(driver)) == "held: not on a Sunday"
+    assert str(ask(driver)) == "not admitted: not on a Sunday"
 
 
 def test_why_of_an_unknown_subject_raises_its_name() -> None:

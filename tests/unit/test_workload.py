@@ -130,7 +130,7 @@ def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
     ],
 )
 def test_what_is_no_positive_finite_decimal_is_refused_by_the_annotations_name(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="finite decimal number of seconds > 0") as caught:
+    with pytest.raises(InvalidValueError, match="a finite decimal number of seconds > 0") as caught:
         run_seconds(_pod(text))
 
     assert caught.value.field == RUN_SECONDS

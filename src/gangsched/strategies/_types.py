@@ -22,7 +22,7 @@ from gangsched.model import (
     Toleration,
     Topology,
 )
-from gangsched.strategies._facts import clusters
+from gangsched.strategies._events import clusters
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
 
 __all__ = ["register_types", "strategies_of_types"]

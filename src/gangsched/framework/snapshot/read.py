@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping
-from typing import TypeVar, cast, final
+from typing import TypeVar, final
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
@@ -23,7 +23,7 @@ from gangsched.framework.nodes.node_table import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import Need
 from gangsched.framework.queueing.equivalence import Shape
-from gangsched.framework.runtime import signatures
+from gangsched.framework.runtime import signatures, sort_keys
 from gangsched.framework.snapshot.rows import (
     EntityRow,
     LineRow,
@@ -37,7 +37,6 @@ from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.reservation_state import Promise
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import GroupKey, PodUID
-from gangsched.protocols import Rank
 
 __all__ = ["read_into"]
 
@@ -168,7 +167,10 @@ class _Reader:
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.stirred_step, entity.round_step = row.stirred_step, row.round_step
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
-            entity.rank = cast("Rank | None", row.rank)
+            if row.rank is not None and not sort_keys.is_comparable(row.rank):
+                expected = "a sort key that compares with every other one"
+                raise InvalidValueError(f"{path}.rank", row.rank, expected)
+            entity.rank = row.rank
 
     def _entity(self, seq: int, path: str) -> QueuedEntity:
         return _get(self._entities, seq, path)

@@ -157,7 +157,7 @@ class EntityRow:
     queued_at: float = 0.0
     failures: int = 0
     backoff_until: float = -math.inf
-    rank: tuple[float, ...] | None = None
+    rank: tuple[Any, ...] | None = None
     tried_step: int = -1
     failed_step: int = -1
     stirred_step: int = -1

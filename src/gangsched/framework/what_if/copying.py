@@ -86,7 +86,7 @@ def forked_profile(profile: Profile) -> Profile:
     plugins = tuple(_plugin(plugin, extension_points.name_of(plugin)) for plugin in profile.plugins)
     if all(map(is_, plugins, profile.plugins)):
         return profile
-    return Profile(*plugins)
+    return Profile(*plugins, weights=profile.weights)
 
 
 def forked_cluster(cluster: ClusterState) -> ClusterState:

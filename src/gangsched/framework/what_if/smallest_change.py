@@ -130,8 +130,8 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
             return ""
-        _room, reason = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
-        if not reason:
+        _room, refused = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
+        if not refused:
             return ""
-        reasons[reason] = None
+        reasons[", ".join(refused)] = None
     return "; ".join(reasons)
