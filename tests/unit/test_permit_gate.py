@@ -165,7 +165,7 @@ def test_refused_member_gets_the_error_and_no_gang_is_rejected() -> None:
     threads = blocking.PermitGate()
     threads.wait(make_pod("alone"))
     threads.wait(GangMember(uid="a", group="g", min_available=1))
-    with pytest.raises(InvalidValueError, match="not at the gate already"):
+    with pytest.raises(InvalidValueError, match="not at the gate"):
         threads.wait(GangMember(uid="a", group="g", min_available=1))
     with pytest.raises(InvalidPodGroupError, match="min_available"):
         threads.wait(GangMember(uid="b", group="g", min_available=2))
@@ -174,7 +174,7 @@ def test_refused_member_gets_the_error_and_no_gang_is_rejected() -> None:
         gate = aio.PermitGate()
         await gate.wait(make_pod("alone"))
         await gate.wait(GangMember(uid="a", group="g", min_available=1))
-        with pytest.raises(InvalidValueError, match="not at the gate already"):
+        with pytest.raises(InvalidValueError, match="not at the gate"):
             await gate.wait(GangMember(uid="a", group="g", min_available=1))
 
     asyncio.run(awaited())
@@ -197,7 +197,7 @@ def test_error_names_the_member_and_the_reason() -> None:
     with pytest.raises(GangRejectedError) as raised:
         gate.wait(GangMember(uid="a", group="g", min_available=1))
     assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
-    assert str(raised.value) == "a must not go: shutting down"
+    assert str(raised.value) == "a must not start: shutting down"
 
 
 # Cancellation -----------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_cancelled_task_rejects_its_gang() -> None:
     run.call(run._tasks["b"].cancel)
     run.finish()
     assert run._tasks["b"].cancelled()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 
@@ -251,7 +251,7 @@ def test_exception_in_a_waiting_thread_rejects_its_gang(
     with pytest.raises(KeyboardInterrupt):
         run.gate.wait(member("b"))
     run.finish()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 
