@@ -26,7 +26,7 @@ class Picture:
     Args:
         width: In pixels.
         height: In pixels.
-        title: A description for readers who cannot see the picture.
+        title: A description for screen readers.
     """
 
     def __init__(self, width: float, height: float, title: str) -> None:

@@ -65,7 +65,7 @@ def test_what_stands_above_the_runs_is_what_happens() -> None:
 def test_no_arrow_can_be_drawn_that_is_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "MEMBERS", {m: w for m, w in MEMBERS.items() if m[1] != "waiting"})
 
-    with pytest.raises(ValueError, match="unscheduled there is no move from waiting"):
+    with pytest.raises(ValueError, match="no move from unscheduled to waiting"):
         states.member_states()
 
 
