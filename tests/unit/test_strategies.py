@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 import tomllib
@@ -38,6 +39,7 @@ from gangsched import (
     membership,
     presets,
 )
+from gangsched._hypothesis import register_types
 from gangsched.errors import ClusterStateError
 from gangsched.model import FrozenMap
 from gangsched.simulation import FaultPlan, Simulator, Workload, report
@@ -51,14 +53,13 @@ from gangsched.strategies import (
     resources,
     workloads,
 )
-from gangsched.strategies._types import register_types
 from support.examples import least
 
 NOUNS = (
     *(Resources, Pod, PodGroup, Node, Workload, InMemoryCluster, FaultPlan, FrozenMap),
     *(Taint, Toleration, Topology, NodeSelectorRequirement, NodeSelectorTerm),
 )
-register_types()  # what installing does, where the library is not installed
+register_types()  # Hypothesis does this itself where the library is installed.
 
 
 @pytest.mark.parametrize("noun", [*NOUNS, *get_args(Event)], ids=lambda noun: noun.__name__)
@@ -75,6 +76,28 @@ def test_the_entry_point_names_register_types() -> None:
     points = tomllib.loads(text)["project"]["entry-points"]["hypothesis"]
     module, _colon, name = points["_"].partition(":")
     assert getattr(importlib.import_module(module), name) is register_types
+
+
+def test_importing_hypothesis_does_not_load_the_simulator_or_the_strategies() -> None:
+    source = str(Path(gangsched.__file__).parents[1])
+    code = f"""
+import sys
+sys.path.insert(0, {source!r})
+from gangsched._hypothesis import register_types
+register_types()
+from gangsched import Pod
+from hypothesis import strategies as st
+heavy = ("gangsched.simulation", "gangsched.strategies", "gangsched.framework")
+print([name for name in heavy if name in sys.modules])
+st.from_type(Pod).validate()
+print([name for name in heavy if name in sys.modules])
+"""
+    environment = {**os.environ, "HYPOTHESIS_NO_PLUGINS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    loaded = ["gangsched.simulation", "gangsched.strategies", "gangsched.framework"]
+    assert done.stdout == f"[]\n{loaded}\n"
 
 
 def test_importing_the_library_does_not_import_hypothesis() -> None:

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from gangsched import InMemoryCluster, Pod, QueuedPod, less
 from gangsched.events import Bound, NodeDeleted, PodDeleted, PodGroupUpdated
-from gangsched.model import NodeName, PodUID
+from gangsched.model import PodUID
 from gangsched.outcomes import SKIP, SUCCESS, Skip, Unschedulable
 from gangsched.testing import (
     FakeClock,
@@ -32,7 +32,7 @@ class _ForgetsDeletions(InMemoryCluster):
 
 
 class _KeepsFinishedPods(InMemoryCluster):
-    def pods_on(self, node: NodeName) -> tuple[Pod, ...]:
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.pods() if pod.node_name == node)
 
 

@@ -61,3 +61,7 @@ def faults(
     count = strategy("counts", counts, st.integers(0, 6))
     several = count.flatmap(lambda size: st.lists(one, min_size=size, max_size=size))
     return st.builds(FaultPlan, several, strategy("ahead", ahead, st.booleans()))
+
+
+# Here and not in the entry point, because that must not load the simulator.
+st.register_type_strategy(FaultPlan, faults())

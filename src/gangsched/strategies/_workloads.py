@@ -131,3 +131,7 @@ class _Job:
         if self.roles:
             return {_NAME_LABEL: name, **({} if role is None else {_ROLE_LABEL: role})}
         return {} if size == 1 else {_NAME_LABEL: name, _MINIMUM_LABEL: str(size)}
+
+
+# Here and not in the entry point, because that must not load the simulator.
+st.register_type_strategy(Workload, workloads())

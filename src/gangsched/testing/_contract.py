@@ -194,7 +194,7 @@ class SchedulerSpec:
     once_satisfied: bool = field(default=False, validator=check_flag)
     may_evict: bool = field(default=False, validator=check_flag)
     resources: tuple[str, ...] = field(
-        default=("gpu",), converter=_names, validator=check_each(str, "a text")
+        default=("gpu",), converter=_names, validator=check_each(str, "a string")
     )
     mixed_requests: bool = field(default=False, validator=check_flag)
     decisions_per_pod: int = field(default=4, validator=check_positive)

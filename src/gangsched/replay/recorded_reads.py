@@ -1,12 +1,13 @@
-"""What a cluster shows to a scheduler, noted as it is read.
+"""The objects that a cluster state shows to a scheduler, recorded as they are read.
 
-A host's cluster state may show a fact before it is told, and a fact that is told again may be
-long outdated. So it is not enough to keep the facts: what the scheduler read is kept, as far as
-it is other than the facts say.
+A cluster state may show an object before its event is delivered, and an event that is delivered
+again may be outdated. So the events alone do not determine what the scheduler read. The recorder
+compares each object that is read with what the logged events give, and records each difference as
+an event.
 
 Invariants:
-  I1  what the scheduler read is what ``known`` shows, once all news are in it;
-  I2  ``known`` is made of facts alone: of those that were told and of the news.
+  I1  once the recorded differences are applied, ``known`` shows what the scheduler read;
+  I2  ``known`` is built from logged events alone: those of calls and the recorded differences.
 """
 
 from __future__ import annotations
@@ -32,41 +33,41 @@ from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 from gangsched.protocols import ClusterState
 
-__all__ = ["Shown", "take_in"]
+__all__ = ["RecordedClusterState", "apply_if_possible"]
 
 T = TypeVar("T")
 
 
-def take_in(cluster: InMemoryCluster, event: Event) -> None:
-    """Make a fact true as far as it can be: one that contradicts what is there is passed over."""
+def apply_if_possible(cluster: InMemoryCluster, event: Event) -> None:
+    """Apply an event to a cluster; an event that contradicts the cluster is ignored."""
     with suppress(ClusterStateError):
         cluster.apply(event)
 
 
 @final
-class Shown:
-    """A cluster state that hands on every question, and notes the answers that are news.
+class RecordedClusterState:
+    """A cluster state that passes on every read, and records each difference to the log.
 
     Attributes:
-        news: What was read and is not in ``known`` by the facts that were told; as facts.
+        unlogged: The differences that are not in the log yet, as events.
     """
 
-    __slots__ = ("_cluster", "_known", "news")
+    __slots__ = ("_cluster", "_known", "unlogged")
 
     def __init__(self, cluster: ClusterState, known: InMemoryCluster) -> None:
         self._cluster = cluster
         self._known = known
-        self.news: list[Event] = []
+        self.unlogged: list[Event] = []
 
     def fork(self) -> ClusterState:
-        """Return the cluster state itself: what is read to see what would be is no news."""
+        """Return the cluster state itself: reads of a what-if question are not recorded."""
         return self._cluster
 
-    def take_news(self) -> tuple[Event, ...]:
-        """Return the news, and begin anew."""
-        news = tuple(self.news)
-        self.news.clear()
-        return news
+    def take(self) -> tuple[Event, ...]:
+        """Return the differences that are not in the log yet, and forget them."""
+        taken = tuple(self.unlogged)
+        self.unlogged.clear()
+        return taken
 
     def nodes(self) -> Iterable[Node]:
         """Return every node."""
@@ -83,13 +84,13 @@ class Shown:
         return shown
 
     def node(self, name: NodeName) -> Node | None:
-        """Return one node; None when there is none."""
+        """Return one node; None if there is none."""
         shown = self._cluster.node(name)
         self._see_node(name, shown)
         return shown
 
     def pods(self) -> Iterable[Pod]:
-        """Return every pod, whatever its state."""
+        """Return every pod, in any phase."""
         shown = list(self._cluster.pods())
         for pod in shown:
             self._see_pod(pod.uid, pod)
@@ -103,13 +104,13 @@ class Shown:
         return shown
 
     def pod(self, uid: PodUID) -> Pod | None:
-        """Return one pod; None when there is none."""
+        """Return one pod; None if there is none."""
         shown = self._cluster.pod(uid)
         self._see_pod(uid, shown)
         return shown
 
     def pods_on(self, node: NodeName) -> Iterable[Pod]:
-        """Return the pods that are assigned to *node* and not finished."""
+        """Return the pods that are bound to *node* and not finished."""
         shown = tuple(self._cluster.pods_on(node))
         if shown == self._known.pods_on(node):
             return shown
@@ -143,7 +144,7 @@ class Shown:
         return shown
 
     def pod_group(self, key: GroupKey) -> PodGroup | None:
-        """Return one pod group's specification; None when there is none."""
+        """Return the specification of one pod group; None if there is none."""
         shown = self._cluster.pod_group(key)
         self._see_group(key, shown)
         return shown
@@ -168,7 +169,7 @@ class Shown:
         known: Iterable[T],
         again: Callable[[T], tuple[Event, Event]],
     ) -> None:
-        """Note in which order a list came, where it is another than the facts give."""
+        """Record the order of a list, if it differs from the order that the events give."""
         pairs = enumerate(zip(known, shown, strict=False))
         same = next((n for n, (one, other) in pairs if one != other), len(shown))
         for one in shown[same:]:
@@ -176,5 +177,5 @@ class Shown:
                 self._note(event)
 
     def _note(self, event: Event) -> None:
-        take_in(self._known, event)
-        self.news.append(event)
+        apply_if_possible(self._known, event)
+        self.unlogged.append(event)

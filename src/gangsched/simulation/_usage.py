@@ -1,9 +1,9 @@
-"""The books of a run: which job holds what, and what the nodes offer, over time.
+"""Which job holds which resources, and what the nodes offer, over the time of a run.
 
 Rules:
-  R1  a fact says what to look at; what is there is read from the cluster, as facts may come twice
-      and late;
-  R2  what a call returned is in the books before any of it is performed.
+  R1  an event only names the objects to look at; their state is read from the cluster, because
+      events may arrive twice and late;
+  R2  the effects of a call are recorded before any of them is performed.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from gangsched.protocols import ClusterState
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
 
-__all__ = ["Books"]
+__all__ = ["UsageTracker"]
 
 
 @final
-class Books:
-    """What is kept of a run.
+class UsageTracker:
+    """Tracks the jobs of a run and the capacity of its cluster.
 
     Args:
-        cluster: The cluster that it is about, as it is.
+        cluster: The cluster as it is, not as the scheduler sees it.
 
     Attributes:
         jobs: The jobs, and what they hold.
-        capacity: What the nodes offer, over time.
+        capacity: The allocatable resources of all nodes, over time.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -56,8 +56,8 @@ class Books:
         self._nodes: dict[NodeName, Node] = {}
         self._attempts: dict[PodUID, int] = {}
 
-    def fact(self, event: Event, now: float) -> list[PodUID]:
-        """Take in a fact that is true by now; return the pods whose work begins with it."""
+    def record_event(self, event: Event, now: float) -> list[PodUID]:
+        """Record an event that the cluster shows already; return the pods whose work begins."""
         match event:
             case PodAdded(pod) | PodUpdated(pod):
                 return self._pod(pod.uid, now)
@@ -78,26 +78,26 @@ class Books:
                 self._node(name, now)
         return []
 
-    def effects(self, effects: tuple[Effect, ...], now: float) -> list[PodUID]:
-        """Take in what a call returned; return the pods that are given a node by it."""
-        given: list[PodUID] = []
+    def record_effects(self, effects: tuple[Effect, ...], now: float) -> list[PodUID]:
+        """Record the effects of a call; return the pods that it assigns to a node."""
+        assigned: list[PodUID] = []
         for effect in effects:
             match effect:
                 case PodWaiting(uid):
-                    given += self._hold(uid, now)
+                    assigned += self._hold(uid, now)
                 case Bind(uid, _node, attempt):
                     self._attempts[uid] = attempt
-                    given += self._hold(uid, now)
+                    assigned += self._hold(uid, now)
                 case PodRejected(uid):
                     self.jobs.give_back(uid, now=now)
                 case Nominated(victims=victims):
                     self.jobs.preempted += len(victims)
                 case _:
                     pass
-        return given
+        return assigned
 
-    def restarted(self, now: float) -> None:
-        """Take note of a new scheduler: it knows of nobody who holds a node and is not bound."""
+    def record_restart(self, now: float) -> None:
+        """Record a new scheduler, which knows only the pods that are bound."""
         self._attempts.clear()
         for job in self.jobs:
             for uid in sorted(job.holding - job.bound):

@@ -1,4 +1,4 @@
-"""What ``gangsched explain`` says: as text for people, and as JSON for programs."""
+"""The answer of ``gangsched explain``: as text for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
+from gangsched._text import plain_number, printable
 from gangsched._values import EFFECT
 from gangsched.explain import Why
 from gangsched.model import GroupKey
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
-__all__ = ["SCHEMA", "Explained", "FromHere"]
+__all__ = ["SCHEMA", "Explanation", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
@@ -20,45 +21,47 @@ _LINES: Final = 40
 
 @final
 @frozen
-class FromHere:
-    """What would happen if facts were told.
+class WhatIfAnswer:
+    """What the scheduler would do if some events arrived.
 
     Attributes:
-        told: The answer of the scheduler.
-        entries: The same in words.
+        answer: The answer of the scheduler.
+        entries: Its events and effects as log entries.
     """
 
-    told: WhatIf
+    answer: WhatIf
     entries: tuple[LogEntry, ...]
 
     def __str__(self) -> str:
-        lines = [f"  t={e.at:g}s  {e.object}  {e.message}" for e in self.entries[:_LINES]]
+        lines = [
+            f"  t={plain_number(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
+        ]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
-        lines += [f"  then {key}: {why}" for key, why in self.told.why.items()]
-        return "\n".join(["what if:", *lines])
+        lines += [f"  then {key}: {why}" for key, why in self.answer.why.items()]
+        return "\n".join(["what if:", *map(printable, lines)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the answer as plain data."""
         return {
-            "until": self.told.until,
-            "effects": [{"at": at, **EFFECT.write(effect)} for at, effect in self.told.timed],
-            "why": {key: _why(why) for key, why in self.told.why.items()},
+            "until": self.answer.until,
+            "effects": [{"at": at, **EFFECT.write(effect)} for at, effect in self.answer.timed],
+            "why": {key: _why(why) for key, why in self.answer.why.items()},
         }
 
 
 @final
 @frozen
-class Explained:
+class Explanation:
     """Why a group does not run, and what would make it start.
 
     Attributes:
-        at: When it was asked.
+        at: When the scheduler was asked.
         group: The group.
         why: Why it does not run.
-        changes: For each kind of node, how many more would start it.
-        untried: How many further kinds of nodes there are.
-        here: What would happen if what was asked about were so; None when nothing was.
+        changes: For each kind of node, how many more nodes would start it.
+        untried: How many further kinds of nodes were not tried.
+        what_if: The answer to ``--add`` and ``--apply``; None without either.
     """
 
     at: float
@@ -66,22 +69,21 @@ class Explained:
     why: Why
     changes: tuple[SmallestChange, ...]
     untried: int = 0
-    here: FromHere | None = None
+    what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={self.at:g}s  pod group {self.group}: {self.why}"]
+        lines = [f"t={plain_number(self.at)}s  pod group {self.group}: {self.why}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
-        if self.here is not None:
-            lines.append(str(self.here))
-        return "\n".join(lines)
+        text = "\n".join(map(printable, lines))
+        return text if self.what_if is None else f"{text}\n{self.what_if}"
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return it as plain data.
+        """Return the explanation as plain data.
 
         Args:
-            settings: How it was scheduled.
+            settings: The settings of the scheduler and of the run.
         """
         return {
             "schema": SCHEMA,
@@ -91,7 +93,7 @@ class Explained:
             "why": _why(self.why),
             "smallest_changes": [_change(change) for change in self.changes],
             "untried": self.untried,
-            "what_if": None if self.here is None else self.here.to_dict(),
+            "what_if": None if self.what_if is None else self.what_if.to_dict(),
         }
 
 

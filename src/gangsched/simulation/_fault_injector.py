@@ -1,6 +1,6 @@
-"""Where the faults of a plan strike: counts what happens, and hands each out at its place.
+"""Counts what happens in a run, and returns each fault of a plan at its place.
 
-Invariant: a fault is handed out once, when its place comes, or never.
+Invariant: a fault is returned at most once.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from gangsched.simulation.faults import (
     SchedulerRestarts,
 )
 
-__all__ = ["Strikes"]
+__all__ = ["FaultInjector"]
 
 _Place: TypeAlias = tuple[str, GroupKey | None, int]
 
 
 @final
-class Strikes:
-    """What is left of a plan.
+class FaultInjector:
+    """The faults of a plan that are still to come.
 
     Attributes:
-        struck: The faults that struck: when, and which.
+        injected_faults: The faults that have been injected, each with its instant.
     """
 
     def __init__(self, plan: FaultPlan) -> None:
-        self.struck: list[tuple[float, Fault]] = []
+        self.injected_faults: list[tuple[float, Fault]] = []
         self._at: dict[_Place, list[Fault]] = {}
         self._jumps: list[ClockJumps] = []
         self._counts: Counter[tuple[str, GroupKey | None]] = Counter()
@@ -56,42 +56,42 @@ class Strikes:
                     self._jumps.append(fault)
         self._jumps.sort(key=lambda jump: jump.at, reverse=True)
 
-    def bind(self, group: GroupKey | None, now: float) -> list[Fault]:
-        """Count a bind; return what strikes it."""
-        return self._strike("bind", group, now)
+    def on_bind(self, group: GroupKey | None, now: float) -> list[Fault]:
+        """Count a bind; return its faults."""
+        return self._take("bind", group, now)
 
-    def member(self, group: GroupKey | None, now: float) -> list[Fault]:
-        """Count a pod that is given a node; return what strikes it."""
-        return self._strike("member", group, now)
+    def on_assignment(self, group: GroupKey | None, now: float) -> list[Fault]:
+        """Count a pod that is assigned to a node; return its faults."""
+        return self._take("member", group, now)
 
-    def event(self, now: float) -> list[Fault]:
-        """Count an event; return what strikes it."""
-        return self._strike("event", None, now)
+    def on_event(self, now: float) -> list[Fault]:
+        """Count an event; return its faults."""
+        return self._take("event", None, now)
 
-    def call(self, now: float) -> bool:
-        """Count a call; say whether the scheduler restarts before it."""
-        return bool(self._strike("call", None, now))
+    def on_call(self, now: float) -> bool:
+        """Count a call; return whether the scheduler restarts before it."""
+        return bool(self._take("call", None, now))
 
     def next_jump(self) -> float | None:
-        """Return when the clock leaps next."""
+        """Return when the clock jumps next; None for never."""
         return self._jumps[-1].at if self._jumps else None
 
-    def leap(self, when: float) -> float:
-        """Return what the clock shows, when what is due by *when* has leapt."""
+    def jump(self, when: float) -> float:
+        """Return the time after every jump that is due by *when*."""
         now = when
         while self._jumps and self._jumps[-1].at <= now:
-            jump = self._jumps.pop()
-            self.struck.append((now, jump))
-            now += jump.seconds
+            fault = self._jumps.pop()
+            self.injected_faults.append((now, fault))
+            now += fault.seconds
         return now
 
     def _put(self, what: str, group: GroupKey | None, number: int, fault: Fault) -> None:
         self._at.setdefault((what, group, number), []).append(fault)
 
-    def _strike(self, what: str, group: GroupKey | None, now: float) -> list[Fault]:
+    def _take(self, what: str, group: GroupKey | None, now: float) -> list[Fault]:
         found: list[Fault] = []
         for counted in (None,) if group is None else (None, group):
             self._counts[what, counted] += 1
             found += self._at.pop((what, counted, self._counts[what, counted]), [])
-        self.struck += [(now, fault) for fault in found]
+        self.injected_faults += [(now, fault) for fault in found]
         return found

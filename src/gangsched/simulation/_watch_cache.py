@@ -1,6 +1,7 @@
-"""What the scheduler is shown of a cluster: all of it, or what was told so far.
+"""What the scheduler sees of the cluster: all of it, or what its watch has delivered.
 
-Invariant: what is shown of a thing was true when it was last told of, and never goes back.
+Invariant: the cache shows an object as it was at its last delivered event, or later; never
+earlier.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from gangsched.events import (
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodUID
 
-__all__ = ["View"]
+__all__ = ["WatchCache"]
 
 
 @final
-class View:
-    """The cache of a watch, over the cluster as it is.
+class WatchCache:
+    """The cache behind a watch.
 
     Args:
         truth: The cluster as it is.
-        ahead: Whether the truth itself is shown.
+        ahead: Whether the scheduler sees the cluster as it is.
 
     Attributes:
-        cluster: What the scheduler is shown.
+        cluster: The cluster as the scheduler sees it.
     """
 
     def __init__(self, truth: InMemoryCluster, *, ahead: bool) -> None:
         self._truth = truth
         self.cluster = truth if ahead else InMemoryCluster()
 
-    def show(self, event: Event) -> None:
-        """Show what an event is about as it is by now; a failed bind is about nothing."""
+    def update(self, event: Event) -> None:
+        """Show the object of an event as it is now; the event of a failed bind has none."""
         if self.cluster is self._truth:
             return
         match event:
@@ -63,8 +64,8 @@ class View:
             case BindFailed():
                 pass
 
-    def show_all(self) -> None:
-        """Show everything as it is, as a listing does."""
+    def relist(self) -> None:
+        """Show every object as it is now, as a listing does."""
         truth, shown = self._truth, self.cluster
         if shown is truth:
             return

@@ -1,10 +1,19 @@
-"""A run of a workload: what arrives, what ends, what is decided and performed, and what goes wrong.
+"""A run of a workload: arrivals, finished pods, scheduling cycles, performed effects and faults.
+
+How one instant is run: ``next`` returns the earliest of the scheduler's deadline, the next
+arrival and the next entry of the agenda. ``step`` sets the clock to that instant, or later if a
+fault makes it jump. It calls ``advance``, runs the due entries of the agenda, lets the due pods
+and nodes arrive, and then calls ``schedule_one`` until there is nothing to decide.
+
+How one event travels: ``_happen`` applies it to the cluster and records it in the usage tracker.
+The event delivery decides when the scheduler gets it; faults may delay, drop, repeat or reorder
+it. ``_tell`` updates the watch cache, which is what the scheduler reads, and calls ``handle``.
 
 Rules:
-  R1  at one instant: first what ends, then what is answered, then what is told late, then what
-      arrives, then decisions until none is left;
-  R2  a fact is true before anybody is told; what becomes of its telling is the plan's business;
-  R3  what an old scheduler decided and was not performed yet dies with it.
+  R1  at one instant, in this order: pods finish, binds end, late events are delivered, listings
+      are read, objects arrive, decisions are made;
+  R2  an event is true in the cluster before it is delivered to the scheduler;
+  R3  effects of a replaced scheduler that were not performed yet are dropped.
 """
 
 from __future__ import annotations
@@ -38,10 +47,10 @@ from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
-from gangsched.simulation._books import Books
-from gangsched.simulation._strikes import Strikes
-from gangsched.simulation._view import View
-from gangsched.simulation._watch import Watch
+from gangsched.simulation._event_delivery import EventDelivery
+from gangsched.simulation._fault_injector import FaultInjector
+from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
     BindAnswerLost,
     BindFails,
@@ -51,14 +60,14 @@ from gangsched.simulation.faults import (
 )
 from gangsched.simulation.workload import Workload, run_seconds
 
-__all__ = ["Live"]
+__all__ = ["WorkloadRun"]
 
 _Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
 _Fate: TypeAlias = BindFails | BindAnswerLost | None
 
 
 class _Kind(enum.IntEnum):
-    """What happens first of what happens at one instant."""
+    """The order of agenda entries of one instant."""
 
     FINISH = 0
     BIND = 1
@@ -67,7 +76,7 @@ class _Kind(enum.IntEnum):
 
 
 @final
-class Live:
+class WorkloadRun:
     """A workload that is run; see ``Simulator``."""
 
     def __init__(
@@ -85,19 +94,19 @@ class Live:
         self.last_event_at = self.now
         self.decisions = 0
         self.cluster = InMemoryCluster()
-        self.books = Books(self.cluster)
-        self.strikes = Strikes(plan)
+        self.usage = UsageTracker(self.cluster)
+        self.injector = FaultInjector(plan)
         self.arrivals = deque(arrivals)
-        self._view = View(self.cluster, ahead=plan.ahead or not plan.faults)
+        self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._make = make
-        self._calls = make(self._view.cluster)
+        self._calls = make(self._cache.cluster)
         self._generation = 0
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
         self._observers = observers
         self._agenda: list[tuple[float, _Kind, int, Callable[[], None]]] = []
         self._numbers = 0
-        self._watch = Watch(self.strikes, self._tell, self._tell_later)
+        self._delivery = EventDelivery(self.injector, self._tell, self._tell_later)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -106,13 +115,13 @@ class Live:
         return calls.scheduler if isinstance(calls, RecordedScheduler) else calls
 
     def next(self) -> float | None:
-        """Return the next instant at which something happens; None when there is none."""
-        if self._watch.keeps_some and self._is_at_rest():
+        """Return the next instant at which something happens; None if nothing will."""
+        if self._delivery.has_held_back and self._is_at_rest():
             return self.now
         when = self._due()
         if when is None:
             return None
-        jump = self.strikes.next_jump()
+        jump = self.injector.next_jump()
         return max(when if jump is None else min(when, jump), self.now)
 
     def _due(self) -> float | None:
@@ -124,13 +133,13 @@ class Live:
         return min((when for when in candidates if when is not None), default=None)
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing happens by itself any more; a scheduler may go on trying for ever."""
+        """Whether nothing is scheduled to happen; a scheduler may still retry without end."""
         return not self.arrivals and not self._agenda
 
     def step(self, when: float) -> None:
-        """Run through an instant."""
+        """Run through one instant."""
         nothing_else_comes = self._is_at_rest()
-        self.now = self.last_event_at = now = self.strikes.leap(when)
+        self.now = self.last_event_at = now = self.injector.jump(when)
         self._before_a_call()
         self._perform(self._calls.advance(now=now))
         while self._agenda and self._agenda[0][0] <= now:
@@ -138,7 +147,7 @@ class Live:
         while self.arrivals and self.arrivals[0].at <= now:
             self._happen(self.arrivals.popleft().event)
         if nothing_else_comes:
-            self._watch.release()
+            self._delivery.flush()
         while (effects := self._decide()) is not None:
             self.decisions += 1
             self._perform(effects)
@@ -147,34 +156,34 @@ class Live:
         self._before_a_call()
         return self._calls.schedule_one(now=self.now)
 
-    # Facts ----------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------
 
     def _happen(self, event: Event) -> None:
-        """Make a fact true, and let the watch tell it."""
+        """Apply an event to the cluster, and send it to the scheduler."""
         self.cluster.apply(event)
         self._book(event)
-        self._watch.see(event, self.now)
+        self._delivery.send(event, self.now)
         if isinstance(event, NodeDeleted):
-            # as the garbage collection of pods does: who ran there is gone
+            # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
                 self._happen(PodDeleted(pod.uid))
 
     def _tell(self, event: Event) -> None:
-        """Show a fact to the scheduler, and tell it."""
-        self._view.show(event)
+        """Deliver an event to the scheduler."""
+        self._cache.update(event)
         for observer in self._observers:
             observer.event(event, self.now)
         self._before_a_call()
         self._perform(self._calls.handle(event, now=self.now))
 
     def _list(self) -> None:
-        """Let the scheduler take in a listing."""
-        self._view.show_all()
+        """Let the scheduler rebuild its state from a listing."""
+        self._cache.relist()
         self._before_a_call()
         self._perform(self._calls.rebuild(now=self.now))
 
     def _book(self, event: Event) -> None:
-        for uid in self.books.fact(event, self.now):
+        for uid in self.usage.record_event(event, self.now):
             pod = self.cluster.pod(uid)
             seconds = None if pod is None else run_seconds(pod)
             if seconds is not None:
@@ -193,8 +202,8 @@ class Live:
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         for observer in self._observers:
             observer.effects(effects, self.now)
-        given = self.books.effects(effects, self.now)
-        vanishing = {uid: self.strikes.member(self._group(uid), self.now) for uid in given}
+        given = self.usage.record_effects(effects, self.now)
+        vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
             if isinstance(effect, PodWaiting | Bind):
@@ -204,7 +213,7 @@ class Live:
             if isinstance(effect, Bind):
                 self._bind(effect)
             elif isinstance(effect, Evict):
-                self._make_anew(effect.uid)
+                self._recreate(effect.uid)
 
     def _vanish(self, name: NodeName, faults: Sequence[object]) -> None:
         for fault in faults:
@@ -220,8 +229,8 @@ class Live:
         if self.cluster.node(node.node.name) is None:
             self._happen(node)
 
-    def _make_anew(self, uid: PodUID) -> None:
-        """Delete a pod, and make another in its place, as its controller does."""
+    def _recreate(self, uid: PodUID) -> None:
+        """Delete a pod and create another in its place, as its controller does."""
         pod = self.cluster.pod(uid)
         if pod is None:
             return
@@ -235,7 +244,7 @@ class Live:
     def _bind(self, bind: Bind) -> None:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
-        for fault in self.strikes.bind(self._group(bind.uid), self.now):
+        for fault in self.injector.on_bind(self._group(bind.uid), self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):
@@ -251,7 +260,7 @@ class Live:
         asked = generation == self._generation
         refusal = "refused by a fault" if isinstance(fate, BindFails) else self._refusal(bind)
         if refusal:
-            if asked and self._view.cluster.pod(bind.uid) is not None:
+            if asked and self._cache.cluster.pod(bind.uid) is not None:
                 failed = BindFailed(bind.uid, bind.attempt, refusal)
                 self._book(failed)
                 self._tell(failed)
@@ -268,7 +277,7 @@ class Live:
 
     def _lose_answer(self, bound: Bound, seconds: float) -> None:
         if not seconds:
-            self._view.show(bound)
+            self._cache.update(bound)
         self._tell(BindFailed(bound.uid, bound.attempt, "the answer was lost"))
         if seconds:
             end = self.now + seconds
@@ -279,10 +288,10 @@ class Live:
     def _watch_bound(self, uid: PodUID) -> None:
         pod = self.cluster.pod(uid)
         if pod is not None:
-            self._watch.see(PodUpdated(pod), self.now)
+            self._delivery.send(PodUpdated(pod), self.now)
 
     def _refusal(self, bind: Bind) -> str:
-        """Say why the cluster refuses a bind; empty when it does not."""
+        """Return why the API server would refuse a bind; an empty string if it would not."""
         pod = self.cluster.pod(bind.uid)
         if pod is None:
             return "the pod is gone"
@@ -293,23 +302,23 @@ class Live:
         return "" if self.cluster.node(bind.node) else f"there is no node {bind.node}"
 
     def _group(self, uid: PodUID) -> GroupKey | None:
-        job = self.books.jobs.of(uid)
-        return GroupKey(job.key) if job is not None and job.is_gang else None
+        job = self.usage.jobs.of(uid)
+        return GroupKey(job.key) if job is not None and job.kind == "group" else None
 
     # Inside ---------------------------------------------------------------------------------
 
     def _before_a_call(self) -> None:
-        """Count a call of the scheduler; where the plan says so, another has taken over."""
-        if not self.strikes.call(self.now):
+        """Count a call of the scheduler; if a fault says so, replace the scheduler first."""
+        if not self.injector.on_call(self.now):
             return
         self._generation += 1
-        self._watch.forget()
-        self.books.restarted(self.now)
-        self._calls = self._make(self._view.cluster)
+        self._delivery.clear()
+        self.usage.record_restart(self.now)
+        self._calls = self._make(self._cache.cluster)
         self._list()
 
     def _tell_later(self, seconds: float, event: Event | None) -> None:
-        """Tell an event later, or list, unless another scheduler has taken over by then."""
+        """Deliver an event later, or relist; not if the scheduler has been replaced by then."""
         generation = self._generation
 
         def act() -> None:

@@ -1,4 +1,4 @@
-"""A heap whose keys cannot be compared for a while: what waited for that is done later."""
+"""A heap whose keys cannot be compared for a while: pending work is done later."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from support.heaps import BUILDS, each_build
 
 
 class Light:
-    """Whether keys can be compared."""
+    """A switch: whether keys can be compared."""
 
     is_on = True
 
 
 class Shy:
-    """A number that can be compared with another while there is light."""
+    """A number that can be compared while its switch is on."""
 
     def __init__(self, number: int, light: Light) -> None:
         self.number = number
@@ -43,7 +43,7 @@ def shy_heap(build: str, size: int) -> tuple[PriorityHeap[int], list[HeapHandle]
 
 
 @each_build
-def test_who_is_first_is_found_when_it_is_asked_for_and_keys_compare_again(build: str) -> None:
+def test_first_item_is_found_when_keys_compare_again(build: str) -> None:
     heap, handles, light = shy_heap(build, 9)
     light.is_on = False
     assert [heap.remove(handle) for handle in handles[:2]] == [0, 1]
@@ -54,7 +54,7 @@ def test_who_is_first_is_found_when_it_is_asked_for_and_keys_compare_again(build
 
 
 @each_build
-def test_tombstones_are_dropped_in_the_dark_too(build: str) -> None:
+def test_tombstones_are_dropped_while_keys_do_not_compare(build: str) -> None:
     heap, handles, light = shy_heap(build, 100)
     assert heap.pop() == 0
     light.is_on = False
@@ -69,7 +69,7 @@ def test_tombstones_are_dropped_in_the_dark_too(build: str) -> None:
 
 
 @each_build
-def test_what_is_first_cannot_be_told_in_the_dark_and_nothing_is_lost(build: str) -> None:
+def test_no_item_is_lost_while_keys_do_not_compare(build: str) -> None:
     heap, handles, light = shy_heap(build, 3)
     light.is_on = False
     heap.remove(handles[0])
@@ -81,7 +81,7 @@ def test_what_is_first_cannot_be_told_in_the_dark_and_nothing_is_lost(build: str
 
 @each_build
 @pytest.mark.parametrize("call", ["peek", "pop"])
-def test_an_empty_heap_is_empty_in_the_dark_too(build: str, call: str) -> None:
+def test_empty_heap_raises_index_error_while_keys_do_not_compare(build: str, call: str) -> None:
     heap, handles, light = shy_heap(build, 4)
     light.is_on = False
     for handle in handles:
@@ -94,8 +94,8 @@ def test_an_empty_heap_is_empty_in_the_dark_too(build: str, call: str) -> None:
 
 
 @each_build
-def test_a_newcomer_that_left_in_the_dark_takes_nobody_with_it(build: str) -> None:
-    """Beside a long run the newcomers have a heap of their own, which is in no order then."""
+def test_removed_newcomer_removes_no_other_item(build: str) -> None:
+    """Beside a long run, newcomers are in the binary heap, which is out of order then."""
     heap, _handles, light = shy_heap(build, 100)
     assert heap.pop() == 0
     late = [heap.push(Shy(number, light), number) for number in (-1, -2, -3, -4)]
@@ -110,7 +110,7 @@ def test_a_newcomer_that_left_in_the_dark_takes_nobody_with_it(build: str) -> No
 
 
 class Meddler:
-    """A number that does something the first time that it is compared after it was told to."""
+    """A number that runs a function once, at its next comparison."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -126,7 +126,7 @@ class Meddler:
 USED = "^the heap was used while keys were compared$"
 
 
-def test_a_key_that_empties_the_heap_while_the_first_is_looked_for_is_seen() -> None:
+def test_peek_raises_when_a_comparison_empties_the_heap() -> None:
     heap: PriorityHeap[int] = BUILDS["python"]()
     for number in range(100):
         heap.push(Meddler(number), number)
@@ -141,7 +141,7 @@ def test_a_key_that_empties_the_heap_while_the_first_is_looked_for_is_seen() -> 
     assert len(heap) == 0
 
 
-def test_a_key_that_takes_the_last_of_those_that_were_sorted_is_seen() -> None:
+def test_peek_raises_when_a_comparison_pops_the_run() -> None:
     heap: PriorityHeap[int] = BUILDS["python"]()
     for number in range(5):
         heap.push(Meddler(number), number)

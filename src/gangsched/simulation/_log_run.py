@@ -1,8 +1,8 @@
-"""A run of a decision log: the calls that were made, at their instants, and nothing else.
+"""A run of a decision log: the logged calls at their instants, and nothing else.
 
 Rules:
-  R1  nothing is performed: what was performed is told by the log, as the facts that followed;
-  R2  the books are kept as in any run, so that a report can be made of it.
+  R1  no effect is performed: the log has the events that followed from the effects;
+  R2  usage is tracked as in any run, so that a report can be made.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import Call, Divergence, Log, Replay
-from gangsched.simulation._books import Books
+from gangsched.simulation._usage import UsageTracker
 
-__all__ = ["Retold"]
+__all__ = ["LogRun"]
 
 
 @final
-class Retold:
+class LogRun:
     """A decision log that is run again; see ``Simulator.from_log``."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Retold:
         observers: Sequence[Observer],
     ) -> None:
         self._replay = Replay(log, make)
-        self.books = Books(self._replay.cluster)
+        self.usage = UsageTracker(self._replay.cluster)
         self.decisions = 0
         self._calls = iter(log)
         self._observers = observers
@@ -43,7 +43,7 @@ class Retold:
 
     @property
     def cluster(self) -> InMemoryCluster:
-        """What the cluster showed by now."""
+        """The cluster as the log shows it by now."""
         return self._replay.cluster
 
     @property
@@ -53,18 +53,18 @@ class Retold:
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first call that did something else."""
+        """The first call with another result; None while there is none."""
         return self._replay.divergence
 
     def next(self) -> float | None:
-        """Return the instant of the next call; None after the last, or after a divergence."""
+        """Return the instant of the next call; None after the last call, or after a divergence."""
         call = self._next
         if call is None or call.now is None or self.divergence is not None:
             return None
         return max(call.now, self.now)
 
     def step(self, when: float) -> None:
-        """Make the calls of an instant."""
+        """Make the calls of one instant."""
         self.now = self.last_event_at = when
         while self.divergence is None:
             call = self._next
@@ -74,7 +74,7 @@ class Retold:
             self._next = self._advance_to_an_instant()
 
     def _advance_to_an_instant(self) -> Call | None:
-        """Take in lines up to the next that is a call at an instant, and return that."""
+        """Process lines up to the next call with an instant; return that call."""
         for call in self._calls:
             if call.now is not None:
                 return call
@@ -84,15 +84,15 @@ class Retold:
     def _make(self, call: Call) -> None:
         self._replay.show(call)
         for event in (*(() if call.event is None else (call.event,)), *call.shown):
-            self.books.fact(event, self.now)
+            self.usage.record_event(event, self.now)
         if call.call == "restart":
-            self.books.restarted(self.now)
+            self.usage.record_restart(self.now)
         if call.event is not None:
             for observer in self._observers:
                 observer.event(call.event, self.now)
         found = self._replay.perform(call)
         self.decisions += call.call == "schedule_one" and found is not None
         if found is not None:
-            self.books.effects(found, self.now)
+            self.usage.record_effects(found, self.now)
             for observer in self._observers:
                 observer.effects(found, self.now)
