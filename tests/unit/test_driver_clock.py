@@ -17,7 +17,7 @@ from gangsched import (
     presets,
 )
 from gangsched.drivers import EpochClock, epoch_seconds
-from gangsched.kubernetes import fact
+from gangsched.kubernetes import read_event
 from gangsched.testing import make_node
 from support.shells import SHELLS, Shell
 
@@ -42,7 +42,7 @@ def pod(name: str, group: str, created_at: float) -> Event:
             "spec": {"containers": [container]},
         },
     }
-    found = fact(change)
+    found = read_event(change)
     assert found is not None
     return found
 

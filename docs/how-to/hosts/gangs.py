@@ -29,7 +29,7 @@ from gangsched import (
 from gangsched.drivers.aio import Driver
 
 NOWHERE = "tcp://waits-for-its-gang:0"
-"""A worker that does not exist: dask puts a task that may run only there aside, as ``no-worker``."""
+"""No worker has this address, so dask keeps a task that may run only there as ``no-worker``."""
 
 
 def gang(name, size):
@@ -85,7 +85,9 @@ class Gangs(SchedulerPlugin):
             self.driver.tell(PodAdded(thread(uid, gang)))
         elif finish in ("memory", "erred") and uid in self.keys:
             phase = PodPhase.SUCCEEDED if finish == "memory" else PodPhase.FAILED
-            pod = self.cluster.pod(uid) or thread(uid, gang)  # which the driver has not taken in yet
+            pod = self.cluster.pod(uid) or thread(
+                uid, gang
+            )  # which the driver has not taken in yet
             self.driver.tell(PodUpdated(evolve(pod, phase=phase)))
         elif finish in ("released", "forgotten") and uid in self.keys:
             task.worker_restrictions = {NOWHERE}

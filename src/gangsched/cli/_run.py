@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, final
 
-from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import UNUSED, recipe, seconds
 from gangsched.errors import InvalidValueError

@@ -16,7 +16,6 @@ import math
 from collections.abc import Iterator
 from typing import final
 
-from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
 from gangsched.framework.state.scheduler_state import State
