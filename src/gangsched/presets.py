@@ -4,8 +4,8 @@ A plugin of your own is one argument::
 
     scheduler = presets.gang(cluster, plugins=[MyPlugin()])
 
-It runs after the default plugins at every point, except at ``bind``: there the first plugin that
-does not skip binds, so a plugin of your own runs before the default binder.
+It runs after the default plugins. Only at ``bind`` it runs before the default binder, because there
+the first plugin that does not skip ends the point.
 """
 
 from __future__ import annotations

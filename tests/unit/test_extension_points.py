@@ -37,6 +37,7 @@ from gangsched import (
     group_key,
 )
 from gangsched.coscheduling import Coscheduling
+from gangsched.explain import NoNodeFits
 from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import EntityView, GroupView, NodeView
@@ -386,3 +387,27 @@ def test_a_bind_of_another_pod_node_or_attempt_is_refused(
         host.decide()
     problem = problem_with("bind", other)
     assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: {problem}"
+
+
+def test_diagnosis_counts_each_reason_and_splits_none_at_a_comma() -> None:
+    """A reason is counted once for each node that gives it, whatever it contains."""
+
+    class Picky:
+        name = "Picky"
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Unschedulable:
+            model = "needs an A100, not an H100"
+            return Unschedulable([model, "no rack"] if node.node.name == "n" else model)
+
+    host = Host(Coscheduling(), Picky(), DefaultBinder())
+    host.tell(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 4})))
+    host.tell(PodAdded(make_pod("p")))
+    host.decide()
+    why = host.scheduler.why(make_pod("p").uid)
+    assert isinstance(why, NoNodeFits)
+    assert why.unschedulable_member is not None
+    diagnosis = why.unschedulable_member.diagnosis
+    assert diagnosis is not None
+    assert diagnosis.reasons == (("needs an A100, not an H100", 2), ("no rack", 1))
+    says = "0/2 nodes are available: 2 needs an A100, not an H100, 1 no rack."
+    assert str(diagnosis) == says

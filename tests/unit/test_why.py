@@ -80,7 +80,7 @@ def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() 
     expected = f"waiting for 2 more members: 2 of 4 exist, 1 more gated; {refused}"
     assert str(why) == expected
     assert ask(driver, "default/g-0") == why
-    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
+    assert str(ask(driver, gated)) == "not admitted: has scheduling gates: quota"
 
 
 def test_an_incomplete_group_names_who_contradicts_it_and_in_which_field() -> None:
@@ -112,7 +112,7 @@ def test_a_group_without_a_minimum_names_who_contradicts_it_too() -> None:
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.missing is None
     assert str(why) == (
-        "waiting for pod group default/g: nobody gives its minimum; refused: pod default/odd:"
+        "waiting for pod group default/g: its minimum is unknown; refused: pod default/odd:"
         " priority: expected 0, the priority of default/g, got 5"
     )
 
@@ -122,7 +122,7 @@ def test_a_group_of_which_nobody_says_the_minimum_says_so() -> None:
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert (why.missing, why.present) == (None, 1)
-    assert str(why) == "waiting for pod group default/g: nobody gives its minimum"
+    assert str(why) == "waiting for pod group default/g: its minimum is unknown"
 
 
 def test_waiting_members_say_since_when_for_how_many_until_when_and_for_whom() -> None:
@@ -242,8 +242,8 @@ def test_who_stands_behind_one_that_asks_for_the_same_names_it() -> None:
     assert isinstance(behind, explain.Queued)
     assert (behind.ahead, behind.behind) == (1, "pod default/p0")
     assert str(behind) == (
-        "queued, 1 ahead, behind pod default/p0, which asks for the same; last time pod default/p1"
-        " does not fit: 0/1 nodes are available: 1 Insufficient cpu."
+        "queued, 1 ahead, behind pod default/p0, which requests the same;"
+        " last attempt: pod default/p1 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
     )
 
 
@@ -306,7 +306,7 @@ def test_a_pod_that_a_plugin_holds_says_what_the_plugin_says() -> None:
     driver.add(make_pod("p", cpu=1))
     assert ask(driver, "default/p") == explain.NotAdmitted("not on a Sunday")
     driver.add(*gang(1))
-    assert str(ask(driver)) == "held: not on a Sunday"
+    assert str(ask(driver)) == "not admitted: not on a Sunday"
 
 
 def test_who_is_not_known_is_an_error_that_names_it() -> None:

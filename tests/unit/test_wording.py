@@ -135,7 +135,7 @@ SENTENCES: list[tuple[Call, str]] = [
     ),
     (
         lambda: Coscheduling(reject_percentage=101),
-        "reject_percentage: expected a whole number between 0 and 100, got 101",
+        "reject_percentage: expected an int from 0 to 100, got 101",
     ),
     (lambda: Coscheduling(permit_timeout=-1), f"permit_timeout: expected {SECONDS}, got -1"),
     # machines

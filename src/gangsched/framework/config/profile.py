@@ -2,9 +2,10 @@
 
 Rules:
   R1  a plugin runs at every extension point whose method it has, in the order of the profile;
-  R2  a profile that cannot work is refused when it is built, with a ``ProfileError``: not exactly
-      one queue sort plugin, no bind plugin, ``reserve`` without ``unreserve``, two plugins of one
-      name, a plugin without any extension point, a weight for a plugin without ``score``.
+  R2  a profile that cannot work is refused with a ``ProfileError`` when it is built. It needs
+      exactly one queue sort plugin and at least one bind plugin. A method that needs another, such
+      as ``reserve`` and ``unreserve``, must come with it. Names are unique, every plugin has an
+      extension point, and only score plugins have weights.
 """
 
 from __future__ import annotations

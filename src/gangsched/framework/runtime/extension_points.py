@@ -2,8 +2,8 @@
 
 Where a point runs decides what a plugin that fails can undo. In the scheduling cycle of a pod or a
 gang nothing has been released yet, so the error is raised and the caller restores the state. In the
-middle of an event, or while nodes are given back, half of the work is done and cannot be undone:
-there the scheduler goes on with the answer that is safe, and the call raises the error at its end.
+middle of an event, or while nodes are given back, the work that is done cannot be undone. There the
+scheduler goes on with the safe answer, and the call raises the error at its end.
 
 Rules:
   R1  what a plugin raises, or returns against its contract, becomes a ``PluginError`` that names
