@@ -55,7 +55,7 @@ def empty(
         placement=placement,
         budget=budget,
         rest=rest,
-        nodes=Nodes(cluster, sign),
+        nodes=Nodes(cluster, sign, watches_pods=bool(profile.pod_readers)),
         queue=SchedulingQueue(rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,

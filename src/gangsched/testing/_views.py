@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from attrs import define, field
@@ -79,6 +79,7 @@ class FakeNode:
     node: Node
     free: dict[str, int]
     pod_count: int = 0
+    pods: Collection[Pod] = ()
 
 
 def node_view(

@@ -22,6 +22,7 @@ from gangsched.protocols import (
     NodeSignature,
     PermitPlugin,
     PodSignature,
+    PodsRead,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -78,6 +79,7 @@ class Profile:
         label_readers: Those of them that read labels of nodes.
         parts: For plugins that tell few nodes apart, by identity: which part of a node's class is
             theirs, and whether they read labels too.
+        pod_readers: Those filter and score plugins that may read which pods are on nodes.
         headrooms: The filters that bound how many pods a node could take.
         fittings: The filters that say which resources they fit pods to.
         quorum: The first permit plugin that says how many members a group needs; None for the
@@ -103,6 +105,7 @@ class Profile:
             if not any(plugin is one for given in at.values() for one in given):
                 raise ProfileError("profile", f"{name!r} has no method of an extension point")
         self._check(at)
+        self._check_extensions(plugins)
         # told apart by identity: a plugin need be neither comparable nor hashable
         judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
         signers = self._with(tuple(judging), "pod_signature")
@@ -141,6 +144,7 @@ class Profile:
             for number, plugin in enumerate(self.node_signers)
             if not callable(getattr(plugin, "headroom", None))
         }
+        self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
@@ -193,3 +197,17 @@ class Profile:
             for plugin in at[one]:
                 if not any(plugin is one for one in at[other]):
                     raise ProfileError(one, f"{cls._name(plugin)!r} has no {other}")
+
+    @classmethod
+    def _check_extensions(cls, plugins: tuple[Any, ...]) -> None:
+        """Check the plugins that keep a count of pods in the cycle; see ``PreFilterExtensions``."""
+        required = ("add_pod", "remove_pod", "pre_filter", "reads_pods")
+        for point in required[:2]:
+            for plugin in cls._with(plugins, point):
+                for other in required:
+                    if not callable(getattr(plugin, other, None)):
+                        raise ProfileError(point, f"{cls._name(plugin)!r} has no {other}")
+                if "pre_filter" in getattr(plugin, "group_wide", ()):
+                    raise ProfileError(
+                        point, f"{cls._name(plugin)!r} names pre_filter in group_wide"
+                    )

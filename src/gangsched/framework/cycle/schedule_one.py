@@ -20,7 +20,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
 from gangsched.framework.lifecycle import assume_and_release, permit_recheck, reject
-from gangsched.framework.placement import nominator, topology
+from gangsched.framework.placement import by_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -124,16 +124,13 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     pod_class, judge, outcome = filter_and_score.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node = nominator.node_for(state, member, pod_class, judge)
-    if node is None and domain is None:
-        node = pod_class.best(state.nodes)
-    elif node is None and domain is not None:
-        node = topology.best(state, pod_class, domain)
-    if node is None:
-        _fail(state, member, cycle, pod_class.diagnosis(), now=now)
+    found = by_node.choose(state, cycle, member, pod_class, domain, node)
+    if isinstance(found, Diagnosis):
+        _fail(state, member, cycle, found, now=now)
     elif isinstance(outcome, Unschedulable):
         _fail(state, member, cycle, outcome.reason, now=now)
     else:
-        _place(state, member, cycle, node, now=now)
+        _place(state, member, cycle, found, now=now)
 
 
 def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, now: float) -> None:

@@ -40,9 +40,8 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Look at a node. O(pods on it), plus waking whom it helps."""
-    if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
-    elif name not in state.nodes.infos:
+    _look_at_node(state, name, now=now)
+    if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.waiting if waiting.node == name]
         for waiting in on_it:
             member = state.members[waiting.uid]
@@ -241,7 +240,8 @@ def _admit(
         entity = QueuedEntity(state.number(), pod.created_at)
     pod_class = state.classes.get(signature)
     if pod_class is None:
-        pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
+        pod_class = PodClass(signature, pod, seen.labels, reads_pods=seen.reads_pods)
+        state.classes[signature] = pod_class
         if state.labels.add(seen.labels):
             state.nodes.classify_anew()
         filter_and_score.foresee(state, pod_class, now)
@@ -287,6 +287,7 @@ def _update(
         if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
+            state.nodes.restate(pod)
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -388,8 +389,13 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
-    if name is not None and state.nodes.refresh(name):
+    if name is None:
+        return
+    pods_version = state.nodes.pods_version
+    if state.nodes.refresh(name):
         requeue.gain(state, (name,), now=now)
+    elif state.nodes.pods_version != pods_version:
+        requeue.pods_changed(state, now=now)
 
 
 def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:

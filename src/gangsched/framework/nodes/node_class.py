@@ -14,13 +14,13 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from sortedcontainers import SortedList
 
 from gangsched.errors import InternalError
-from gangsched.model import Node, Resources
+from gangsched.model import Node, Pod, Resources
 from gangsched.protocols import NodeView
 
 __all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
@@ -82,6 +82,11 @@ class Snapshot:
         self.node: Node = node
         self.free: Mapping[str, int] = free
         self.pod_count: int = pod_count
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
+        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
 
 
 @final

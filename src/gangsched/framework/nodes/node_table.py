@@ -10,7 +10,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import final
 
 from gangsched._core._capacity import total_free
@@ -33,13 +33,14 @@ class NodeInfo:
         kept_pods: For how many pods that is.
     """
 
-    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node")
+    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node", "pods_by_uid")
 
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
         self.free: dict[str, int] = dict(node.allocatable)
         self.holders: dict[PodUID, Resources] = {}
+        self.pods_by_uid: dict[PodUID, Pod] = {}
         self.kept: dict[str, int] = {}
         self.kept_pods: int = 0
 
@@ -48,10 +49,16 @@ class NodeInfo:
         """How many pods hold the node, or will hold what is kept of it."""
         return len(self.holders) + self.kept_pods
 
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods on the node: bound, assumed, and planned in the current decision. O(1)."""
+        return self.pods_by_uid.values()
+
     def copy(self) -> NodeInfo:
-        """Return a copy that changes by itself. O(pods on it)."""
+        """Return an independent copy. O(pods on the node)."""
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
+        made.pods_by_uid = self.pods_by_uid.copy()
         made.kept, made.kept_pods = self.kept, self.kept_pods
         return made
 
@@ -65,6 +72,15 @@ class NodeInfo:
     def give_back(self, uid: PodUID, total: dict[str, int] | None = None) -> None:
         """Let a pod hold the node no more; keep *total*, what nodes have free. O(resources)."""
         self.shift(self.holders.pop(uid), 1, total)
+        self.pods_by_uid.pop(uid, None)
+
+    def show(self, pod: Pod) -> None:
+        """Show a pod that holds the node to plugins. O(1).
+
+        The stand-ins of nominations are not shown: they are no pods that a plugin could know.
+        """
+        if not pod.uid.startswith("\0"):
+            self.pods_by_uid[pod.uid] = pod
 
     def keep(self, kept: dict[str, int], pods: int, total: dict[str, int] | None = None) -> bool:
         """Keep so much of it, and no more; say whether that is a change. O(resources)."""
@@ -103,6 +119,8 @@ class Nodes:
         classes: The nodes by what plugins read of them.
         version: Ascends with each change.
         altered: Ascends with each node that comes, goes or is specified anew.
+        pods_version: Ascends when ``refresh`` finds that the pods shown on a node have changed.
+            Counted only where a plugin of the profile reads them.
         needs: What a gang that is to start later needs of which node.
         lifted: Whether nothing is kept for it just now.
         departed: Who has left a node since anything was needed, until somebody looks.
@@ -113,6 +131,7 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
+        "_watches_pods",
         "altered",
         "assumed",
         "by_index",
@@ -121,6 +140,7 @@ class Nodes:
         "infos",
         "lifted",
         "needs",
+        "pods_version",
         "version",
     )
 
@@ -128,8 +148,11 @@ class Nodes:
         self,
         cluster: ClusterState,
         sign: Sign | None = None,
+        *,
+        watches_pods: bool = False,
     ) -> None:
         self._cluster = cluster
+        self._watches_pods = watches_pods
         self._indices = 0
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
@@ -137,6 +160,7 @@ class Nodes:
         self.classes: NodeClasses = NodeClasses(sign)
         self.version: int = 0
         self.altered: int = 0
+        self.pods_version: int = 0
         self.needs: dict[NodeName, Need] = {}
         self.lifted: bool = False
         self.departed: list[PodUID] = []
@@ -189,6 +213,7 @@ class Nodes:
                 self._sum_up(before, -1)
                 self.classes.remove(before.index)
                 self.altered += 1
+                self.pods_version += self._watches_pods
                 self._touch()
             return False
         if before is None:
@@ -196,11 +221,15 @@ class Nodes:
         info = NodeInfo(node, self._indices if before is None else before.index)
         for pod in on_it:
             info.take(pod.uid, pod.requests)
+            info.show(pod)
         # who is assumed here held the node before, unless the node was away meanwhile
         for uid in self.assumed if before is None else before.holders:
             where, assumed = self.assumed.get(uid, (None, None))
             if where == name and assumed is not None and uid not in info.holders:
                 info.take(uid, assumed.requests)
+                info.show(assumed)
+        if self._watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
+            self.pods_version += 1
         self.infos[name] = self.by_index[info.index] = info
         if name in self.needs:
             self._keep(info)
@@ -231,6 +260,7 @@ class Nodes:
         if held is not None:
             self.classes.give_back(info.index, held)
         info.take(pod.uid, pod.requests, self._total)
+        info.show(pod)
         self.classes.take(info.index, pod.requests)
         self._keep_less(info)
         self._touch()
@@ -253,6 +283,7 @@ class Nodes:
                 info, asked, alike = self.by_index[index], requests, 0
             self.assumed[pod.uid] = (info.node.name, pod)
             info.holders[pod.uid] = requests
+            info.pods_by_uid[pod.uid] = pod
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)
@@ -260,6 +291,14 @@ class Nodes:
             self.classes.move(index, given)
             self._keep_less(self.by_index[index])
         self._touch()
+
+    def restate(self, pod: Pod) -> None:
+        """Show an assumed pod as it is now, such as with other labels. O(1)."""
+        name, _before = self.assumed[pod.uid]
+        self.assumed[pod.uid] = (name, pod)
+        info = self.infos.get(name)
+        if info is not None and pod.uid in info.holders:
+            info.show(pod)
 
     def confirm(self, uid: PodUID) -> None:
         """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
@@ -348,6 +387,9 @@ class Nodes:
                 kept, pods = need.kept(info.holders, free)
             if (kept, pods) != (info.kept, info.kept_pods):
                 raise InternalError(f"{name}: {info.kept} is kept, not {kept}")
+            shown = {uid for uid in info.holders if not uid.startswith("\0")}
+            if shown != info.pods_by_uid.keys():
+                raise InternalError(f"{name} shows {list(info.pods_by_uid)}, not {shown}")
             for resource, amount in info.kept.items():
                 free[resource] -= amount
             for resource in free.keys() | info.free.keys():

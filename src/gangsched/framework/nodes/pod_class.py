@@ -77,6 +77,9 @@ class PodClass:
         signature: What these pods have in common.
         sample: One of these pods.
         labels: The keys of the labels that are read of nodes for these pods.
+        reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
+            are left out of the judgements here, which are an upper bound then; see
+            ``gangsched.framework.runtime.pod_readers``.
         users: How many pods are of this class.
         answers: What plugins said of parts of nodes; kept by the judge.
         headroom: How many such pods the cluster could take at most, one kind of pod at a time.
@@ -94,17 +97,24 @@ class PodClass:
         "answers",
         "headroom",
         "labels",
+        "reads_pods",
         "sample",
         "signature",
         "users",
     )
 
     def __init__(
-        self, signature: Hashable, sample: Pod, labels: frozenset[str] = frozenset()
+        self,
+        signature: Hashable,
+        sample: Pod,
+        labels: frozenset[str] = frozenset(),
+        *,
+        reads_pods: bool = False,
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
+        self.reads_pods: bool = reads_pods
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}

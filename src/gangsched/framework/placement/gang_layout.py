@@ -14,7 +14,7 @@ from typing import TypeAlias
 from gangsched._core._entity import QueuedEntity
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.placement import gang_placement, nominator
+from gangsched.framework.placement import by_node, gang_placement, nominator
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
@@ -56,7 +56,11 @@ def lay_out(
         asked = asks(state, entity)
         groups = [group for _each, group in party]
         kept = nominator.plan(state, entity, everybody, cycles, now=now)
-        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asked):
+        if (
+            kept is not None
+            and all(kept.count(a.group, a.role) >= a.count for a in asked)
+            and by_node.accepts_all(state, kept.placed, cycles)
+        ):
             return kept, refused, cycles
         found = gang_placement.place(state, groups, everybody, cycles, asked, now=now)
     return found, refused, cycles

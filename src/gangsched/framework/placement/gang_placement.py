@@ -16,14 +16,15 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
+from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.placement import topology
+from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.outcomes import Unschedulable
 
@@ -49,6 +50,7 @@ def place(
     """
     kinds: Kinds = {}
     judges: dict[PodClass, Judge] = {}
+    cycle_of: dict[Kind, Member] = {}
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
@@ -71,10 +73,19 @@ def place(
             )
             continue
         before, alike = member, [member]
-        kinds[kind if pod_class is kind.pod_class else kind._replace(pod_class=pod_class)] = alike
+        if pod_class is not kind.pod_class:
+            kind = kind._replace(pod_class=pod_class)
+        kinds[kind], cycle_of[kind] = alike, member
         judges[pod_class] = judge
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1)
-    if task.shared and any(topology.asked(info) for info in groups):
+    checks: dict[Kind, NodeCheck] = {}
+    if any(pod_class.reads_pods for pod_class in judges):
+        checks = {
+            kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
+        }
+    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, checks)
+    if checks:
+        found = _place_by_node(task, groups)
+    elif task.shared and any(topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], Plan(state))
@@ -125,6 +136,40 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
             found = _misfit(task, member, pod_class, answer, domain)
     if found is None and not domains and task.kinds:
         return _nowhere(task, info)
+    return found
+
+
+def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | UnschedulableMember | None:
+    """Place groups of which a plugin reads where the members are; see ``sibling_search``.
+
+    Each combination of places for the groups is tried. If all are refuted, the one that comes
+    closest is reported.
+    """
+    found: UnschedulableMember | None = None
+    left, steps, closest = task.state.budget, 0, -1
+    places = [_domains(task.part(info.key), info) for info in groups]
+    for within in product(*places):
+        if steps and left <= 0:
+            return _misfit(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
+        domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
+        answer = sibling_search.place(task, domains, left)
+        if isinstance(answer, Plan):
+            return answer
+        cost = max(answer.steps, _LOOK)
+        left, steps = left - cost, steps + cost
+        domain = domains[answer.kind.group]
+        if isinstance(answer.answer, BudgetExhausted):
+            spent = evolve(answer.answer, steps=steps)
+            return _misfit(
+                task, answer.member, answer.kind.pod_class, spent, domain, answer.diagnosis
+            )
+        if answer.answer.fits > closest:
+            closest = answer.answer.fits
+            found = _misfit(
+                task, answer.member, answer.kind.pod_class, answer.answer, domain, answer.diagnosis
+            )
+    if found is None and task.kinds:
+        return _nowhere(task, next(i for i, each in zip(groups, places, strict=True) if not each))
     return found
 
 
@@ -210,9 +255,14 @@ def _misfit(
     pod_class: PodClass,
     found: Impossible[Kind] | BudgetExhausted,
     domain: Domain | None,
+    diagnosis: Diagnosis | None = None,
 ) -> UnschedulableMember:
     needed = task.needed
-    diagnosis = pod_class.diagnosis()
+    fits_alone = bool(pod_class.headroom)
+    if diagnosis is None:
+        diagnosis = pod_class.diagnosis()
+    elif isinstance(found, Impossible) and not found.fits:
+        fits_alone = False
     proof: Shortage | SearchBudgetExhausted
     if isinstance(found, BudgetExhausted):
         proof = SearchBudgetExhausted(needed, found.placed, found.steps)
@@ -230,7 +280,7 @@ def _misfit(
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))
-    nowhere = domain is None and not pod_class.headroom
+    nowhere = domain is None and not fits_alone
     return UnschedulableMember(
         member.pod.uid, member.pod.key, str(diagnosis if nowhere else proof), diagnosis, proof
     )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
@@ -26,6 +26,7 @@ from gangsched.framework.placement.packing.pack import (
 )
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import GroupKey, Resources
 
@@ -76,6 +77,7 @@ class Task:
         judges: Who judges nodes for them.
         asks: How many have to be placed, of one group or of all groups of a bundle.
         shared: Whether a plan has, or will have, members of other groups too.
+        checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
     """
 
     state: State
@@ -83,6 +85,7 @@ class Task:
     judges: Judges
     asks: tuple[Ask, ...]
     shared: bool
+    checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
 
     @property
     def needed(self) -> int:

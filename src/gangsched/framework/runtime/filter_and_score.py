@@ -9,7 +9,7 @@ from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
@@ -34,18 +34,28 @@ class _Judge:
         self._state = state
         self._cycle = cycle
         self._answers = pod_class.answers
+        profile = state.profile
+        self._filters: tuple[Any, ...] = profile.filter
+        self._scorers: tuple[Any, ...] = profile.score
+        self._headrooms: tuple[Any, ...] = profile.headrooms
+        if pod_class.reads_pods:
+            # these are asked about single nodes; see pod_readers
+            reading = {id(plugin) for plugin in pod_readers.readers(state, pod)}
+            self._filters = tuple(p for p in profile.filter if id(p) not in reading)
+            self._scorers = tuple(p for p in profile.score if id(p) not in reading)
+            self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
         self._pod = pod
         self._now = now
         self.outcome: Outcome = SUCCESS
 
     def screen(self, given: NodeClass) -> tuple[int, str]:
-        pod, profile, view = self._pod, self._state.profile, given.sample
-        for plugin in profile.filter:
+        pod, view = self._pod, given.sample
+        for plugin in self._filters:
             answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 return (0, answer.reason or plugin.name)
         room = _UNBOUNDED
-        for bounding in profile.headrooms:
+        for bounding in self._headrooms:
             bound = extension_points.call(bounding, "headroom", pod, int, pod, view)
             if bound < room:
                 room = bound
@@ -64,7 +74,7 @@ class _Judge:
     def score(self, given: NodeClass) -> int:
         score = 0
         if not isinstance(self.outcome, Unschedulable):
-            for plugin in self._state.profile.score:
+            for plugin in self._scorers:
                 score += self._ask(plugin, "score", int, given)
         return score
 
@@ -112,7 +122,9 @@ def judge_nodes(
     pod_class = member.pod_class
     if not state.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod)
+        pod_class = PodClass(
+            pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
+        )
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome

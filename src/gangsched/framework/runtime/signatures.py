@@ -15,7 +15,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "signature"]
+__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
 
 
 def signature(state: State, pod: Pod) -> Hashable:
@@ -47,6 +47,15 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
                 )
             keys.add(key)
     return frozenset(keys)
+
+
+def reads_pods(state: State, pod: Pod) -> bool:
+    """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes."""
+    answers = [
+        extension_points.call(plugin, "reads_pods", pod, bool, pod)
+        for plugin in state.profile.pod_readers
+    ]
+    return any(answers)
 
 
 def fitted(state: State, pod: Pod) -> frozenset[str]:
