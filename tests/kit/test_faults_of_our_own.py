@@ -10,7 +10,7 @@ from attrs import frozen
 from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
-from gangsched.framework.lifecycle import reject
+from gangsched.framework.lifecycle import transition as lifecycle
 from gangsched.framework.nodes import node_class, node_table
 from gangsched.testing import (
     AddNode,
@@ -121,7 +121,12 @@ FAULTS = {
         ),
     ),
     "one of a group that falls keeps its node": Fault(
-        *(reject, "reject_group", "in state.waiting.of(key)", "in state.waiting.of(key)[:1]"),
+        *(
+            lifecycle,
+            "_give_back_all",
+            "in state.waiting.of(info.key)",
+            "in state.waiting.of(info.key)[:1]",
+        ),
         way="pod",
         law=2,
         story=(
@@ -132,7 +137,7 @@ FAULTS = {
         ),
     ),
     "nobody is woken by a fall": Fault(
-        *(reject, "reject_group", "if since is not None:", "if not since and since:"),
+        *(lifecycle, "_rejected", "if since is not None:", "if not since and since:"),
         way="pod",
         law=5,
         story=(

@@ -24,7 +24,9 @@ from gangsched.events import (
 )
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import reject
+from gangsched.framework.lifecycle import assume, attempts
+from gangsched.framework.lifecycle.outcomes import Changed, Failed
+from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -69,7 +71,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         if entity is not None:  # else its members have gone meanwhile
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        requeue_entity.settle_alone(state, sibling, now=now)
+        transition(state, sibling, Changed(), now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -147,21 +149,21 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.evicted
-    has_started = requeue_entity.is_started(member.entity)
+    has_started = attempts.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
-    verdict = reject.release_node(state, member, cause="bind_failed", to=to, now=now)
+    verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.out.append(PodUnschedulable(event.uid, member.reason))
-    requeue_entity.take_as_left(member.group)
+    attempts.forget_start(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
-        reject.carry_out(state, verdict, now=now)
+        apply_verdict(state, verdict, now=now)
     elif not evicted:
         # what was let go and failed again had no success in between
         member.entity.failures = max(member.entity.failures, member.bind_failures)
         member.bind_failures += 1
-        reject.fail_entity(state, member.entity, now=now)
+        transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
-    if has_started and not requeue_entity.is_started(member.entity):
+    if has_started and not attempts.is_started(member.entity):
         requeue_entity.settle_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
 
@@ -347,7 +349,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
     member.started_at = now
-    reject.settle_hold(state, member.group)
+    assume.note_permit_ended(state, member.group)
     member.node = member.cycle = None
     member.reason = ""
     state.out.append(PodScheduled(uid, node))
@@ -366,15 +368,15 @@ def _put_down(
     """Take an assumed pod off its node for a fact, with whatever that does to its group."""
     node = member.node
     assert node is not None
-    verdict = reject.release_node(state, member, cause=cause, to=to, now=now)
-    reject.set_down(state, member, node, reason)
+    verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
+    assume.report_rejected(state, member, node, reason)
     if member.pod.uid in state.evicted:
         verdict = None  # its group has fallen
     if verdict is not None:
-        reject.carry_out(state, verdict, now=now)
-    reject.settle_hold(state, member.group)
+        apply_verdict(state, verdict, now=now)
+    assume.note_permit_ended(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
-        reject.fail_entity(state, member.entity, now=now)
+        transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
 
 
