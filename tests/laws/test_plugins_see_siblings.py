@@ -17,6 +17,7 @@ from gangsched import (
     Backfill,
     Bind,
     Bound,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -35,7 +36,7 @@ from gangsched import (
     Topology,
     presets,
 )
-from gangsched.explain import SearchBudgetExhausted, Shortage
+from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework import PlacementStrategy
 from gangsched.testing import make_node, make_pod
 from support.siblings import (
@@ -118,6 +119,13 @@ def gang(name: str, count: int, least: int, label: str | None = "a", **more: Any
     return [ruled(pod, label) for pod in made]
 
 
+def unschedulable(host: Host) -> UnschedulableMember:
+    """Return why the gang ``default/g`` does not start."""
+    found = getattr(host.scheduler.why(GroupKey("default/g")), "unschedulable_member", None)
+    assert isinstance(found, UnschedulableMember)
+    return found
+
+
 def zoned(name: str, zone: str, cpu: int = 8) -> Node:
     return make_node(name, cpu=cpu, labels={ZONE: zone})
 
@@ -170,11 +178,20 @@ def test_proof_names_how_many_fit_and_why_nodes_refused() -> None:
     host.tell(*(NodeAdded(make_node(f"n{n}", cpu=8)) for n in range(2)))
     host.tell(*map(PodAdded, gang("g", 3, 3, cpu=1)))
     host.decide()
-    found = host.scheduler.why("default/g").unschedulable_member
-    assert found is not None
+    found = unschedulable(host)
     assert str(found.proof) == "at most 2 of 3 members fit at once"
     reasons = "0/2 nodes are available: 2 a pod of the application is on the node."
     assert str(found.diagnosis) == reasons
+
+
+@pytest.mark.parametrize(("zones", "sizes", "fits"), [(3, 1, 3), (4, 2, 2), (2, 1, 2)])
+def test_proof_has_the_largest_number_that_fits(zones: int, sizes: int, fits: int) -> None:
+    host = Host(OnePerZone(), SchedulingUnit.GROUP)
+    host.tell(*(NodeAdded(zoned(f"n{n}", f"z{n % zones // sizes}")) for n in range(5)))
+    host.tell(*map(PodAdded, gang("g", 6, 5, cpu=1)))
+    host.decide()
+    found = unschedulable(host)
+    assert found.proof == Shortage(5, fits, True)
 
 
 def test_exhausted_search_is_reported_as_undecided() -> None:
@@ -182,8 +199,7 @@ def test_exhausted_search_is_reported_as_undecided() -> None:
     host.tell(*(NodeAdded(zoned(f"z{n}", f"z{n}")) for n in range(6)))
     host.tell(*map(PodAdded, gang("g", 7, 7, cpu=1)))
     host.decide()
-    found = host.scheduler.why("default/g").unschedulable_member
-    assert found is not None
+    found = unschedulable(host)
     assert isinstance(found.proof, SearchBudgetExhausted)
     assert host.scheduler.exhausted_searches == 1
 
@@ -193,8 +209,7 @@ def test_lack_of_resources_is_proven_without_asking_about_siblings() -> None:
     host.tell(NodeAdded(make_node("n0", cpu=2)))
     host.tell(*map(PodAdded, gang("g", 2, 2, cpu=2)))
     host.decide()
-    found = host.scheduler.why("default/g").unschedulable_member
-    assert found is not None
+    found = unschedulable(host)
     assert found.proof == Shortage(2, 1, True, resource="cpu")
 
 
@@ -217,7 +232,10 @@ cases = st.fixed_dictionaries(
 
 
 def started(rule: Rule, unit: SchedulingUnit, drawn: Any) -> tuple[bool, bool]:
-    """Return whether the gang starts, and whether the oracle says that it can."""
+    """Return whether the gang starts, and whether the oracle says that it can.
+
+    Where it cannot, what is proven is compared with the oracle, too.
+    """
     host = Host(rule, unit)
     nodes = [zoned(f"n{n}", zone, cpu) for n, (cpu, zone) in enumerate(drawn["nodes"])]
     host.tell(*map(NodeAdded, nodes))
@@ -237,7 +255,14 @@ def started(rule: Rule, unit: SchedulingUnit, drawn: Any) -> tuple[bool, bool]:
     expected = can_place(rule, nodes, running, [*host.cluster.pods(), *pods], least)
     host.tell(*map(PodAdded, pods))
     placed = host.decide()
-    return sum(name.startswith("w-") for name in placed) >= least, expected
+    starts = sum(name.startswith("w-") for name in placed) >= least
+    if not starts and unit is SchedulingUnit.GROUP:
+        proof = unschedulable(host).proof
+        assert isinstance(proof, Shortage)
+        everything = [*host.cluster.pods()]
+        assert not can_place(rule, nodes, running, everything, proof.fits + 1)
+        assert not proof.exact or can_place(rule, nodes, running, everything, proof.fits)
+    return starts, expected
 
 
 @EACH_RULE
@@ -279,15 +304,14 @@ def test_gang_that_fits_within_no_value_is_refused() -> None:
     host.tell(PodGroupAdded(PodGroup(name="g", min_available=2, topology=Topology(ZONE))))
     host.tell(*(PodAdded(ruled(make_pod(f"g-{n}", group="g", cpu=1))) for n in range(2)))
     assert host.decide() == {}
-    found = host.scheduler.why("default/g").unschedulable_member
-    assert found is not None
+    found = unschedulable(host)
     assert str(found.proof).startswith("at most 1 of 2 members fit within zone=")
 
 
 def test_groups_of_a_bundle_keep_the_rule_among_each_other() -> None:
     host = Host(OnePerNode(), SchedulingUnit.GROUP)
     host.tell(*(NodeAdded(make_node(f"n{n}", cpu=8)) for n in range(3)))
-    bundle = ("default/one", "default/two")
+    bundle = (GroupKey("default/one"), GroupKey("default/two"))
     for name in ("one", "two"):
         host.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=bundle)))
         host.tell(*(PodAdded(ruled(make_pod(f"{name}-{n}", group=name, cpu=1))) for n in range(2)))
@@ -426,5 +450,5 @@ def test_what_if_sees_the_pods_on_nodes(rule: Callable[[], Rule]) -> None:
     ahead = host.scheduler.what_if(NodeAdded(zoned("n1", "b")), now=0.0)
     nodes = {effect.node for effect in ahead.effects if isinstance(effect, Bind)}
     assert nodes == ({"n0", "n1"} if rule is not Beside else nodes)
-    assert host.scheduler.why("default/g") is not None
+    assert host.scheduler.why(GroupKey("default/g")) is not None
     assert len(host.decide()) == (2 if rule is Beside else 0)

@@ -34,6 +34,14 @@ class Asked:
     def has(self, *points: str) -> bool:
         return all(callable(getattr(self.plugin, point, None)) for point in points)
 
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the plugin says that it reads the pods on nodes for *pod*."""
+        if not self.has("reads_pods"):
+            return False
+        answer = self.twice("reads_pods", pod)
+        self.expect("reads_pods", isinstance(answer, bool), f"returned {answer!r}, not a bool")
+        return bool(answer)
+
     def has_a_name(self) -> None:
         name = getattr(self.plugin, "name", None)
         if not isinstance(name, str) or not name:

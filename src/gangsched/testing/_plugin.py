@@ -20,6 +20,7 @@ from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unsched
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less
+from gangsched.testing._siblings import Siblings
 from gangsched.testing._symmetry import Symmetry
 from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
 
@@ -38,6 +39,8 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     - the order is strict and total, and a score is 0 to 100;
     - ``unreserve`` undoes ``reserve``: done twice it is done once, and for a pod that was never
       reserved it does nothing; after it, whoever had room has room again, and nobody else;
+    - ``filter`` and ``score`` depend on the pods on nodes only for pods of which ``reads_pods``
+      returns True, and ``add_pod`` and ``remove_pod`` keep what ``pre_filter`` counts;
     - each answer is of the closed set of its point.
 
     Args:
@@ -60,6 +63,7 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     tried = _Tried(asked, shown, views, FakeGroup(unscheduled=3))
     tried.keeps_what_it_says_of_itself()
     tried.orders()
+    Siblings(asked, shown, views, FakeGroup(unscheduled=3)).check()
     Symmetry(asked, shown, views, FakeGroup(unscheduled=3)).check()
 
 
@@ -235,7 +239,10 @@ class _Tried:
         return cycle(self.group, *self.views)
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
-        return self.asked.ask(point, self._cycle(), pod, view)
+        state = cycle(self.group, *self.views, view)
+        if self.asked.has("pre_filter") and self.asked.reads_pods(pod):
+            self.asked.ask("pre_filter", state, pod, now=NOW)
+        return self.asked.ask(point, state, pod, view)
 
 
 def _are_numbers(rank: tuple[object, ...]) -> bool:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias, final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
@@ -39,7 +39,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.placement import by_node
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.placement.search import Ask, Kind, Task, search
+from gangsched.framework.placement.search import Kind, Task, search
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.scheduler_state import Member
 from gangsched.model import GroupKey
@@ -86,16 +86,46 @@ def place(task: Task, within: _Within, budget: int) -> Plan | Failed:
         if run.is_met() or refused is None:
             return run.plan()
         kind, member, diagnosis = refused
+        placed = run.counts.copy()
         run.take_back()
         relaxed = search(task, Plan(task.state), budget, within)
         if isinstance(relaxed, Impossible):
-            return Failed(relaxed, kind, member, diagnosis, relaxed.steps)
+            # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
+            exact = relaxed.exact and placed[int(relaxed.quota.name)] >= relaxed.fits
+            proof = evolve(relaxed, exact=exact)
+            return Failed(proof, kind, member, diagnosis, relaxed.steps)
         left = budget - relaxed.steps
         answer = run.explore(left)
+        if isinstance(answer, Impossible):
+            answer = _refined(run, answer, left - run.steps)
         if answer is not None:
-            return Failed(answer, kind, member, diagnosis, relaxed.steps + run.steps)
+            return Failed(answer, kind, member, diagnosis, relaxed.steps + answer.steps)
         run.greedy()
         return run.plan()
+
+
+def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind]:
+    """Look for how many members fit at most, if only one thing is asked for.
+
+    Positions from which the number that is asked for cannot be reached were given up, so more may
+    fit than were met.
+    """
+    if len(run.task.asks) > 1:
+        return proof
+    (ask,) = run.task.asks
+    most, fits, steps = run.most[0], proof.fits, proof.steps
+    while fits > most:
+        fewer = _Run(evolve(run.task, asks=(evolve(ask, count=fits),)), run.within, run.tentative)
+        answer = fewer.explore(budget)
+        fewer.take_back()
+        budget, steps = budget - fewer.steps, steps + fewer.steps
+        if isinstance(answer, BudgetExhausted):
+            return evolve(proof, fits=fits, steps=steps)
+        if answer is None:
+            break
+        most = max(most, fewer.most[0])
+        fits -= 1
+    return evolve(proof, fits=fits, exact=True, steps=steps)
 
 
 class _Refused(NamedTuple):
@@ -118,6 +148,7 @@ class _Run:
     Attributes:
         left: The members of each kind that are not placed, the first to come last.
         counts: How many members are placed for each ask.
+        most: How many were placed for each ask at once, at any position of ``explore``.
         steps: Steps that ``explore`` took.
     """
 
@@ -126,6 +157,7 @@ class _Run:
     tentative: Tentative
     left: dict[Kind, list[Member]] = field(init=False)
     counts: list[int] = field(init=False)
+    most: list[int] = field(init=False)
     steps: int = 0
     _budget: int = 0
     _kinds: list[Kind] = field(factory=list[Kind])
@@ -134,6 +166,7 @@ class _Run:
     def __attrs_post_init__(self) -> None:
         self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
         self.counts = [0] * len(self.task.asks)
+        self.most = self.counts.copy()
 
     def is_met(self) -> bool:
         """Return whether as many members are placed as are asked for. O(asks)."""
@@ -254,7 +287,6 @@ class _Run:
     def explore(self, budget: int) -> Impossible[Kind] | BudgetExhausted | None:
         """Look for a placement of what is asked for; return why there is none, None if found."""
         self._budget = budget
-        most = self.counts.copy()
         closest, best = -1, self.counts.copy()
         seen: set[frozenset[tuple[tuple[Kind, int], int]]] = set()
         open_ = [self._moves()]
@@ -272,7 +304,7 @@ class _Run:
                     self._pop()
                     continue
                 seen.add(position)
-                most = [max(pair) for pair in zip(most, self.counts, strict=True)]
+                self.most = [max(pair) for pair in zip(self.most, self.counts, strict=True)]
                 if self._progress() > closest:
                     closest, best = self._progress(), self.counts.copy()
                 if self.is_met():
@@ -281,7 +313,7 @@ class _Run:
         except _BudgetSpent:
             self.take_back()
             return BudgetExhausted(self.steps, max(closest, 0))
-        return self._impossible(most, best)
+        return self._impossible(best)
 
     def _progress(self) -> int:
         """Return how many of the members that are asked for are placed. O(asks)."""
@@ -332,18 +364,20 @@ class _Run:
             for count, ask in zip(self.counts, self.task.asks, strict=True)
         )
 
-    def _impossible(self, most: list[int], best: list[int]) -> Impossible[Kind]:
-        """Return which ask cannot be met, and how far the search came."""
+    def _impossible(self, best: list[int]) -> Impossible[Kind]:
+        """Return the first ask that is not met at the position that comes closest."""
         asks = self.task.asks
-        for number, ask in enumerate(asks):
-            if most[number] < ask.count:
-                return self._proof(number, ask, most[number], alone=True)
         number = next(n for n, ask in enumerate(asks) if best[n] < ask.count)
-        return self._proof(number, asks[number], best[number], alone=False)
-
-    def _proof(self, number: int, ask: Ask, fits: int, *, alone: bool) -> Impossible[Kind]:
+        ask = asks[number]
         kinds = frozenset(kind for kind in self.task.kinds if kind.counts_for(ask))
         pending = sum(len(self.task.kinds[kind]) for kind in kinds)
-        quota = Quota(kinds, ask.count, str(number))
-        # positions that cannot meet the asks are given up, so more may fit of one ask alone
-        return Impossible(quota, fits, False, alone, pending, None, False, self.steps)
+        return Impossible(
+            Quota(kinds, ask.count, str(number)),
+            fits=ask.count - 1,
+            exact=False,
+            alone=len(asks) == 1,
+            pending=pending,
+            resource=None,
+            in_pieces=False,
+            steps=self.steps,
+        )

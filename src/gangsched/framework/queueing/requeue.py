@@ -107,11 +107,11 @@ def pods_changed(state: State, *, now: float) -> None:
         if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
             entity.stirred_step = step
     for line in state.queue.blocked_lines():
-        if reads_pods(line.shape) and may_fit(state, line.shape, now=now):
+        if _reads_pods(line.shape) and may_fit(state, line.shape, now=now):
             state.queue.open(line, step=step, now=now)
 
 
-def reads_pods(shape: Hashable) -> bool:
+def _reads_pods(shape: Hashable) -> bool:
     """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
     if not isinstance(shape, Shape):
         return True
@@ -141,7 +141,7 @@ def may_fit(
     needed = shape.needed
     lacking = dict(shape.quotas)
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
-    touched = names is None or bool(shape.floor) or reads_pods(shape)
+    touched = names is None or bool(shape.floor) or _reads_pods(shape)
     for pod_class, count in counts.items():
         try:
             filter_and_score.judged(state, pod_class, now)
