@@ -35,7 +35,7 @@ ORIGINS: Final = {
     "errors": (
         "ClusterStateError DecisionLogError GangRejectedError GangschedError InternalError "
         "InvalidPodGroupError InvalidValueError ManifestError PluginError ProfileError "
-        "TraceError UnknownPodError"
+        "ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "

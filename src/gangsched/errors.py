@@ -23,6 +23,7 @@ __all__ = [
     "ManifestError",
     "PluginError",
     "ProfileError",
+    "ReentrantCallError",
     "TraceError",
     "UnknownPodError",
 ]
@@ -150,6 +151,23 @@ class InternalError(GangschedError):
 
     def __str__(self) -> str:
         return f"broken invariant, please report: {self.invariant}"
+
+
+class ReentrantCallError(GangschedError, RuntimeError):
+    """A scheduler was called from inside one of its own calls; nothing has changed.
+
+    Attributes:
+        inner: The call that was refused.
+        outer: The call that was under way.
+    """
+
+    def __init__(self, inner: str, outer: str) -> None:
+        super().__init__(inner, outer)
+        self.inner = inner
+        self.outer = outer
+
+    def __str__(self) -> str:
+        return f"{self.inner} was called from inside {self.outer} of the same scheduler"
 
 
 class GangRejectedError(GangschedError):

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["HOUSE", "Room", "Violation", "sources", "violations"]
+__all__ = ["FRAMEWORK_PACKAGES", "HOUSE", "Room", "Violation", "sources", "violations"]
 
 ROOT: Final = "gangsched"
 
@@ -55,13 +55,13 @@ def _shell(name: str) -> Room:
 
 
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
-_FRAMEWORK_PACKAGES: Final = (
+FRAMEWORK_PACKAGES: Final = (
     *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
     (
-        *((f"framework.{each}", f"framework.{each}.**") for each in _FRAMEWORK_PACKAGES),
+        *((f"framework.{each}", f"framework.{each}.**") for each in FRAMEWORK_PACKAGES),
         ("framework", "framework.**"),
     )
 )

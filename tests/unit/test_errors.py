@@ -18,6 +18,7 @@ from gangsched.errors import (
     ManifestError,
     PluginError,
     ProfileError,
+    ReentrantCallError,
     TraceError,
     UnknownPodError,
 )
@@ -63,6 +64,12 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         GangRejectedError("ns/p", "timed out"),
         "ns/p must not go: timed out",
         {"uid": "ns/p", "reason": "timed out"},
+        GangschedError,
+    ),
+    (
+        ReentrantCallError("why", "handle"),
+        "why was called from inside handle of the same scheduler",
+        {"inner": "why", "outer": "handle"},
         GangschedError,
     ),
     (

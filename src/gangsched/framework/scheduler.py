@@ -25,6 +25,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
+from gangsched.framework._one_call import OneCall
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
@@ -34,6 +35,7 @@ from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
 from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
+from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
@@ -80,7 +82,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_listed", "_now", "_state")
+    __slots__ = ("_call", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class Scheduler:
         )
         self._now = -math.inf
         self._listed = False
+        self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
 
@@ -146,14 +149,15 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         check_event(event)
-        self._begin(now)
-        try:
-            dispatch.survey(self._state, event)
-            dispatch.take_in(self._state, event, now=now)
-            nominator.review(self._state, now=now)
-        finally:
-            prefetch.close(self._state)
-        return self._end()
+        with self._call("handle"):
+            self._begin(now)
+            try:
+                dispatch.survey(self._state, event)
+                dispatch.take_in(self._state, event, now=now)
+                nominator.review(self._state, now=now)
+            finally:
+                prefetch.close(self._state)
+            return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Let time pass: end permit waits and rests that are due.
@@ -167,8 +171,9 @@ class Scheduler:
             InvalidValueError: *now* went back, or is no instant.
             PluginError: A plugin raised.
         """
-        self._begin(now, passing=True)
-        return self._end()
+        with self._call("advance"):
+            self._begin(now, passing=True)
+            return self._end()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """Make one decision: the cycle of one pod, and the release of a gang that it completes.
@@ -188,11 +193,12 @@ class Scheduler:
             InvalidValueError: *now* went back, or is no instant.
             PluginError: A plugin raised; everything is as it was before the pod's cycle.
         """
-        self._begin(now)
-        reserving.look(self._state, now=now)
-        decided = cycle.run(self._state, now=now)
-        effects = self._end()
-        return effects if decided or effects else None
+        with self._call("schedule_one"):
+            self._begin(now)
+            reserving.look(self._state, now=now)
+            decided = cycle.run(self._state, now=now)
+            effects = self._end()
+            return effects if decided or effects else None
 
     def next_deadline(self) -> float | None:
         """Return when ``advance`` has something to do; None when only a fact changes anything.
@@ -219,8 +225,9 @@ class Scheduler:
         Args:
             now: The current instant, in seconds; never earlier than in the call before.
         """
-        self._begin(now, listing=True)
-        return self._end()
+        with self._call("rebuild"):
+            self._begin(now, listing=True)
+            return self._end()
 
     def snapshot(self) -> dict[str, Any]:
         """Return all that is remembered, as plain data for JSON: ``gangsched.snapshot/1``.
@@ -235,7 +242,8 @@ class Scheduler:
                 ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
             PluginError: A plugin raised.
         """
-        return document.to_data(self._state, now=self._now, listed=self._listed)
+        with self._call("snapshot"):
+            return document.to_data(self._state, now=self._now, listed=self._listed)
 
     def restore(self, data: object) -> None:
         """Remember what a snapshot says, in the place of what is remembered.
@@ -254,17 +262,18 @@ class Scheduler:
                 another unit or other plugins, or it contradicts itself; nothing has changed.
             PluginError: A plugin raised; nothing has changed.
         """
-        state = self._state
-        fresh = _new_state.empty(*_new_state.config(state))
-        rows = document.to_memory(fresh, data)
-        document.restore_plugins(fresh, rows)
-        self._state, self._now, self._listed = fresh, rows.now, rows.listed
+        with self._call("restore"):
+            fresh = _new_state.empty(*_new_state.config(self._state))
+            rows = document.to_memory(fresh, data)
+            document.restore_plugins(fresh, rows)
+            self._state, self._now, self._listed = fresh, rows.now, rows.listed
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return _new_state.config(self._state), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         config, data = kept
+        self._call = OneCall()
         self._state = _new_state.empty(*config)
         self.restore(data)
 
@@ -281,7 +290,8 @@ class Scheduler:
             UnknownPodError: Nobody has heard of it.
             PluginError: A plugin raised.
         """
-        return answers.why(self._state, subject)
+        with self._call("why"):
+            return answers.why(self._state, subject)
 
     def what_if(
         self, *events: Event, now: float | None = None, until: float | None = None
@@ -313,6 +323,7 @@ class Scheduler:
         now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
+        self._call.refuse_inside("what_if")
         ahead = simulate.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
@@ -358,6 +369,7 @@ class Scheduler:
             raise InvalidValueError("most", most, "a whole number, not negative")
         now, _end = simulate.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
+        self._call.refuse_inside("smallest_change")
         return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
 
     @property
@@ -389,7 +401,12 @@ class Scheduler:
         check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+        pods_version = self._state.nodes.pods_version
+        freed = self._state.nodes.read_again()
         self._now = now
+        requeue.gain(self._state, freed, now=now)
+        if self._state.nodes.pods_version != pods_version:
+            requeue.pods_changed(self._state, now=now)
         # a wait of no time at all is over when time is said to pass, or has passed
         begun_before = math.inf if passing else now
         permit_timeouts.expire(self._state, now=now, begun_before=begun_before)

@@ -1,10 +1,23 @@
-"""One decision: the scheduling cycle of one pod, and the binding cycle of who is let go.
+"""One decision: the scheduling cycle of one pod, or of one gang.
+
+Theory of operation
+-------------------
+
+A cycle takes the head of the active queue and runs the extension points in kube-scheduler's order:
+PreFilter, Filter, PreScore, Score, Reserve, Permit. It ends in one outcome. A pod that finds a node
+is assumed on it; then permit is granted for it and for the siblings that wait, or it waits too. A
+pod that finds none is put aside, and PostFilter decides whether its gang goes on with the next
+member. A gang that is decided as a whole takes the same points in ``group_cycle``.
+
+Two checks come before any node is looked at. A gang that waits outside of its topology value is
+rejected, and so is a gang if the cluster as a whole lacks what it requests. After the cycle,
+``preempt`` looks for victims if the entity failed for lack of capacity.
 
 Rules:
-  R1  the points run in the documented order; the binding cycle begins only when permit has let
-      a pod go, with everybody who waited for it;
-  R2  a plugin that raises leaves everything as it was before its pod's cycle;
-  R3  quorum and release are one step over one state: nothing can come between them.
+  R1  the extension points run in the documented order. The binding cycle begins only when permit
+      is granted, for the pod and every sibling that waits;
+  R2  a plugin that raises leaves everything as it was before the cycle;
+  R3  the check of the quorum and the release are one step over one state.
 """
 
 from __future__ import annotations

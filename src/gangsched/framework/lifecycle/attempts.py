@@ -18,7 +18,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupScheduled
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.scheduler_state import Member, State
 
 __all__ = [
     "abandon",
@@ -92,12 +92,19 @@ def has_started(state: State, info: PodGroupInfo) -> bool:
     """Return whether a quorum of members runs or ran. O(1) while too few could have.
 
     After a restart from a listing no release is remembered, so the start is inferred. A pod that
-    finished without ever having had a node has started nothing.
+    finished without ever having had a node has started nothing. Nor has a pod that is evicted or
+    being deleted: a kubelet reports ``Failed`` for it before it is gone.
     """
     minimum = info.min_available
     if minimum is None or info.members.started < minimum:
         return False
-    started = [m for m in state.of_group(info) if m.state in _STARTED and m.pod.node_name]
+    started = [m for m in state.of_group(info) if _counts_as_started(state, m)]
     return len(started) >= minimum and all(
         sum(m.role == role for m in started) >= least for role, least in info.roles.items()
     )
+
+
+def _counts_as_started(state: State, member: Member) -> bool:
+    pod = member.pod
+    leaves = pod.deleted_at is not None or pod.uid in state.evicted
+    return member.state in _STARTED and pod.node_name is not None and not leaves

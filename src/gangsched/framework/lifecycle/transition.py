@@ -31,8 +31,8 @@ matters:
     recorded: the capacity that it gives back is no news to the group itself.
 
 Rules:
-  R1  nobody but ``transition`` moves an entity between places after an outcome;
-  R2  a plugin that raises here does not stop the transition: its error is deferred to the end of
+  R1  only ``transition`` moves an entity between places after an outcome;
+  R2  a plugin that raises here does not stop the transition. Its error is deferred to the end of
       the call, because half of a transition would break the invariants of the state;
   R3  effects are in the order in which they happened.
 """

@@ -123,6 +123,7 @@ class Nodes:
             Counted only where a plugin of the profile reads them.
         needs: What a gang that is to start later needs of which node.
         lifted: Whether nothing is kept for it just now.
+        unread: Nodes that were given back while the cluster state could not be read.
         departed: Who has left a node since anything was needed, until somebody looks.
     """
 
@@ -141,6 +142,7 @@ class Nodes:
         "lifted",
         "needs",
         "pods_version",
+        "unread",
         "version",
     )
 
@@ -164,6 +166,7 @@ class Nodes:
         self.needs: dict[NodeName, Need] = {}
         self.lifted: bool = False
         self.departed: list[PodUID] = []
+        self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 
@@ -184,6 +187,11 @@ class Nodes:
         """
         if name not in self._looked:
             self._looked[name] = self._ask(name)
+
+    def looked_at(self, name: NodeName) -> list[PodUID]:
+        """Return the pods that ``look`` found on a node; none if it was not read. O(pods on it)."""
+        _node, on_it = self._looked.get(name, (None, []))
+        return [pod.uid for pod in on_it]
 
     def forget_looks(self) -> None:
         """Forget what was asked and not used."""
@@ -293,25 +301,49 @@ class Nodes:
         self._touch()
 
     def restate(self, pod: Pod) -> None:
-        """Show an assumed pod as it is now, such as with other labels. O(1)."""
-        name, _before = self.assumed[pod.uid]
+        """Show an assumed pod as it is now, such as with other labels. O(1).
+
+        If its requests have changed, it is shown as before: its node has capacity for the requests
+        with which it was assumed.
+        """
+        name, before = self.assumed[pod.uid]
+        if before.requests != pod.requests:
+            return
         self.assumed[pod.uid] = (name, pod)
         info = self.infos.get(name)
         if info is not None and pod.uid in info.holders:
             info.show(pod)
+
+    def read_again(self) -> list[NodeName]:
+        """Read the nodes that could not be read; return those that may take more than before.
+
+        Raises whatever the cluster state raises, and changes nothing then.
+        Runtime complexity: O(1) when there is none, otherwise O(pods on them).
+        """
+        for name in self.unread:
+            self.look(name)
+        names = [name for name in self.unread if self.refresh(name)]
+        self.unread.clear()
+        return names
 
     def confirm(self, uid: PodUID) -> None:
         """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
         del self.assumed[uid]
 
     def forget(self, uid: PodUID) -> NodeName:
-        """Let an assumed pod hold its node no more; return the node. O(resources).
+        """Unassume a pod; return its node. O(resources).
 
-        One that is assigned there holds it all the same, told or not.
+        A pod that the cluster state shows on that node keeps its capacity, though no event said
+        so yet. If the cluster state cannot be read, the capacity is freed, and the node is read
+        again by ``read_again``: a step that gives nodes back cannot stop half-way.
         """
         name, _pod = self.assumed.pop(uid)
         info = self.infos.get(name)
-        shown = self._cluster.pod(uid)
+        try:
+            shown = self._cluster.pod(uid)
+        except Exception:
+            shown = None
+            self.unread[name] = None
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:

@@ -67,7 +67,7 @@ HELD: Final[Mapping[type, Held]] = {
         " tried out deferred exhausted_searches step numbers",
         anew="priorities",
         given="cluster profile membership unit placement budget rest preemption",
-        passing="seen",
+        passing="seen seen_specs",
     ),
     Member: Held(
         kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
@@ -76,7 +76,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     CycleState: Held(kept="_scratch", anew="_group _nodes"),
     Nodes: Held(
-        kept="infos assumed classes _indices altered needs departed",
+        kept="infos assumed classes _indices altered needs departed unread",
         anew="by_index version pods_version _total",
         given="_cluster _watches_pods",
         passing="_looked lifted",

@@ -254,6 +254,7 @@ SNAPSHOT: Final = Record(
     altered=WHOLE,
     needs=many(_NEED.form),
     departed=_TEXTS,
+    unread=_TEXTS,
     assumed=many(_ASSUMED.form),
     node_classes=many(_NODE_CLASS.form),
     node_classes_made=WHOLE,

@@ -240,6 +240,7 @@ class _Reader:
             nodes._sum_up(info, 1)
         nodes._indices = rows.indices
         nodes.altered, nodes.departed = rows.altered, list(rows.departed)
+        nodes.unread = dict.fromkeys(rows.unread)
         for n, each in enumerate(rows.needs):
             _fresh(nodes.needs, each.node, f"needs[{n}].node")
             nodes.needs[each.node] = need = Need(each.returning)

@@ -303,6 +303,7 @@ class SnapshotRow:
     altered: int = 0
     needs: tuple[NeedRow, ...] = ()
     departed: tuple[PodUID, ...] = ()
+    unread: tuple[NodeName, ...] = ()
     assumed: tuple[AssumedRow, ...] = ()
     node_classes: tuple[NodeClassRow, ...] = ()
     node_classes_made: int = 0

@@ -92,6 +92,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
             for name, need in nodes.needs.items()
         ),
         departed=tuple(nodes.departed),
+        unread=tuple(nodes.unread),
         assumed=tuple(
             AssumedRow(uid=uid, node=name, pod=None if _is_known(state, pod) else pod)
             for uid, (name, pod) in nodes.assumed.items()
