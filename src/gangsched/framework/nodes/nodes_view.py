@@ -1,17 +1,17 @@
-"""NodesView: nodes with some pods more and some pods less than there are.
+"""NodesView: nodes with a few pods added or removed, for one decision.
 
-Theory of operation. A decision often has to know what the nodes would be after a few changes: with
-the members of a gang that are planned so far, or without the pods that preemption would evict. All
-questions about nodes go to one table and its classes, so the view is laid over that table in place,
-as Volcano's ``Statement`` is laid over its session. A node is copied before its first change, and
-the table shows the copy. From then on every reader of the table, plugins included, sees the changed
-node. ``discard`` puts the originals back.
+Theory of operation. A decision often needs the nodes after a few changes: with the members of a
+gang that are planned so far, or without the pods that preemption would evict. All questions about
+nodes go to one table and its classes. So the view is laid over that table in place, as Volcano's
+``Statement`` is laid over its session. A node is copied before its first change, and the table
+shows the copy. From then on every reader of the table, plugins included, sees the changed node.
+``discard`` puts the originals back.
 
 Views nest: the inner one copies what the outer one has changed, and is discarded first.
 
 Rules:
-  R1  the nodes are changed for one decision only: the view is discarded however the decision ends,
-      and then each node has the free capacity, the pods and the class that it had before;
+  R1  the view is discarded however the decision ends; then each node has the free capacity, the
+      pods and the class that it had before;
   R2  no pod is assumed by it: ``Nodes.assumed`` does not change;
   R3  the capacity that is reserved on a node is computed anew after each change, so it is also
       reserved of what a removed pod leaves.
@@ -30,7 +30,7 @@ __all__ = ["Holder", "NodesView"]
 
 
 class Holder(NamedTuple):
-    """A pod, or a stand-in, that holds a node: the index of the node, and what it takes there."""
+    """A pod, or phantom pod, on a node: its UID, the index of the node, and its requests."""
 
     uid: PodUID
     at: int

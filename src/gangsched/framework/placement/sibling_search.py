@@ -11,13 +11,13 @@ asked again before each placement:
    them is impossible with them.
 3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
 
-``explore`` is complete: if the members that are needed can be placed one after another in some
-order, so that each is accepted when it is placed, a placement is found unless the budget ends.
-It rests on three things that a plugin must keep to:
+``explore`` is complete, up to its budget. If the needed members can be placed one after another in
+some order, such that each is accepted when it is placed, a placement is found. That rests on three
+duties of a plugin:
 
 - what is accepted depends on which pods are on which nodes, not on the order in which they came;
-- members with equal signatures can take each other's place;
-- empty nodes with equal ``node_signature`` and equal labels out of ``labels_read`` can, too.
+- members with equal signatures are interchangeable;
+- empty nodes with equal ``node_signature`` and equal labels of ``labels_read`` are, too.
 
 Rules:
   R1  a position is which kinds are on which nodes; each is looked at once;

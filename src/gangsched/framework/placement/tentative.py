@@ -1,10 +1,10 @@
 """Members that are placed one after another on a view of the nodes, and taken back.
 
 Rules:
-  R1  after each placement the nodes show the member, and each plugin with ``add_pod`` has been told
-      in the cycle of every kind of member; taking it back undoes both, in the reverse order;
-  R2  the nodes are restored however the decision ends. The cycles are too, unless a plugin raised:
-      then the decision is over, and the cycles with it.
+  R1  after each placement the nodes show the member, and ``add_pod`` has been called for the cycle
+      of every kind of member. Taking the member back undoes both, in the reverse order;
+  R2  the nodes are restored however the decision ends. So are the cycles, unless a plugin raised:
+      then the decision has ended, and its cycles are dropped.
 """
 
 from __future__ import annotations
