@@ -68,10 +68,10 @@ _FRAMEWORK: Final = Room(
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (_one("errors"), _one("_version"), _one("_facade")),
+    (_one("errors"), _one("_version"), _one("_facade"), _one("_text")),
     (_one("quantity"),),
     (_one("resources"),),
-    (_one("_fields"),),
+    (_one("_fields"), _one("_repr")),
     (_one("constraints"),),
     (_one("model"),),
     (_one("outcomes"), _one("explain"), _one("_forms")),
@@ -90,6 +90,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_shell("simulation"), _shell("drivers"), _shell("kubernetes"), _shell("metrics")),
     (_shell("cli"),),
     (_shell("strategies"), _shell("testing")),
+    (_shell("_hypothesis"),),
 )
 """Bottom first; rooms of one storey do not know each other."""
 
@@ -118,7 +119,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "rich": ("simulation", "cli"),
     "kubernetes": ("kubernetes",),
     "prometheus_client": ("metrics",),
-    "hypothesis": ("strategies", "testing"),
+    "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
 """Who may import what is not of the standard library; the empty name stands for everybody."""
 

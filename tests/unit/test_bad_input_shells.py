@@ -25,7 +25,7 @@ from gangsched import (
 )
 from gangsched.drivers import aio, blocking
 from gangsched.errors import GangschedError, InvalidValueError, ManifestError
-from gangsched.kubernetes import fact
+from gangsched.kubernetes import read_event
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
 from support.refusals import NAN, check_refusal, row
@@ -140,7 +140,9 @@ def pod(**given: Any) -> dict[str, Any]:
 
 
 def says(name: str, change: Any, field: str) -> Any:
-    return row(name, lambda: fact(change), ManifestError, file="watch", document=1, field=field)
+    return row(
+        name, lambda: read_event(change), ManifestError, file="watch", document=1, field=field
+    )
 
 
 NO_CHANGES: list[Any] = [None, 5, "ADDED", [], {}, True]

@@ -130,7 +130,7 @@ def test_the_shape_may_be_given() -> None:
 
 def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     text = says("train", "one.yaml", "job.yaml", "--add", "1x8")
-    assert "what if:\n  t=70s  node/added-node-000  Node offers nvidia.com/gpu=8\n" in text
+    assert "what if:\n  t=70s  node/added-node-000  Allocatable: nvidia.com/gpu=8\n" in text
     (files / "more.yaml").write_text(node("more", 2))
     text = says("train", "one.yaml", "job.yaml", "--apply", "more.yaml")
     assert text.endswith("  then default/train: 3 members hold nodes\n")
@@ -152,19 +152,23 @@ def test_bad_input_is_one_sentence_that_names_the_option(
 ) -> None:
     here = ("one.yaml", "job.yaml")
     unknown = fails(capsys, "explain", "other", *here)
-    assert unknown == ("gangsched: GROUP: not known: 'default/other'; there are default/train\n")
+    assert unknown == (
+        "gangsched: GROUP: not known: 'default/other'; known groups: default/train\n"
+    )
     assert "there is no group" in fails(capsys, "explain", "other", "one.yaml")
     assert "--policy: expected coscheduling" in fails(
-        capsys, "explain", "train", *here, "--policy", "none"
+        capsys, "explain", "train", *here, "--policy", "pod-by-pod"
     )
     for shape in ("cpu", "=2", "cpu=1,cpu=2", "cpu=1,,"):
         text = fails(capsys, "explain", "train", *here, "--shape", shape)
-        assert f"--shape: expected NAME=AMOUNT, more of them after commas, got {shape!r}" in text
+        assert f"--shape: expected NAME=AMOUNT, separated by commas, got {shape!r}" in text
     assert "--shape: cpu: " in fails(capsys, "explain", "train", *here, "--shape", "cpu=many")
     assert "--most: expected" in fails(capsys, "explain", "train", *here, "--most", "-1")
     assert "--add: expected nodes and GPUs" in fails(
         capsys, "explain", "train", *here, "--add", "8"
     )
+    assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
+    assert "--add must be nodes and GPUs" in fails(capsys, "explain", "train", *here, "--add", "8")
     assert "nowhere.yaml: No such file" in fails(
         capsys, "explain", "train", *here, "--apply", "nowhere.yaml"
     )

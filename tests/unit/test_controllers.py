@@ -105,8 +105,8 @@ def test_pods_that_would_follow_later_are_told_of() -> None:
     workload = _load(_batch(parallelism=2, completions=5))
 
     assert workload.skipped == (
-        "f.yaml: document 1: Job default/j: only its first 2 pods are there: the others of its "
-        "5 completions would follow as those end",
+        "f.yaml: document 1: Job default/j: only the first 2 of its 5 pods are created: the others "
+        "would follow as those end",
     )
 
 
@@ -128,7 +128,7 @@ def test_a_suspended_job_has_no_pods_and_says_so(job: dict[str, Any]) -> None:
 
     assert workload.arrivals == ()
     assert workload.skipped == (
-        f"f.yaml: document 1: {job['kind']} default/j: it is suspended and has no pods",
+        f"f.yaml: document 1: {job['kind']} default/j: the job is suspended and has no pods",
     )
 
 
@@ -305,7 +305,7 @@ def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bo
         (_batch(completions=1.5), "spec.completions", "got 1.5"),
         (_batch(completionMode="Indexed"), "spec.completions", "got nothing"),
         (_batch(completionMode="X"), "spec.completionMode", "one of NonIndexed, Indexed, got 'X'"),
-        (_batch(suspend="no"), "spec.suspend", "expected true or false, got 'no'"),
+        (_batch(suspend="no"), "spec.suspend", "expected a bool, got 'no'"),
         (_job("Job", "batch/v1"), "spec.template.spec.containers", "at least one container"),
         (_job("TFJob"), "spec.tfReplicaSpecs", "expected a value, got nothing"),
         (
@@ -340,7 +340,7 @@ def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bo
                 runPolicy={"schedulingPolicy": {"minAvailable": 0}},
             ),
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "a whole number of at least 1, got 0",
+            "a whole number >= 1, got 0",
         ),
     ],
     ids=range(16),

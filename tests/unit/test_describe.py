@@ -79,7 +79,7 @@ def test_facts_and_notices_become_lines_that_name_their_object() -> None:
     log.event(NodeDeleted(NodeName("n")), 5.0)
     said = [(e.at, e.type, e.reason, e.object, e.message) for e in log.entries]
     assert said == [
-        (0.0, "Normal", "RegisteredNode", "node/n", "Node offers memory=4Gi"),
+        (0.0, "Normal", "RegisteredNode", "node/n", "Allocatable: memory=4Gi"),
         (2.0, "Warning", "FailedBinding", "pod/default/p", "Binding rejected: no route"),
         (3.0, "Normal", "Failed", "pod/default/p", "Pod has finished"),
         (4.0, "Normal", "Killing", "pod/default/p", "Pod was deleted"),
@@ -106,12 +106,12 @@ def test_notices_are_told_in_words() -> None:
         (
             "WaitingForMembers",
             "podgroup/default/g",
-            "Has 1 member, needs a minimum that nobody has given",
+            "Has 1 member, needs a minimum, which is not given yet",
         ),
         ("WaitingForMembers", "podgroup/default/g", "Has 2 members, needs 5"),
         (
             "WaitingOnPermit",
             "pod/u",
-            "Holds n, waits for 1 member more, until t=12s at the latest",
+            "Waiting on permit on n for 1 more member, until t=12s at the latest",
         ),
     ]

@@ -163,7 +163,7 @@ def test_other_scalars_as_keys_become_texts_as_in_json() -> None:
     ],
 )
 def test_other_keys_are_refused(text: str, shown_as: str) -> None:
-    assert _refused(text).problem == f"expected a text as a key, {shown_as}"
+    assert _refused(text).problem == f"expected a string as a key, {shown_as}"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_an_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
 
 
 def test_an_alias_within_its_own_anchor_is_refused() -> None:
-    assert "within its own anchor" in _refused("a: &a {b: [*a]}").problem
+    assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
 
 
 @pytest.mark.parametrize("template", ["[{}]", "{{x: [{}]}}", "{{<<: [{}]}}"])
@@ -348,3 +348,69 @@ def test_what_json_writes_reads_back_as_it_was(value: Value) -> None:
 def test_no_text_raises_anything_but_our_own_error(text: str) -> None:
     with contextlib.suppress(ManifestError):
         list(read_documents(text, file="f.yaml"))
+
+
+# JSON -----------------------------------------------------------------------------------------
+
+
+def test_json_that_escapes_a_surrogate_pair_is_read() -> None:
+    text = json.dumps({"name": "\U0001f600", "\U0001f601": ["é"]})
+    assert "\\ud83d" in text
+    assert _read(text) == [{"name": "\U0001f600", "\U0001f601": ["é"]}]
+
+
+@pytest.mark.parametrize("text", [r'{"a": "\ud83d"}', r'{"\ude00": 1}', r'[["x\ud83dx"]]'])
+def test_json_with_half_of_a_surrogate_pair_is_refused(text: str) -> None:
+    assert _refused(text).problem == "not JSON: half of a surrogate pair"
+
+
+def test_json_documents_may_be_separated_as_in_yaml() -> None:
+    text = '{"a": "\\ud83d\\ude00"}\n---\n{"b": [1, 2.50]}\n'
+    found = list(read_documents(text, file="f.json"))
+    assert [(one.number, one.value) for one in found] == [
+        (1, {"a": "\U0001f600"}),
+        (2, {"b": [1, Number("2.50")]}),
+    ]
+
+
+@pytest.mark.parametrize("depth", [199, 200])
+def test_json_may_be_nested_as_deep_as_yaml(depth: int) -> None:
+    (value,) = _read("[" * depth + "]" * depth)
+    for _level in range(depth - 1):
+        assert isinstance(value, list)
+        (value,) = value
+    assert value == []
+
+
+@pytest.mark.parametrize("depth", [201, 500, 200_000])
+def test_json_that_is_nested_too_deep_is_refused(depth: int) -> None:
+    assert _refused("[" * depth + "]" * depth).problem == "nested deeper than 200 levels"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1, "a": 2}', '{"a": [{"b": 1, "b": 1}]}', '{"a": 1}\n{"b": 2}', '{"a": ', '{"a": 1}}'],
+)
+def test_malformed_json_is_refused_with_its_place(text: str) -> None:
+    problem = _refused(text)
+    assert "given twice" in problem.problem or "line" in problem.problem
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text('ab\n"\\:#{ é'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abé<"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(json_values, min_size=1, max_size=3))
+def test_json_has_the_values_that_the_yaml_reader_gives(given_value: list[object]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        text = json.dumps(given_value)
+        found = _read(text)
+        patch.setattr("gangsched.simulation.documents.read_json", lambda *_args, **_named: None)
+        assert found == _read(text)

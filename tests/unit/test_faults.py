@@ -126,7 +126,7 @@ def test_the_kth_bind_of_the_run_fails_and_nothing_is_bound_by_it() -> None:
     assert failed.uid == seen.of(Bind)[1][1].uid
     assert [bound.uid for _now, bound in seen.of(Bound)].count(failed.uid) == 1
     assert len(seen.of(BindFailed)) == 1
-    assert simulator.struck == ((0.0, BindFails(2)),)
+    assert simulator.injected_faults == ((0.0, BindFails(2)),)
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
@@ -182,7 +182,7 @@ def test_a_bind_can_be_slow_and_fail() -> None:
     plan = (BindSlow(1, seconds=3.0), BindFails(1), BindAnswerLost(1))
     simulator, seen = run(node_of(), PodAdded(make_pod("p", cpu=1)), faults=plan)
     assert [(now, f.reason) for now, f in seen.of(BindFailed)] == [(3.0, "refused by a fault")]
-    assert {fault for _now, fault in simulator.struck} == set(plan)
+    assert {fault for _now, fault in simulator.injected_faults} == set(plan)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_an_event_that_is_dropped_is_shown_by_the_next_listing() -> None:
     simulator, seen = run(node_of(), *gang("g"), faults=(EventDropped(1, 12.0),))
     assert told(seen, NodeAdded) == []
     assert {now for now, _effect in seen.of(Bind)} == {12.0}
-    assert simulator.struck == ((0.0, EventDropped(1, 12.0)),)
+    assert simulator.injected_faults == ((0.0, EventDropped(1, 12.0)),)
 
 
 def test_answers_to_binds_are_no_events_of_the_watch() -> None:
@@ -358,7 +358,7 @@ def test_before_any_call_another_scheduler_can_take_over(call: int, unit: Schedu
 
     simulator, seen = run(node_of(), *gang("g", 3), faults=(SchedulerRestarts(call),), make=make)
     assert len(made) == 2
-    assert simulator.struck == ((0.0, SchedulerRestarts(call)),)
+    assert simulator.injected_faults == ((0.0, SchedulerRestarts(call)),)
     assert len(list(simulator.cluster.pods_on(NodeName("n0")))) == 3
     assert len(seen.of(Bound)) + len(seen.of(PodUpdated)) == 3
     assert simulator.jobs.used.amounts() == Resources({"cpu": 3})
@@ -406,7 +406,7 @@ def test_what_the_old_scheduler_held_nobody_holds_after_a_restart() -> None:
     )
     assert [effect.uid for _now, effect in seen.of(PodWaiting)] == ["default/g-0"]
     assert seen.of(PodRejected) == []
-    assert [now for now, _fault in simulator.struck] == [2.0]
+    assert [now for now, _fault in simulator.injected_faults] == [2.0]
     again = Simulator.from_log(lines)
     again.run(until=3.0)
     for each in (simulator, again):
@@ -426,7 +426,7 @@ def test_the_clock_leaps_and_what_was_due_meanwhile_happens_at_once() -> None:
     )
     assert told(seen, PodUpdated) == [32.0]
     assert told(seen, PodAdded) == [0.0, 32.0, 50.0]
-    assert simulator.struck == ((1.0, ClockJumps(1.0, 30.0)), (31.0, ClockJumps(2.0, 1.0)))
+    assert simulator.injected_faults == ((1.0, ClockJumps(1.0, 30.0)), (31.0, ClockJumps(2.0, 1.0)))
 
 
 def test_members_that_wait_fall_when_the_clock_leaps_past_their_deadline() -> None:
@@ -443,7 +443,7 @@ def test_members_that_wait_fall_when_the_clock_leaps_past_their_deadline() -> No
 def test_a_fault_whose_place_never_comes_does_not_strike() -> None:
     plan = (BindFails(99), EventDropped(99), SchedulerRestarts(999), NodeVanishes(1, H))
     simulator, seen = run(node_of(), *gang("g"), faults=plan)
-    assert simulator.struck == ()
+    assert simulator.injected_faults == ()
     assert seen.all == run(node_of(), *gang("g"), faults=())[1].all
 
 

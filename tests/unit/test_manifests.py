@@ -32,7 +32,7 @@ from gangsched.model import (
     Toleration,
     Topology,
 )
-from gangsched.simulation.manifests import PriorityClasses, load_manifests, load_priority_classes
+from gangsched.simulation.manifests import ParsedManifests, PriorityClasses, load_manifests
 from gangsched.simulation.workload import RUN_SECONDS, Workload, run_seconds
 
 HEAD = "f.yaml: document 1: "
@@ -375,8 +375,9 @@ def test_the_smallest_global_default_goes_to_pods_that_name_no_class() -> None:
 
 
 def test_classes_of_one_file_serve_another() -> None:
-    known = load_priority_classes(_dump(_class("a", -5)), file="one.yaml")
-    known = load_priority_classes(_dump(_class("b", 7), _pod_document()), file="two", known=known)
+    one = ParsedManifests(_dump(_class("a", -5)), file="one.yaml")
+    two = ParsedManifests(_dump(_class("b", 7), _pod_document()), file="two.yaml")
+    known = two.priority_classes(one.priority_classes())
 
     assert _pod(_pod_document(priorityClassName="a"), classes=known).priority == -5
     assert _pod(_pod_document(priorityClassName="b"), classes=known).priority == 7
@@ -421,7 +422,7 @@ def test_a_node_that_offers_nothing_is_told_of() -> None:
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (
-        f"{HEAD}Node x: it offers nothing: it has no status.allocatable and no status.capacity",
+        f"{HEAD}Node x: it has no resources: status.allocatable and status.capacity are absent",
     )
 
 
@@ -472,7 +473,7 @@ def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None
     (event,) = _events(workload)
     assert event == PodGroupAdded(PodGroup(name="x", min_available=1))
     assert workload.skipped == (
-        f"{HEAD}PodGroup default/x: spec.schedulingPolicy.basic asks for no gang: its pods start "
+        f"{HEAD}PodGroup default/x: spec.schedulingPolicy.basic is not a gang: its pods start "
         "one by one",
     )
 
@@ -595,7 +596,7 @@ def test_a_kind_that_is_not_known_is_told_of_and_skipped(version: str, kind: str
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (
-        f"{HEAD}{kind} x ({version}) is of no kind that is known and was skipped",
+        f"{HEAD}{kind} x ({version}) is of an unknown kind and was skipped",
     )
 
 
@@ -636,11 +637,11 @@ def test_the_examples_load_without_a_note(name: str) -> None:
 _BAD_EXPRESSIONS: list[tuple[dict[str, Any], str, str]] = [
     ({}, "operator", "got nothing"),
     ({"operator": "Is"}, "operator", "got 'Is'"),
-    ({"operator": "In"}, "values", "at least one value with In"),
-    ({"operator": "Exists", "values": ["v"]}, "values", "no value with Exists"),
-    ({"operator": "Gt", "values": ["v"]}, "values", "one whole number with Gt"),
-    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one whole number with"),
-    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one whole number with"),
+    ({"operator": "In"}, "values", "non-empty if the operator is In"),
+    ({"operator": "Exists", "values": ["v"]}, "values", "empty if the operator is Exists"),
+    ({"operator": "Gt", "values": ["v"]}, "values", "one integer if the operator is Gt"),
+    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one integer if the operator is"),
+    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one integer if the operator is"),
     ({"operator": "In", "values": [1]}, "values[0]", "in quotes, got 1"),
     ({"key": "", "operator": "Exists"}, "key", "got ''"),
 ]
@@ -652,7 +653,7 @@ _BAD_POLICIES: list[tuple[dict[str, Any] | None, str, str]] = [
 _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     ({"kind": "Pod"}, "apiVersion", "got nothing"),
     ({"apiVersion": "v1"}, "kind", "got nothing"),
-    ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "a text, in quotes, got 1"),
+    ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "a string, in quotes, got 1"),
     (_document() | {"metadata": None}, "metadata.name", "got nothing"),
     (_document() | {"metadata": []}, "metadata", "expected a mapping, got a list"),
     (_document() | {"metadata": {"name": "A_b"}}, "metadata.name", "got 'A_b'"),
@@ -670,12 +671,12 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document() | {"metadata": {"name": "x", "labels": {"a.b/c": 1}}},
         "metadata.labels[a.b/c]",
-        "expected a text, in quotes, got 1",
+        "expected a string, in quotes, got 1",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "annotations": {RUN_SECONDS: "1h"}}},
         f"metadata.annotations[{RUN_SECONDS}]",
-        "expected decimal seconds, finite and more than 0, got '1h'",
+        "expected a finite decimal number of seconds > 0, got '1h'",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": {"name": "o"}}},
@@ -685,14 +686,14 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{"name": 1}]}},
         "metadata.ownerReferences[0].name",
-        "expected a text, in quotes, got 1",
+        "expected a string, in quotes, got 1",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{}]}},
         "metadata.ownerReferences[0].name",
-        "expected a text that is not empty, got nothing",
+        "expected a non-empty string, got nothing",
     ),
-    (_pod_document(priority="1"), "spec.priority", "expected a whole number"),
+    (_pod_document(priority="1"), "spec.priority", "expected an int"),
     (_pod_document(priority=2**31), "spec.priority", "got 2147483648"),
     (_pod_document(nodeSelector={"a": True}), "spec.nodeSelector.a", "got True"),
     (_pod_document(schedulingGates=[{}]), "spec.schedulingGates[0].name", "got nothing"),
@@ -706,7 +707,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document(tolerations=[{"operator": "Exists", "value": "v"}]),
         "spec.tolerations[0].value",
-        "expected no value with the operator Exists, got 'v'",
+        "expected no value, as the operator is Exists, got 'v'",
     ),
     (
         _pod_document(tolerations=[{"key": "k", "effect": "Never"}]),
@@ -756,11 +757,11 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
         "a whole quantity",
     ),
     (_class("c", None), "value", "got nothing"),
-    (_class("c", 1, globalDefault=1), "globalDefault", "true or false, got 1"),
+    (_class("c", 1, globalDefault=1), "globalDefault", "a bool, got 1"),
     *(
         (_document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec=spec), path, problem)
         for spec, path, problem in [
-            ({}, "spec.minMember", "a whole number of at least 1, got nothing"),
+            ({}, "spec.minMember", "a whole number >= 1, got nothing"),
             ({"minMember": 0}, "spec.minMember", "got 0"),
             ({"minMember": 1.5}, "spec.minMember", "got 1.5"),
             ({"minMember": 2**31}, "spec.minMember", "got 2147483648"),
@@ -772,7 +773,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
             (
                 {"minMember": 1, "minResources": {"cpu": "-1"}},
                 "spec.minResources.cpu",
-                "not negative",
+                "a quantity >= 0",
             ),
             (
                 {"minMember": 1, "priorityClassName": "mine"},

@@ -12,6 +12,7 @@ from gangsched.errors import ManifestError
 from gangsched.model import Pod, QOSClass, Resources
 from gangsched.objects.fields import Field, Source
 from gangsched.objects.podresources import pod_limits, pod_requests
+from support.calls import lines_for
 
 
 def _spec(value: dict[str, Any]) -> Field:
@@ -145,7 +146,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [{}, _asking({"cpu": 2}, {"cpu": "1500m"})]},
             "spec.containers[1].resources.requests.cpu",
-            "expected a quantity of at most its limit, 1500m, got 2",
+            "expected a quantity <= its limit, 1500m, got 2",
         ),
         (
             {"containers": [_asking({"cpu": "1K"})]},
@@ -155,7 +156,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [_asking(None, {"memory": -1})]},
             "spec.containers[0].resources.limits.memory",
-            "expected a quantity that is not negative, got -1",
+            "expected a quantity >= 0, got -1",
         ),
         (
             {"containers": [_asking(None, {"nvidia.com/gpu": "500m"})]},
@@ -207,3 +208,13 @@ def test_a_pod_reserves_the_most_that_ever_runs_at_once(
         "initContainers": [_sidecar(cpu=c) if s else _asking({"cpu": c}) for c, s in init],
     }
     assert Resources({"cpu": peak}) == _requests(*(_asking({"cpu": cpu}) for cpu in main), **spec)
+
+
+def test_the_cost_of_sidecars_grows_with_their_number() -> None:
+    """Each sidecar may name a resource of its own: the sum of all is not copied for each."""
+
+    def cost(count: int) -> int:
+        init = [_sidecar(**{f"example.com/r{n}": 1}) for n in range(count)]
+        return lines_for(lambda: _requests(_asking({"cpu": 1}), initContainers=init))
+
+    assert cost(400) < 2.5 * cost(200)

@@ -51,7 +51,7 @@ from gangsched.replay import (
     read_log,
     replay,
 )
-from gangsched.replay.shown import Shown, take_in
+from gangsched.replay.recorded_reads import RecordedClusterState, apply_if_possible
 from gangsched.testing import make_pod
 from support.values import events
 
@@ -233,27 +233,27 @@ def test_the_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
 @given(st.lists(st.tuples(events, st.booleans()), max_size=12))
 def test_what_was_read_is_known_whatever_was_told(told: list[tuple[Event, bool]]) -> None:
     cluster, known = InMemoryCluster(), InMemoryCluster()
-    shown = Shown(cluster, known)
+    shown = RecordedClusterState(cluster, known)
     retold = InMemoryCluster()
     for event, shown_too in told:
         if shown_too:
             with suppress(ClusterStateError):
                 cluster.apply(event)
         for each in (known, retold):
-            take_in(each, event)
+            apply_if_possible(each, event)
     pods, nodes, groups = list(shown.pods()), list(shown.nodes()), list(shown.pod_groups())
     assert (pods, nodes, groups) == (
         list(cluster.pods()),
         list(cluster.nodes()),
         list(cluster.pod_groups()),
     )
-    for event in shown.take_news():
-        take_in(retold, event)
+    for event in shown.take():
+        apply_if_possible(retold, event)
     for each in (known, retold):
         assert list(each.pods()) == pods
         assert list(each.nodes()) == nodes
         assert list(each.pod_groups()) == groups
-    assert shown.take_news() == ()
+    assert shown.take() == ()
 
 
 def test_who_has_left_a_node_is_known_to_have_left_once_the_node_was_read() -> None:
@@ -261,7 +261,7 @@ def test_who_has_left_a_node_is_known_to_have_left_once_the_node_was_read() -> N
     bound = evolve(A, node_name=NODE.name)
     known.apply(PodAdded(bound))
     cluster.apply(PodAdded(evolve(bound, phase="Succeeded")))
-    shown = Shown(cluster, known)
+    shown = RecordedClusterState(cluster, known)
     assert list(shown.pods_on(NODE.name)) == list(known.pods_on(NODE.name)) == []
     assert list(known.pods()) == list(cluster.pods())
 
@@ -387,11 +387,11 @@ def test_a_decision_where_there_was_none_is_a_divergence() -> None:
     found = replay(lines)
     assert found is not None
     assert found.call.line == 2
-    assert "now:  nobody to decide about" in str(found)
+    assert "now:  no pod to schedule" in str(found)
 
 
 def test_another_policy_diverges_where_it_decides_otherwise() -> None:
-    found = replay(a_run(), Recipe("pod_by_pod"))
+    found = replay(a_run(), Recipe("pod-by-pod"))
     assert found is not None
     assert found.call.line == 3
 

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.errors import InvalidPodGroupError, PluginError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
@@ -50,12 +50,15 @@ def look(state: State, uid: PodUID) -> Seen | None:
     """Return a pod that was read in this call; read it if it was not. None if it is gone.
 
     Raises:
+        ClusterStateError: The cluster state returned a pod with another UID.
         PluginError: ``membership`` or a plugin's ``pod_signature`` raised.
     """
     if uid in state.seen:
         known: Seen | None = state.seen[uid]
         return known
     shown = state.cluster.pod(uid)
+    if shown is not None and shown.uid != uid:
+        raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
     seen = None if shown is None else _ask(state, shown)
     state.seen[uid] = seen
     return seen
@@ -99,9 +102,16 @@ def group(state: State, members: Iterable[PodUID]) -> None:
 
 
 def spec(state: State, key: GroupKey) -> PodGroup | None:
-    """Return the specification of a group; it is read once per call."""
+    """Return the specification of a group; it is read once per call.
+
+    Raises:
+        ClusterStateError: The cluster state returned the specification of another group.
+    """
     if key not in state.seen_specs:
-        state.seen_specs[key] = state.cluster.pod_group(key)
+        shown = state.cluster.pod_group(key)
+        if shown is not None and shown.key != key:
+            raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
+        state.seen_specs[key] = shown
     return state.seen_specs[key]
 
 
@@ -109,6 +119,8 @@ def everything(state: State) -> None:
     """Read everything that the cluster state shows, and every known pod. O(pods + nodes)."""
     for shown in state.cluster.nodes():
         node(state, shown.name)
+    for shown_group in state.cluster.pod_groups():
+        spec(state, shown_group.key)
     for shown_pod in state.cluster.pods():
         _pod_alone(state, shown_pod.uid)
     for uid in state.members:

@@ -11,6 +11,7 @@ import math
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched._seconds import format_duration
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle.outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
@@ -42,7 +43,7 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         verdict = assume.give_back(
             state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
         )
-        reason = f"timed out after waiting {now - waiting.since:g}s on permit"
+        reason = f"timed out after waiting {format_duration(now - waiting.since)}s on permit"
         assume.report_rejected(state, member, waiting.node, reason)
         verdict = verdict or _implied(state, member.group, reason)
         if verdict is not None:

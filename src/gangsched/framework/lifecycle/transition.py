@@ -205,7 +205,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     state.reserving.fell(entity, shape, step, for_want_of_room=False)
-    state.queue.park(entity, shape=shape, step=step, now=now)
+    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
 def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -215,13 +215,13 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     """
     entity.refill()
     if entity.failed_step < 0:
-        state.queue.park(entity, shape=entity.seq, step=state.step, now=now)
+        state.queue.park(entity, equivalence_class=entity.seq, step=state.step, now=now)
         return
     shape = equivalence.shape(state, entity)
     step = entity.failed_step
     if entity.stirred_step > entity.round_step:
         step = -1 if requeue.may_fit(state, shape, now=now) else state.step
-    state.queue.park(entity, shape=shape, step=step, now=now)
+    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
 def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: float) -> None:
@@ -258,7 +258,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        state.queue.park(entity, shape=shape, step=step, now=now)
+        state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
 def _released(state: State, prepared: Prepared, *, now: float) -> None:

@@ -47,7 +47,7 @@ class NodeInfo:
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
-        self.free: dict[str, int] = dict(node.allocatable)
+        self.free: dict[str, int] = node.allocatable.to_milli()
         self.holders: dict[PodUID, Resources] = {}
         self.pods_by_uid: dict[PodUID, Pod] = {}
         self.kept: dict[str, int] = {}
@@ -209,6 +209,8 @@ class Nodes:
 
     def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
         node = self._cluster.node(name)
+        if node is not None and node.name != name:
+            raise ClusterStateError(name, f"is shown by the cluster state as the node {node.name}")
         on_it = [] if node is None else list(self._cluster.pods_on(name))
         for pod in on_it:
             if pod.node_name != name:
@@ -418,7 +420,7 @@ class Nodes:
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
         for name, info in self.infos.items():
-            free = dict(info.node.allocatable)
+            free = info.node.allocatable.to_milli()
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount

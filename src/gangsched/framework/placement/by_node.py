@@ -78,7 +78,9 @@ def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | N
     )
     if not check.scores:
         return next((index for _score, index in accepted), None)
-    totals = ((score + check.score(by_index[index]), -index) for score, index in accepted)
+    found = list(accepted)
+    more = check.totals([by_index[index] for _score, index in found])
+    totals = ((score + extra, -index) for (score, index), extra in zip(found, more, strict=True))
     top = max(totals, default=None)
     return None if top is None else -top[1]
 
@@ -107,9 +109,7 @@ def diagnosis(
     """
     reasons = Counter(dict(pod_class.diagnosis().reasons))
     for _score, index in ranked(pod_class.ranked(), domain):
-        reason = check.refusal(state.nodes.by_index[index])
-        if reason:
-            reasons.update(reason.split(", "))
+        reasons.update(check.refusal(state.nodes.by_index[index]))
     return Diagnosis(len(state.nodes.infos), tuple(sorted(reasons.items())))
 
 

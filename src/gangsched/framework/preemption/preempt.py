@@ -64,7 +64,7 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
     # its nodes have changed since, or a plugin turns it down
     nodes = nominator.drop(state, nomination, "nobody is in the way, and it cannot start")
     # to itself it is no news
-    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.shape)
+    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.equivalence_class)
     return False
 
 

@@ -101,10 +101,10 @@ def _open(
     for entity in state.tried.values():
         if since is None or entity.tried_step >= since:
             entity.stirred_step = step
-    for line in state.queue.blocked_lines():
-        if since is not None and (line.blocked_at < since or line.shape == disproved):
+    for line in state.queue.blocked_queues():
+        if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
-        if may_fit(state, line.shape, now=now, names=names):
+        if may_fit(state, line.equivalence_class, now=now, names=names):
             state.queue.open(line, step=step, now=now)
         else:
             state.queue.block(line, step=step)
@@ -125,9 +125,10 @@ def pods_changed(state: State, *, now: float) -> None:
     for entity in state.tried.values():
         if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
             entity.stirred_step = step
-    for line in state.queue.blocked_lines():
-        if _reads_pods(line.shape) and may_fit(state, line.shape, now=now):
-            state.queue.open(line, step=step, now=now)
+    for parked in state.queue.blocked_queues():
+        shape = parked.equivalence_class
+        if _reads_pods(shape) and may_fit(state, shape, now=now):
+            state.queue.open(parked, step=step, now=now)
 
 
 def _reads_pods(shape: Hashable) -> bool:

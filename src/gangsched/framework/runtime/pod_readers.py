@@ -18,10 +18,11 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
 
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime import calls
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
@@ -29,7 +30,8 @@ from gangsched.protocols import NodeView
 
 __all__ = ["NodeCheck", "readers"]
 
-_FILTERED = (Success, Skip, Unschedulable)
+_FILTERED: Final = (Success, Skip, Unschedulable)
+_BEST: Final = 100
 
 
 def readers(state: State, pod: Pod) -> tuple[Any, ...]:
@@ -37,7 +39,7 @@ def readers(state: State, pod: Pod) -> tuple[Any, ...]:
     return tuple(
         plugin
         for plugin in state.profile.pod_readers
-        if extension_points.call(plugin, "reads_pods", pod, bool, pod)
+        if calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
 
@@ -54,35 +56,62 @@ class NodeCheck:
         scores: Whether one of the plugins scores nodes.
     """
 
-    __slots__ = ("_cycle", "_extensions", "_filters", "_pod", "_scorers", "scores")
+    __slots__ = ("_cycle", "_extensions", "_filters", "_normalizers", "_pod", "_weighted", "scores")
 
     def __init__(self, state: State, cycle: CycleState, pod: Pod) -> None:
         reading = readers(state, pod)
+        numbers = {id(plugin) for plugin in reading}
         self._cycle = cycle
         self._pod = pod
         self._filters = tuple(p for p in reading if callable(getattr(p, "filter", None)))
-        self._scorers = tuple(p for p in reading if callable(getattr(p, "score", None)))
+        self._weighted = tuple(each for each in state.profile.weighted if id(each[0]) in numbers)
+        self._normalizers = state.profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
-        self.scores: bool = bool(self._scorers)
+        self.scores: bool = bool(self._weighted)
 
-    def refusal(self, node: NodeView) -> str:
+    def refusal(self, node: NodeView) -> tuple[str, ...]:
         """Return why a node cannot take the pod; empty if it can. O(plugins)."""
         for plugin in self._filters:
-            answer: Outcome = extension_points.call(
+            answer: Outcome = calls.call(
                 plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
             )
             if isinstance(answer, Unschedulable):
-                return answer.reason or str(plugin.name)
-        return ""
+                return answer.reasons
+        return ()
 
-    def score(self, node: NodeView) -> int:
-        """Return the sum of the scores of a node that can take the pod. O(plugins)."""
-        found = 0
-        for plugin in self._scorers:
-            found += extension_points.call(
-                plugin, "score", self._pod, int, self._cycle, self._pod, node
-            )
+    def totals(self, nodes: Sequence[NodeView]) -> list[int]:
+        """Return the weighted sums of the scores of accepted nodes. O(nodes x plugins)."""
+        found = [0] * len(nodes)
+        for plugin, weight in self._weighted:
+            scores = [self._score(plugin, node) for node in nodes]
+            if id(plugin) in self._normalizers:
+                scores = self._normalized(plugin, nodes, scores)
+            found = [total + weight * score for total, score in zip(found, scores, strict=True)]
         return found
+
+    def _score(self, plugin: Any, node: NodeView) -> int:
+        score: Any = calls.call(plugin, "score", self._pod, object, self._cycle, self._pod, node)
+        normalizes = id(plugin) in self._normalizers
+        if type(score) is not int or not (normalizes or 0 <= score <= _BEST):
+            raise calls.returned(plugin, "score", self._pod, score, "an int" if normalizes else "")
+        return score
+
+    def _normalized(
+        self, plugin: Any, nodes: Sequence[NodeView], scores: Sequence[int]
+    ) -> list[int]:
+        names = [node.node.name for node in nodes]
+        given = dict(zip(names, scores, strict=True))
+        point = "normalize_score"
+        answer = calls.call(plugin, point, self._pod, Mapping, self._cycle, self._pod, given)
+        try:
+            found: dict[Any, Any] = dict(answer)
+        except Exception as error:
+            raise calls.raised(plugin, point, self._pod, error) from error
+        if found.keys() != given.keys() or not all(
+            type(score) is int and 0 <= score <= _BEST for score in found.values()
+        ):
+            raise calls.returned(plugin, point, self._pod, answer)
+        return [found[name] for name in names]
 
     def add(self, added: Pod, node: NodeView) -> None:
         """Tell the plugins that a sibling is planned on a node. O(plugins)."""
@@ -94,6 +123,4 @@ class NodeCheck:
 
     def _account(self, point: str, other: Pod, node: NodeView) -> None:
         for plugin in self._extensions:
-            extension_points.call(
-                plugin, point, self._pod, type(None), self._cycle, self._pod, other, node
-            )
+            calls.call(plugin, point, self._pod, type(None), self._cycle, self._pod, other, node)
