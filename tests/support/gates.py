@@ -2,7 +2,7 @@
 
 Rules:
   R1  a wait begins when ``begin`` returns: its member is at the gate, or its wait is over;
-  R2  who watches the effects holds them to the laws with a book of its own.
+  R2  a ``Book`` records the effects and checks them against the laws.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Book:
         least: How many members each gang needs.
         group_of: The gang of each member that came.
         effects: All effects, in order.
-        waits: Who waits, by gang.
-        runs: Who was let go.
+        waits: The members that wait, by gang.
+        runs: The members that were released.
     """
 
     least: dict[str, int]
@@ -53,7 +53,7 @@ class Book:
     problems: list[str] = field(factory=list)
 
     def see(self, effect: Effect) -> None:
-        """Take in an effect; what breaks a law is noted, as nobody may raise here."""
+        """Take in an effect; a broken law is noted, since the gate logs what ``observe`` raises."""
         self.effects.append(effect)
         match effect:
             case PodWaiting(uid):
@@ -74,7 +74,7 @@ class Book:
                 self.waits.get(self.group_of[uid], set()).discard(uid)
             case GroupRejected(group):
                 if self.waits.pop(group, set()):
-                    self.problems.append(f"{group} fell, and somebody waits on")
+                    self.problems.append(f"{group} fell, and a member still waits")
             case _:
                 pass
 
@@ -90,7 +90,7 @@ class Book:
 
 
 class Threads:
-    """Who waits is a thread."""
+    """Members wait in threads."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -120,12 +120,12 @@ class Threads:
             result = error.reason
         else:
             result = "went"
-        # one that was let go may be slow to say so, and its member wait again by then
+        # a released thread may be slow to note that, and its member wait again by then
         if self._latest[member.uid] is threading.current_thread():
             self.results[member.uid] = result
 
     def break_off(self, uid: str) -> None:
-        """Let a wait end that is wanted no more."""
+        """Cancel a wait."""
         self.gate.cancel(uid)
         until(lambda: uid in self.results)
 
@@ -137,11 +137,11 @@ class Threads:
         """Return when every thread has ended."""
         for thread in self._threads:
             thread.join(PATIENCE)
-            assert not thread.is_alive(), "somebody waits for ever"
+            assert not thread.is_alive(), "a wait does not end"
 
 
 class Tasks:
-    """Who waits is a task, of an event loop that runs while this waits for something."""
+    """Members wait in tasks of an event loop, which runs while this waits for something."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -170,24 +170,24 @@ class Tasks:
             self.results[member.uid] = "went"
 
     def break_off(self, uid: str) -> None:
-        """Let a wait end that is wanted no more."""
+        """Cancel a wait."""
         self.gate.cancel(uid)
         self._turn()
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call the gate, and let tasks have their turn."""
+        """Call the gate, then let the tasks run."""
         what()
         self._turn()
 
     def finish(self) -> None:
         """Return when every task has ended."""
 
-        async def everybody() -> None:
+        async def all_tasks() -> None:
             if self._tasks:
                 _done, left = await asyncio.wait(self._tasks.values(), timeout=PATIENCE)
-                assert not left, "somebody waits for ever"
+                assert not left, "a wait does not end"
 
-        self.loop.run_until_complete(everybody())
+        self.loop.run_until_complete(all_tasks())
         self.loop.close()
 
     def _turn(self) -> None:

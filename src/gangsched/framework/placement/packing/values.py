@@ -45,7 +45,7 @@ def _as_amounts(given: Mapping[str, int]) -> Resources:
         raise InvalidValueError("requests", given, "a mapping of names to thousandths")
     for name, amount in given.items():
         if not isinstance(amount, int) or isinstance(amount, bool):
-            raise InvalidValueError(f"requests.{name}", amount, "a whole number of thousandths")
+            raise InvalidValueError(f"requests.{name}", amount, "an int (thousandths)")
     return Resources.from_milli(given)
 
 
