@@ -340,7 +340,7 @@ def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bo
                 runPolicy={"schedulingPolicy": {"minAvailable": 0}},
             ),
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "a whole number >= 1, got 0",
+            "an int >= 1, got 0",
         ),
     ],
     ids=range(16),
