@@ -1,4 +1,4 @@
-"""Which pictures there are."""
+"""The list of pictures."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ PACKAGES: Final = (
 )
 """The packages of the framework, lowest first. A test holds it to the architecture test's."""
 
-_SAID: Final = {
+_CAPTIONS: Final = {
     "pod_by_pod": "Pod by pod: from 100 s on, E, F and G block each other for ever",
     "coscheduling": "With gangs: all eight jobs have run by 150 s",
-    "gang": "A gang in one decision: nothing is ever held in vain",
+    "gang": "A gang in one decision: no GPU is held without use",
 }
-"""What is said of each run. A test holds it to what happens."""
+"""The caption of each run. A test compares it with the run."""
 
 
 def runs() -> dict[str, Run]:
     """Return the workload of the page, run by each preset."""
     trace = trace_of(PAGE)
-    return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _SAID}
+    return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _CAPTIONS}
 
 
 def drawn() -> dict[str, str]:
     """Return every picture by the name of its file."""
     ran = runs()
     title = "Eight jobs on four nodes with four GPUs each"
-    both = {_SAID[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
-    whole = {_SAID["gang"]: ran["gang"]}
+    both = {_CAPTIONS[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
+    whole = {_CAPTIONS["gang"]: ran["gang"]}
     return {
         "with-and-without.svg": gantt(both, title=title),
         "whole-gangs.svg": gantt(whole, title=title),

@@ -54,7 +54,7 @@ def test_without_gangs_a_job_that_cannot_run_holds_every_gpu(
     assert summary["deadlock"]["jobs"] == ["default/tf-smoke-gpu"]
 
 
-def test_the_text_says_so_in_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", CLUSTER, JOB, "--policy", "pod-by-pod"]) == 0
     text = capsys.readouterr().out
     assert "240 GPU-seconds held by gangs that could not run" in text
@@ -75,7 +75,7 @@ def test_with_gangs_nothing_is_held_beyond_the_permit_timeout(
     assert {e["at"] for e in waits} == {0.0}
 
 
-def test_with_gangs_all_start_in_the_instant_in_which_room_comes(
+def test_with_gangs_all_members_start_when_capacity_is_added(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = simulate(capsys, CLUSTER, JOB, "--at", "60", SCALE_UP)

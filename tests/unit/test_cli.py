@@ -73,7 +73,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert "pod default/p is given by two files" in twice
 
 
-def test_arguments_that_are_none_are_refused_by_the_parser(
+def test_unknown_arguments_are_refused_by_the_parser(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for arguments in (["simulate", "--policy", "best"], ["simulate", "--until", "-1"], ["what"]):
@@ -88,7 +88,7 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
     assert "simulate" in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"gangsched {__version__}\n"
@@ -133,7 +133,7 @@ def test_an_unknown_kind_is_reported_and_skipped(
     assert capsys.readouterr().out.startswith("skipped: odd.yaml")
 
 
-def test_a_minimum_that_is_none_is_told_to_the_pods_user(
+def test_a_malformed_minimum_is_reported_as_refused(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = (
@@ -184,7 +184,7 @@ def test_a_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -
 # Faults, logs, replay -------------------------------------------------------------------------
 
 
-def test_faults_are_read_from_a_file_or_drawn_and_told_in_the_report(
+def test_faults_are_read_or_drawn_and_are_in_the_report(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = {"faults": [{"kind": "BindFails", "bind": 1}]}
@@ -203,7 +203,7 @@ def test_faults_are_read_from_a_file_or_drawn_and_told_in_the_report(
     assert json.loads(capsys.readouterr().out)["settings"]["faults"] is None
 
 
-def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
+def test_a_malformed_plan_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "no.json").write_text("{")
@@ -218,7 +218,7 @@ def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize("policy", ["coscheduling", "gang", "pod-by-pod"])
-def test_what_simulate_logs_replay_runs_again(
+def test_replay_runs_the_log_of_simulate_again(
     policy: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["simulate", "node.yaml", "pod.yaml", "--policy", policy, "--fault-seed", "1"]
@@ -245,7 +245,7 @@ def test_a_replay_that_diverges_says_where_and_exits_with_1(
     assert capsys.readouterr().out == "-: no divergence\n"
 
 
-def test_a_replay_can_be_asked_of_another_policy(
+def test_a_log_can_be_replayed_with_another_policy(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = POD.replace("name: p,", "name: p, labels: {scheduling.x-k8s.io/pod-group: g},")
@@ -260,7 +260,7 @@ def test_a_replay_can_be_asked_of_another_policy(
         assert f"{option[0]}: expected --policy with it" in capsys.readouterr().err
 
 
-def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
+def test_a_malformed_log_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "unsaid.log").write_text(Header().to_line())

@@ -48,11 +48,11 @@ from gangsched.testing import make_pod
         (691_200, "8d"),
     ],
 )
-def test_an_age_is_written_as_kubectl_writes_it(seconds: float, expected: str) -> None:
+def test_an_age_is_printed_as_by_kubectl(seconds: float, expected: str) -> None:
     assert human_duration(seconds) == expected
 
 
-def test_a_row_shows_what_a_pod_is_doing() -> None:
+def test_a_row_shows_the_status_of_a_pod() -> None:
     pod = make_pod("p", created_at=5.0)
     on_it = evolve(pod, node_name=NodeName("n"))
     cases = [
@@ -68,7 +68,7 @@ def test_a_row_shows_what_a_pod_is_doing() -> None:
         assert (row.ready, row.status, row.node, row.age) == (ready, status, shown.node_name, "60s")
 
 
-def test_facts_and_notices_become_lines_that_name_their_object() -> None:
+def test_events_and_effects_become_entries_with_their_object() -> None:
     log = EventLog()
     pod = make_pod("p", uid="u")
     log.event(NodeAdded(Node(name=NodeName("n"), allocatable={"memory": "4Gi"})), 0.0)
@@ -87,7 +87,7 @@ def test_facts_and_notices_become_lines_that_name_their_object() -> None:
     ]
 
 
-def test_notices_are_told_in_words() -> None:
+def test_notices_become_sentences() -> None:
     log = EventLog()
     uid, group = PodUID("u"), GroupKey("default/g")
     log.effects(

@@ -89,13 +89,13 @@ def test_a_pod_is_read_as_the_api_server_has_it() -> None:
     assert seen.requests.amount("cpu") == 1500
 
 
-def test_a_terminating_pod_shows_when_its_deletion_was_asked_for() -> None:
+def test_a_terminating_pod_has_the_instant_of_its_deletion() -> None:
     updated = change("MODIFIED", pod("p", deletionTimestamp="2026-01-31T13:00:00+01:00"))
     assert isinstance(updated, PodUpdated)
     assert updated.pod.deleted_at == SECONDS
 
 
-def test_each_change_of_each_kind_is_its_fact() -> None:
+def test_each_change_of_each_kind_is_its_event() -> None:
     assert change("DELETED", pod("p")) == PodDeleted(PodUID("uid-p"))
     assert isinstance(change("ADDED", node()), NodeAdded)
     assert isinstance(change("MODIFIED", node()), NodeUpdated)
@@ -108,7 +108,7 @@ def test_each_change_of_each_kind_is_its_fact() -> None:
         assert change("DELETED", given) == PodGroupDeleted(added.group.key)
 
 
-def test_bookmarks_and_unknown_kinds_say_nothing() -> None:
+def test_bookmarks_and_unknown_kinds_give_no_event() -> None:
     assert change("BOOKMARK", {"metadata": {"resourceVersion": "7"}}) is None
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     assert change("ADDED", service) is None
@@ -125,7 +125,7 @@ def test_bookmarks_and_unknown_kinds_say_nothing() -> None:
         ("ADDED", None, "apiVersion"),
     ],
 )
-def test_what_is_malformed_is_refused_by_name(kind: str, value: object, words: str) -> None:
+def test_a_malformed_change_is_refused_by_name(kind: str, value: object, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         change(kind, value)
 
@@ -149,7 +149,7 @@ def test_a_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> Non
     assert bodies[0]["metadata"]["namespace"] == "team"
 
 
-def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
+def test_an_unschedulable_pod_gets_the_condition_for_autoscalers() -> None:
     patch = unschedulable_condition(PodUnschedulable(PodUID("u"), "0/1 nodes are available"))
     (condition,) = patch["status"]["conditions"]
     assert condition["type"] == "PodScheduled"
@@ -157,7 +157,7 @@ def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
     assert condition["message"] == "0/1 nodes are available"
 
 
-def test_a_member_that_is_recreated_is_not_deleted_in_place_of_the_evicted_one() -> None:
+def test_a_deletion_names_the_uid_of_the_evicted_pod() -> None:
     body = deletion(Evict(PodUID("uid-a"), NodeName("n0"), "the bind of pod b failed"))
     assert body["kind"] == "DeleteOptions"
     assert body["preconditions"] == {"uid": "uid-a"}

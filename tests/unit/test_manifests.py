@@ -142,7 +142,7 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
     assert run_seconds(pod) == 90.5
 
 
-def test_what_a_pod_does_not_say_has_the_defaults_of_the_api() -> None:
+def test_absent_fields_of_a_pod_have_the_defaults_of_the_api() -> None:
     assert Pod(name="x") == _pod(_pod_document())
     nothing = dict.fromkeys(
         ("nodeName", "nodeSelector", "affinity", "tolerations", "priority", "priorityClassName"),
@@ -168,7 +168,7 @@ def test_what_a_pod_does_not_say_has_the_defaults_of_the_api() -> None:
         ("9007199254740.993", 9007199254740993),
     ],
 )
-def test_a_quantity_is_exact_however_yaml_would_see_it(cpu: str, thousandths: int) -> None:
+def test_a_quantity_is_exact_in_any_yaml_form(cpu: str, thousandths: int) -> None:
     (event,) = _events(
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -183,7 +183,7 @@ def test_a_quantity_is_exact_however_yaml_would_see_it(cpu: str, thousandths: in
 @pytest.mark.parametrize(
     "cpu", ["1:30", "0.0001", "1K", "1e99", ".inf", ".nan", "on", "2024-01-01"]
 )
-def test_what_is_no_quantity_is_refused_however_yaml_would_see_it(cpu: str) -> None:
+def test_a_malformed_quantity_is_refused_in_any_yaml_form(cpu: str) -> None:
     with pytest.raises(ManifestError) as caught:
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -218,7 +218,7 @@ def _affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def test_required_node_affinity_is_read_and_preferred_is_passed_over() -> None:
+def test_required_node_affinity_is_read_and_preferred_is_ignored() -> None:
     affinity = _affinity(
         {
             "matchExpressions": [
@@ -273,16 +273,14 @@ _REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_keeps_a_pod_from_nodes_and_is_not_modelled_is_told_of(
-    spec: dict[str, Any], path: str
-) -> None:
+def test_a_restriction_that_is_not_modelled_gives_a_note(spec: dict[str, Any], path: str) -> None:
     workload = _load_documents(_pod_document(**spec))
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (f"{HEAD}Pod default/x: {path} is not modelled and was ignored",)
 
 
-def test_what_only_makes_one_node_better_than_another_is_no_matter() -> None:
+def test_a_preference_between_nodes_is_ignored() -> None:
     soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     workload = _load_documents(
         _pod_document(
@@ -294,7 +292,7 @@ def test_what_only_makes_one_node_better_than_another_is_no_matter() -> None:
     assert workload.skipped == ()
 
 
-def test_a_template_is_told_of_once_however_many_pods_it_gives() -> None:
+def test_a_template_gives_one_note_for_all_its_pods() -> None:
     template = {"spec": {"containers": [{}], "affinity": {"podAntiAffinity": _REQUIRED}}}
     workload = _load_documents(
         _document(
@@ -311,7 +309,7 @@ def test_a_template_is_told_of_once_however_many_pods_it_gives() -> None:
     )
 
 
-def test_a_bad_claim_to_a_group_is_for_the_scheduler_to_tell() -> None:
+def test_a_malformed_group_label_is_left_to_the_scheduler() -> None:
     labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
     labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "many"
     pod = _pod(_pod_document() | {"metadata": {"name": "x", "labels": labels}})
@@ -348,7 +346,7 @@ def test_kubernetes_own_classes_are_known(name: str, priority: int) -> None:
     assert priority == _pod(_pod_document(priorityClassName=name)).priority
 
 
-def test_a_class_that_is_not_known_is_an_error_that_names_it() -> None:
+def test_an_unknown_priority_class_is_an_error_that_names_it() -> None:
     error = _refused(_pod_document(priorityClassName="mine"))
 
     assert error.field == "spec.priorityClassName"
@@ -374,7 +372,7 @@ def test_the_smallest_global_default_goes_to_pods_that_name_no_class() -> None:
     assert (one.pod.priority, two.pod.priority) == (5, 0)
 
 
-def test_classes_of_one_file_serve_another() -> None:
+def test_priority_classes_of_one_file_are_known_in_another() -> None:
     one = ParsedManifests(_dump(_class("a", -5)), file="one.yaml")
     two = ParsedManifests(_dump(_class("b", 7), _pod_document()), file="two.yaml")
     known = two.priority_classes(one.priority_classes())
@@ -412,12 +410,12 @@ def test_a_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
     )
 
 
-def test_a_node_offers_its_capacity_where_nothing_says_what_is_allocatable() -> None:
+def test_a_node_without_allocatable_has_its_capacity() -> None:
     assert _node(status={"capacity": {"cpu": 8}}).allocatable == Resources({"cpu": 8})
     assert _node(status={"allocatable": {}, "capacity": {"cpu": 8}}).allocatable == Resources()
 
 
-def test_a_node_that_offers_nothing_is_told_of() -> None:
+def test_a_node_without_resources_gives_a_note() -> None:
     workload = _load_documents(_document("Node"))
 
     assert len(workload.arrivals) == 1
@@ -465,7 +463,7 @@ def test_min_count_is_the_quorum(version: str) -> None:
     assert group == PodGroup(name="x", min_available=4, priority=9, created_at=3.0)
 
 
-def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None:
+def test_a_group_with_the_basic_policy_has_a_quorum_of_one_and_a_note() -> None:
     workload = _load_documents(
         _document("PodGroup", "scheduling.k8s.io/v1beta1", spec={"schedulingPolicy": {"basic": {}}})
     )
@@ -478,7 +476,7 @@ def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None
     )
 
 
-def test_a_label_that_a_group_belongs_within_is_read() -> None:
+def test_the_topology_key_of_a_group_is_read() -> None:
     group = _group(
         "scheduling.k8s.io/v1beta1",
         schedulingPolicy={"gang": {"minCount": 1}},
@@ -516,7 +514,7 @@ def test_koordinators_groups_are_the_bundle(version: str, spec: dict[str, Any]) 
     ["two/b", "{}", "3", '"two/b"', '["b"]', '["/b"]', '["a/b/c"]', "[3]", "[null]", "[" * 9999],
     ids=lambda text: str(text)[:8],
 )
-def test_groups_that_are_no_list_of_keys_are_refused_by_name(text: str) -> None:
+def test_a_malformed_list_of_groups_is_refused_by_path(text: str) -> None:
     document = _document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
     document["metadata"] = {"name": "x", "annotations": {_GROUPS: text}}
     with pytest.raises(ManifestError) as caught:
@@ -527,7 +525,7 @@ def test_groups_that_are_no_list_of_keys_are_refused_by_name(text: str) -> None:
     assert error.file in str(error)
 
 
-def test_a_group_belongs_within_one_label_at_most() -> None:
+def test_a_group_has_at_most_one_topology_key() -> None:
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 1}},
         "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]},
@@ -590,7 +588,7 @@ def test_objects_arrive_at_one_instant_in_the_order_of_the_documents() -> None:
         ("example.com/v1", "PodGroup"),
     ],
 )
-def test_a_kind_that_is_not_known_is_told_of_and_skipped(version: str, kind: str) -> None:
+def test_an_unknown_kind_is_skipped_with_a_note(version: str, kind: str) -> None:
     unknown = _document(kind, version, spec=5, items=[_pod_document()])
     workload = _load_documents(unknown, _pod_document())
 
@@ -809,7 +807,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "path", "problem"), _MALFORMED, ids=range(len(_MALFORMED)))
-def test_what_is_malformed_is_refused_by_its_path(
+def test_a_malformed_field_is_refused_by_its_path(
     document: dict[str, Any], path: str, problem: str
 ) -> None:
     error = _refused({"apiVersion": "v1", "kind": "Secret"}, document)
@@ -820,7 +818,7 @@ def test_what_is_malformed_is_refused_by_its_path(
 
 
 @pytest.mark.parametrize("text", ["5", "text", "[1]", "'on'"])
-def test_a_document_that_is_no_mapping_is_refused(text: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_refused(text: str) -> None:
     with pytest.raises(ManifestError, match="document 1: expected a mapping, got "):
         _load(text)
 
@@ -861,7 +859,7 @@ def test_a_refusal_keeps_its_cause() -> None:
     ],
     ids=["Pod", "Node", "UID", "PodGroup", "pod of a Job"],
 )
-def test_what_is_given_twice_is_refused_with_both_documents(
+def test_an_object_given_twice_is_refused_with_both_documents(
     documents: list[dict[str, Any]], named: str
 ) -> None:
     error = _refused(*documents)
@@ -876,7 +874,7 @@ def test_the_same_name_in_two_namespaces_is_two_objects() -> None:
     assert len(_load_documents(_pod_document(), other).arrivals) == 2
 
 
-def test_a_file_may_not_come_to_more_than_a_million_objects() -> None:
+def test_a_file_has_at_most_a_million_objects() -> None:
     template: dict[str, Any] = {"spec": {"containers": [{}]}}
     types = ("PS", "Worker", "Chief", "Master", "Evaluator")
     spec = {kind: {"replicas": 1, "template": template} for kind in types}

@@ -38,7 +38,7 @@ def run(*events: Event | tuple[float, Event], until: float = 100.0) -> tuple[Sim
     return simulator, report(simulator)
 
 
-def test_who_is_gated_or_only_waits_is_not_said_never_to_fit() -> None:
+def test_gated_and_waiting_jobs_are_not_reported_as_never_fitting() -> None:
     gated = evolve(make_pod("gated", gpu=4), scheduling_gates=("later",))
     running = [PodAdded(make_pod(f"running-{n}", gpu=4)) for n in range(2)]
     waits = PodAdded(make_pod("waits", gpu=4))
@@ -47,13 +47,13 @@ def test_who_is_gated_or_only_waits_is_not_said_never_to_fit() -> None:
     assert result.summary.singles.pending == 2
 
 
-def test_who_asks_for_more_than_there_is_never_fits() -> None:
+def test_a_gang_larger_than_the_cluster_never_fits() -> None:
     huge: list[Pod] = [make_pod(f"h-{n}", group="h", min_available=3, gpu=4) for n in range(3)]
     _simulator, result = run(node("a"), node("b"), *(PodAdded(pod) for pod in huge))
     assert result.summary.never_fit == ("default/h",)
 
 
-def test_gangs_that_differ_in_their_members_roles_alone_are_told_apart() -> None:
+def test_gangs_that_differ_only_in_roles_are_tried_apart() -> None:
     """Of one the small pod is the server, of the other the one that fills a node."""
     arrivals: list[Event] = [node("a"), PodAdded(make_pod("runs", gpu=4, priority=1))]
     for name, server in (("a", 0), ("b", 2)):
@@ -65,14 +65,14 @@ def test_gangs_that_differ_in_their_members_roles_alone_are_told_apart() -> None
     assert result.summary.never_fit == ("default/b",)
 
 
-def test_a_gang_of_which_a_member_is_refused_is_incomplete_not_too_large() -> None:
+def test_a_gang_with_a_refused_member_is_incomplete_not_too_large() -> None:
     pods = [make_pod(f"g-{n}", group="g", min_available=2, gpu=1, priority=n) for n in range(2)]
     _simulator, result = run(node("a"), *(PodAdded(pod) for pod in pods))
     assert result.summary.never_fit == ()
     assert result.summary.gangs.pending == 1
 
 
-def test_a_pod_that_asks_for_more_while_it_runs_is_accounted_for() -> None:
+def test_a_resized_running_pod_is_accounted_for() -> None:
     pod = make_pod("p", gpu=1)
     grown = evolve(pod, requests=Resources({"nvidia.com/gpu": 2}), node_name=NodeName("a"))
     simulator, _result = run(
@@ -82,7 +82,7 @@ def test_a_pod_that_asks_for_more_while_it_runs_is_accounted_for() -> None:
     assert simulator.jobs.used.areas(now=100.0) == {"nvidia.com/gpu": 10 * 1 + 10 * 2}
 
 
-def test_who_runs_on_a_node_that_goes_is_gone_with_it() -> None:
+def test_the_pods_of_a_deleted_node_are_deleted() -> None:
     simulator, result = run(
         node("a"), PodAdded(make_pod("p", gpu=1)), (10.0, NodeDeleted(NodeName("a")))
     )

@@ -143,7 +143,7 @@ def test_a_bad_value_is_named_with_its_line_and_column(column: str, value: str) 
     assert len(str(error)) < 200
 
 
-def test_the_number_of_workers_and_of_gpus_has_an_end() -> None:
+def test_the_numbers_of_workers_and_gpus_are_bounded() -> None:
     pods = _pods(_load("j,v,0,1,999999999,60"))
     assert pods[0].requests == Resources({"nvidia.com/gpu": 999_999_999})
 
@@ -202,7 +202,7 @@ def test_every_worker_of_every_job_arrives_once(jobs: list[tuple[int, int, int, 
         ("1001x4", 1001, 4, "node-0000", "node-1000"),
     ],
 )
-def test_a_shape_is_so_many_nodes_with_so_many_gpus(
+def test_a_shape_gives_nodes_and_their_gpus(
     text: str, count: int, gpus: int, first: str, last: str
 ) -> None:
     nodes = parse_nodes_shape(text)
@@ -232,7 +232,7 @@ def test_a_shape_is_so_many_nodes_with_so_many_gpus(
         pytest.param("9" * 5000 + "x1", id="too many digits"),
     ],
 )
-def test_a_shape_that_is_none_is_refused(text: str) -> None:
+def test_a_malformed_shape_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="such as 40x8"):
         parse_nodes_shape(text)
 

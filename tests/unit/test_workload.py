@@ -129,7 +129,7 @@ def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
         pytest.param("0." + "0" * 400 + "1", id="less than any float"),
     ],
 )
-def test_what_is_no_positive_finite_decimal_is_refused_by_the_annotations_name(text: str) -> None:
+def test_a_malformed_run_time_is_refused_by_its_annotation(text: str) -> None:
     with pytest.raises(InvalidValueError, match="a finite decimal number of seconds > 0") as caught:
         run_seconds(_pod(text))
 

@@ -1,8 +1,8 @@
 """The ``gangsched`` command.
 
 Rules:
-  R1  exit code 0; 1 if a replay diverges; 2 for bad input, with one sentence that names file,
-      place, field and value; 2 if standard output cannot be written; 130 after Ctrl-C;
+  R1  the exit code is 0; 1 if a replay diverges; 2 for bad input, or if standard output cannot
+      be written; 130 after Ctrl-C. An error is one sentence with file, place, field and value;
   R2  data goes to standard output; progress goes to standard error, and only on a terminal;
   R3  the same input and the same seed give the same bytes;
   R4  text output escapes every character that is not printable or that the stream cannot encode;

@@ -1,8 +1,8 @@
 """How a scheduler is made, as a value: a preset and its arguments.
 
 Rules:
-  R1  a recipe has every argument of the preset; an argument that is not given has its default,
-      so that a default that changes later does not change what the recipe makes;
+  R1  a recipe has every argument of the preset; one that is not given has its default. So a
+      default that changes later does not change what the recipe makes;
   R2  a recipe that was written is read back as an equal one;
   R3  a recipe may come from a file of unknown origin, so the work of one decision is bounded:
       ``MOST_STEPS``.

@@ -9,8 +9,8 @@ Rules:
       create the workers first and the launcher last, and so does this module;
   R4  a job with ``minAvailable`` gets the pod group that its operator would create for
       scheduler-plugins, named as the job, unless a template names a group itself;
-  R5  every pod of a training job or MPI job without a group is needed for the job to work, so
-      the pods get the annotations that say so to the report: ``JOB`` and ``JOB_PODS``.
+  R5  a training job or MPI job without a group works only while all its pods run. Its pods get
+      the annotations ``JOB`` and ``JOB_PODS``, from which the report knows that.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rules:
   R1  a workload is a value: arrivals in time order; arrivals of one instant in the given order;
   R2  input that a reader could not represent is reported in a sentence, never dropped silently;
-  R3  properties of a simulated job are annotations of its pods, so that they stay with the pod:
-      how long it runs, in decimal seconds; which job it belongs to, and how many pods that has.
+  R3  properties that only the simulation needs are annotations, so that they stay with the pod.
+      They are its run time in decimal seconds, its job, and the number of pods of that job.
 """
 
 from __future__ import annotations
