@@ -7,16 +7,22 @@ from typing import Final
 
 from gangsched import presets
 from pictures.gantt import gantt
+from pictures.packages import package_matrix
 from pictures.runs import Run, trace_of
 from pictures.states import member_states, queue_places
 
-__all__ = ["SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
+__all__ = ["PACKAGES", "SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
 
 DOCS: Final = Path(__file__).parents[1]
 STATIC: Final = DOCS / "_static"
 PAGE: Final = DOCS / "explanation" / "with-and-without.md"
 SHAPE: Final = "4x4"
 UNTIL: Final = 240.0
+PACKAGES: Final = (
+    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
+)
+"""The packages of the framework, lowest first. A test holds it to the architecture test's."""
 
 _CAPTIONS: Final = {
     "pod_by_pod": "Pod by pod: from 100 s on, E, F and G block each other for ever",
@@ -43,4 +49,5 @@ def drawn() -> dict[str, str]:
         "whole-gangs.svg": gantt(whole, title=title),
         "member-states.svg": member_states(),
         "queue-places.svg": queue_places(),
+        "packages.svg": package_matrix(PACKAGES),
     }

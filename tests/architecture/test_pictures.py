@@ -8,7 +8,9 @@ import pytest
 
 from pictures import draw, states
 from pictures.moves import MEMBERS, QUEUE
+from pictures.packages import imports_between
 from pictures.runs import GPU, Run, spans
+from support.layers import FRAMEWORK_PACKAGES
 
 RUNS = draw.runs()
 
@@ -73,3 +75,14 @@ def test_every_state_and_place_is_drawn() -> None:
     for moves, picture in ((MEMBERS, states.member_states()), (QUEUE, states.queue_places())):
         boxes = set(re.findall(r'font-weight="bold">(\w+)<', picture))
         assert boxes == {name for move in moves for name in move}
+
+
+def test_picture_of_packages_has_the_order_of_the_architecture_test() -> None:
+    assert draw.PACKAGES == FRAMEWORK_PACKAGES
+
+
+def test_picture_of_packages_counts_imports_that_point_down() -> None:
+    counts = imports_between(draw.PACKAGES)
+    order = {name: number for number, name in enumerate(draw.PACKAGES)}
+    assert counts["cycle", "lifecycle"] >= 1
+    assert [pair for pair in counts if order[pair[0]] < order[pair[1]]] == []

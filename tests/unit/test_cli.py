@@ -144,7 +144,7 @@ def test_a_malformed_minimum_is_reported_as_refused(
     assert main(["simulate", "node.yaml", "odd.yaml"]) == 0
     text = capsys.readouterr().out
     assert "Refused" in text
-    assert "expected a whole number of at least 1, got 'two'" in text
+    assert "must be an int >= 1, got 'two'" in text
     assert "Pending" in text
 
 
@@ -210,7 +210,7 @@ def test_a_malformed_plan_is_one_sentence_and_exit_code_2(
     (files / "odd.json").write_text('{"faults": [{"kind": "BindFails", "bind": 0}]}')
     words = ("node.yaml", "pod.yaml", "--faults")
     assert "no.json: expected JSON" in fails(capsys, "simulate", *words, "no.json")
-    assert "odd.json: faults[0].bind: expected" in fails(capsys, "simulate", *words, "odd.json")
+    assert "odd.json: faults[0].bind must be" in fails(capsys, "simulate", *words, "odd.json")
     assert "nowhere.json: No such file" in fails(capsys, "simulate", *words, "nowhere.json")
     with pytest.raises(SystemExit):
         main(["simulate", "node.yaml", "--faults", "a", "--fault-seed", "1"])

@@ -167,6 +167,8 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     assert "--add: expected nodes and GPUs" in fails(
         capsys, "explain", "train", *here, "--add", "8"
     )
+    assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
+    assert "--add must be nodes and GPUs" in fails(capsys, "explain", "train", *here, "--add", "8")
     assert "nowhere.yaml: No such file" in fails(
         capsys, "explain", "train", *here, "--apply", "nowhere.yaml"
     )

@@ -305,7 +305,7 @@ def test_a_given_group_replaces_the_one_that_a_job_implies(given_first: bool) ->
         (_batch(completions=1.5), "spec.completions", "got 1.5"),
         (_batch(completionMode="Indexed"), "spec.completions", "got nothing"),
         (_batch(completionMode="X"), "spec.completionMode", "one of NonIndexed, Indexed, got 'X'"),
-        (_batch(suspend="no"), "spec.suspend", "expected true or false, got 'no'"),
+        (_batch(suspend="no"), "spec.suspend", "expected a bool, got 'no'"),
         (_job("Job", "batch/v1"), "spec.template.spec.containers", "at least one container"),
         (_job("TFJob"), "spec.tfReplicaSpecs", "expected a value, got nothing"),
         (

@@ -311,7 +311,7 @@ def test_who_runs_gives_no_hope_where_only_who_waits_counts(group: FakeGroup, sa
     answer = policy.post_filter(cycle(group), POD, "full", now=0.0)
     assert answer == RejectGroup(KEY, WHY)
     outcome = policy.permit(cycle(group), POD, NODE, now=0.0)
-    assert outcome == Unschedulable(f"{says} can be placed, and 0 more may be")
+    assert outcome == Unschedulable(f"{says} have a node, at most 0 more can get one")
 
 
 # When a node is given back --------------------------------------------------------------------
@@ -335,8 +335,8 @@ def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, c
         ("deleted", "pod p was deleted: 2 of 3 members held a node"),
         ("changed", "pod p has changed: 2 of 3 members held a node"),
         ("node_gone", "node n1 of pod p is gone: 2 of 3 members held a node"),
-        ("rejected", "pod p was turned down: 2 of 3 members held a node"),
-        ("refused", "pod p was turned down: 2 of 3 members held a node"),
+        ("rejected", "pod p was refused: 2 of 3 members held a node"),
+        ("refused", "pod p was refused: 2 of 3 members held a node"),
     ],
 )
 def test_a_member_that_gives_its_node_back_takes_its_group_along(cause: str, why: str) -> None:

@@ -83,6 +83,7 @@ def blocked(
         apply=cluster.apply,
         bind=bind,
         observe=seen.append,
+        max_binds=1,
         clock=still,
     )
     for event in events:
@@ -95,11 +96,15 @@ def blocked(
     return seen
 
 
-def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS) -> list[Effect]:
+def awaited(
+    make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS, *, max_binds: int = 1
+) -> list[Effect]:
+    """Run the events under asyncio; a bind waits if the driver waits for each bind."""
     cluster, seen = InMemoryCluster(), list[Effect]()
 
     async def bind(_bind: Bind) -> None:
-        await asyncio.sleep(0)
+        if max_binds == 1:
+            await asyncio.sleep(0)
 
     async def run() -> None:
         driver = aio.Driver(
@@ -107,6 +112,7 @@ def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS
             apply=cluster.apply,
             bind=bind,
             observe=seen.append,
+            max_binds=max_binds,
             clock=still,
         )
         for event in events:
@@ -123,6 +129,7 @@ def test_simulator_threads_and_asyncio_give_the_same_effects() -> None:
     assert sum(isinstance(effect, Bind) for effect in expected) == 6
     assert blocked() == expected
     assert awaited() == expected
+    assert awaited(max_binds=64) == expected
 
 
 def test_a_bind_that_raises_is_a_bind_that_failed() -> None:
@@ -228,6 +235,7 @@ def test_observers_are_told_the_same_under_all_three_shells() -> None:
         apply=cluster.apply,
         bind=lambda _bind: None,
         observers=(threads, threads),
+        max_binds=1,
         clock=still,
     )
 
@@ -275,6 +283,7 @@ def test_any_workload_gets_the_same_effects_under_all_three_shells(
     expected = simulated(events, preset)
     assert blocked(make=preset, events=events) == expected
     assert awaited(preset, events) == expected
+    assert awaited(preset, events, max_binds=64) == expected
 
 
 # On threads, and broken off -----------------------------------------------------------------
@@ -410,12 +419,6 @@ def test_a_driver_decides_at_once_about_what_the_cluster_held_before_it_ran() ->
 
 def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
     cluster, seen = InMemoryCluster(), list[Effect]()
-    driver = blocking.Driver(
-        presets.coscheduling(cluster, permit_timeout=0.05),
-        apply=cluster.apply,
-        bind=lambda _bind: None,
-        observe=seen.append,
-    )
     fell = threading.Event()
 
     def observe(effect: Effect) -> None:
@@ -423,7 +426,12 @@ def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
         if type(effect).__name__ == "GroupRejected":
             fell.set()
 
-    driver._observe = observe
+    driver = blocking.Driver(
+        presets.coscheduling(cluster, permit_timeout=0.05),
+        apply=cluster.apply,
+        bind=lambda _bind: None,
+        observe=observe,
+    )
     for event in EVENTS[:2] + [
         PodAdded(make_pod(f"a-{n}", group="a", min_available=3, gpu=2)) for n in (7, 8)
     ]:

@@ -245,6 +245,6 @@ def test_when_nobody_binds_everybody_who_skipped_is_named() -> None:
         scheduler.schedule_one(now=NOW)
     error = caught.value
     assert (error.plugin, error.point, error.subject) == ("Odd, Other", "bind", "default/p")
-    assert error.problem == "all skipped"
+    assert error.problem == "every plugin skipped the pod"
     assert without(fingerprint(cluster, scheduler), *UNREMEMBERED) == before
     scheduler._check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -37,10 +37,12 @@ from gangsched import (
     group_key,
 )
 from gangsched.coscheduling import Coscheduling
+from gangsched.explain import BackingOff
 from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import EntityView, GroupView, NodeView
 from gangsched.testing import make_pod
+from support.odd import problem_with
 
 SEEN: StateKey[list[str]] = StateKey("seen")
 
@@ -79,7 +81,9 @@ class Recorder:
     def post_filter(self, state: CycleState, pod: Pod, reason: str, *, now: float) -> Any:
         return self._answer("post_filter", pod, Skip())
 
-    def pre_score(self, state: CycleState, pod: Pod, *, now: float) -> Any:
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: Sequence[NodeView], *, now: float
+    ) -> Any:
         return self._answer("pre_score", pod, Success())
 
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> Any:
@@ -270,9 +274,8 @@ def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
             host.decide()
         error = raised.value
         assert (error.plugin, error.point, error.subject) == ("Recorder", point, "default/p")
-        raised_it = isinstance(broken, Exception)
-        assert error.problem == f"{'raised' if raised_it else 'returned'} {broken!r}"
-        assert (error.__cause__ is broken) == raised_it
+        assert error.problem == problem_with(point, broken)
+        assert (error.__cause__ is broken) == isinstance(broken, Exception)
         assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
     recorder.answers.clear()
     effects = host.decide()
@@ -366,7 +369,7 @@ def test_a_signature_without_a_hash_is_refused_before_anything_has_changed() -> 
             return Success()
 
     host = Host(Coscheduling(), Unhashable(), DefaultBinder())
-    with pytest.raises(PluginError, match="has no hash"):
+    with pytest.raises(PluginError, match="expected a hashable value"):
         host.tell(PodAdded(make_pod("p", group="g", min_available=1, cpu=1)))
     assert len(host.scheduler.registry) == 0
 
@@ -382,4 +385,29 @@ def test_a_bind_of_another_pod_node_or_attempt_is_refused(
     host.tell(PodAdded(make_pod("p", cpu=1)))
     with pytest.raises(PluginError) as raised:
         host.decide()
-    assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: returned {other!r}"
+    problem = problem_with("bind", other)
+    assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: {problem}"
+
+
+def test_diagnosis_counts_each_reason_and_splits_none_at_a_comma() -> None:
+    """A reason is counted once for each node that gives it, whatever it contains."""
+
+    class Picky:
+        name = "Picky"
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Unschedulable:
+            model = "needs an A100, not an H100"
+            return Unschedulable([model, "no rack"] if node.node.name == "n" else model)
+
+    host = Host(Coscheduling(), Picky(), DefaultBinder())
+    host.tell(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 4})))
+    host.tell(PodAdded(make_pod("p")))
+    host.decide()
+    why = host.scheduler.why(make_pod("p").uid)
+    assert isinstance(why, BackingOff)
+    assert why.unschedulable_member is not None
+    diagnosis = why.unschedulable_member.diagnosis
+    assert diagnosis is not None
+    assert diagnosis.reasons == (("needs an A100, not an H100", 2), ("no rack", 1))
+    says = "0/2 nodes are available: 2 needs an A100, not an H100, 1 no rack."
+    assert str(diagnosis) == says

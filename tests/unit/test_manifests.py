@@ -635,11 +635,11 @@ def test_the_examples_load_without_a_note(name: str) -> None:
 _BAD_EXPRESSIONS: list[tuple[dict[str, Any], str, str]] = [
     ({}, "operator", "got nothing"),
     ({"operator": "Is"}, "operator", "got 'Is'"),
-    ({"operator": "In"}, "values", "at least one value with In"),
-    ({"operator": "Exists", "values": ["v"]}, "values", "no value with Exists"),
-    ({"operator": "Gt", "values": ["v"]}, "values", "one whole number with Gt"),
-    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one whole number with"),
-    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one whole number with"),
+    ({"operator": "In"}, "values", "non-empty if the operator is In"),
+    ({"operator": "Exists", "values": ["v"]}, "values", "empty if the operator is Exists"),
+    ({"operator": "Gt", "values": ["v"]}, "values", "one integer if the operator is Gt"),
+    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one integer if the operator is"),
+    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one integer if the operator is"),
     ({"operator": "In", "values": [1]}, "values[0]", "in quotes, got 1"),
     ({"key": "", "operator": "Exists"}, "key", "got ''"),
 ]
@@ -691,7 +691,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
         "metadata.ownerReferences[0].name",
         "expected a non-empty string, got nothing",
     ),
-    (_pod_document(priority="1"), "spec.priority", "expected a whole number"),
+    (_pod_document(priority="1"), "spec.priority", "expected an int"),
     (_pod_document(priority=2**31), "spec.priority", "got 2147483648"),
     (_pod_document(nodeSelector={"a": True}), "spec.nodeSelector.a", "got True"),
     (_pod_document(schedulingGates=[{}]), "spec.schedulingGates[0].name", "got nothing"),
@@ -755,7 +755,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
         "a whole quantity",
     ),
     (_class("c", None), "value", "got nothing"),
-    (_class("c", 1, globalDefault=1), "globalDefault", "true or false, got 1"),
+    (_class("c", 1, globalDefault=1), "globalDefault", "a bool, got 1"),
     *(
         (_document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec=spec), path, problem)
         for spec, path, problem in [

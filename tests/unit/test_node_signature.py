@@ -63,8 +63,8 @@ def test_each_node_stands_alone_where_one_plugin_does_not_say() -> None:
     ("answer", "says"),
     [
         (OOPS, "raised ZeroDivisionError('oops')"),
-        ([], "returned []"),
-        (([],), "returned ([],), which has no hash"),
+        ([], "returned [], expected a hashable value"),
+        (([],), "returned ([],), expected a hashable value"),
     ],
 )
 def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
@@ -85,7 +85,7 @@ def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
         driver.tell(node("b", 2))
     error = caught.value
     assert str(error) == f"plugin 'Odd' at node_signature for b: {says}"
-    assert (error.__cause__ is None) == (answer == [])
+    assert error.__cause__ is not None
     odd.answers["node_signature"] = lambda _view: None
     driver.scheduler._check()
     assert class_count(driver) == 2
@@ -111,7 +111,13 @@ def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"), [(OOPS, "raised"), (5, "returned 5"), (["zone", 7], "returned 7")]
+    ("answer", "says"),
+    [
+        (OOPS, "raised"),
+        (5, "returned 5"),
+        (["zone", 7], "returned .*7"),
+        ("zone", "returned 'zone'"),
+    ],
 )
 def test_a_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, says: str) -> None:
     """The pod is not taken in: what it needs to know of nodes is not known."""

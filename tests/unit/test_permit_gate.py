@@ -165,7 +165,7 @@ def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None
     threads = blocking.PermitGate()
     threads.wait(make_pod("alone"))
     threads.wait(GangMember(uid="a", group="g", min_available=1))
-    with pytest.raises(InvalidValueError, match="not at the gate already"):
+    with pytest.raises(InvalidValueError, match="not at the gate"):
         threads.wait(GangMember(uid="a", group="g", min_available=1))
     with pytest.raises(InvalidPodGroupError, match="min_available"):
         threads.wait(GangMember(uid="b", group="g", min_available=2))
@@ -174,7 +174,7 @@ def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None
         gate = aio.PermitGate()
         await gate.wait(make_pod("alone"))
         await gate.wait(GangMember(uid="a", group="g", min_available=1))
-        with pytest.raises(InvalidValueError, match="not at the gate already"):
+        with pytest.raises(InvalidValueError, match="not at the gate"):
             await gate.wait(GangMember(uid="a", group="g", min_available=1))
 
     asyncio.run(awaited())
@@ -197,7 +197,7 @@ def test_an_error_says_who_must_not_go_and_why() -> None:
     with pytest.raises(GangRejectedError) as raised:
         gate.wait(GangMember(uid="a", group="g", min_available=1))
     assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
-    assert str(raised.value) == "a must not go: shutting down"
+    assert str(raised.value) == "a must not start: shutting down"
 
 
 # Cancellation -----------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_task_that_is_cancelled_takes_its_gang_along() -> None:
     run.call(run._tasks["b"].cancel)
     run.finish()
     assert run._tasks["b"].cancelled()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 
@@ -251,8 +251,55 @@ def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
     with pytest.raises(KeyboardInterrupt):
         run.gate.wait(member("b"))
     run.finish()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
+
+
+# Observers --------------------------------------------------------------------------------------
+
+
+@both
+def test_gang_starts_whole_when_observe_raises(
+    shell: AnyShell, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The waits of the others end with the release, so the last member must go as well."""
+    run = shell(Book(LEAST))
+    see = run.gate._observe
+
+    def observe(effect: Effect) -> None:
+        if isinstance(effect, Release):
+            raise RuntimeError("disk full")
+        assert see is not None
+        see(effect)
+
+    run.gate._observe = observe
+    for uid in "abc":
+        run.begin(member(uid))
+    run.finish()
+    assert run.results == {"a": "went", "b": "went", "c": "went"}
+    assert "observe raised for Release" in caplog.text
+    assert "disk full" in caplog.text
+    for uid in "abc":
+        run.gate.leave(uid)
+    assert len(run.gate) == 0
+
+
+def test_interruption_of_observe_takes_the_member_out_of_the_gate() -> None:
+    def observe(_effect: Effect) -> None:
+        if not raised:
+            raised.append(True)
+            raise KeyboardInterrupt
+
+    raised: list[bool] = []
+    gate = blocking.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        gate.wait(member("a"))
+    assert len(gate) == 0
+    raised.clear()
+    awaited = aio.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(awaited.wait(member("a")))
+    assert len(awaited) == 0
 
 
 # Many at once -----------------------------------------------------------------------------------

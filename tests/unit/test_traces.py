@@ -147,7 +147,7 @@ def test_the_numbers_of_workers_and_gpus_are_bounded() -> None:
     pods = _pods(_load("j,v,0,1,999999999,60"))
     assert pods[0].requests == Resources({"nvidia.com/gpu": 999_999_999})
 
-    with pytest.raises(TraceError, match="workers: expected a whole number from 1 to 150000"):
+    with pytest.raises(TraceError, match="workers: expected an int from 1 to 150000"):
         _load("j,v,0,999999999,1,60")
 
 

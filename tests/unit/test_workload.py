@@ -83,7 +83,7 @@ def test_merging_is_associative_and_loses_nothing(instants: list[list[int]]) -> 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, True, "1", None])
 def test_an_arrival_has_a_finite_instant(at: Any) -> None:
-    with pytest.raises(InvalidValueError, match="at: expected a finite number of seconds"):
+    with pytest.raises(InvalidValueError, match="at must be a finite number of seconds"):
         Arrival(at, PodDeleted(PodUID("p")))
 
 

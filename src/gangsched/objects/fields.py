@@ -143,7 +143,7 @@ class Field:
     def flag(self) -> bool:
         """Return a boolean; false if the field is absent."""
         if self.value is not None and not isinstance(self.value, bool):
-            raise self.refuse("true or false")
+            raise self.refuse("a bool")
         return bool(self.value)
 
     def whole(self, default: int | None = None, *, least: int, most: int = _INT32) -> int:

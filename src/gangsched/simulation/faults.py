@@ -280,7 +280,7 @@ class FaultPlan:
             if type(value) is not int or value < least:
                 raise InvalidValueError(name, value, f"a whole number >= {least}")
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if not is_seconds(seconds) or seconds < 0:
             raise InvalidValueError("seconds", seconds, "a finite number of seconds >= 0")
         draw = random.Random(seed)

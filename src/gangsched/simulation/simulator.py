@@ -64,7 +64,7 @@ class Simulator:
             raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
         # None must be refused: Random(None) takes its seed from the machine, so runs would differ.
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if faults is not None and not isinstance(faults, FaultPlan):
             raise InvalidValueError("faults", faults, "a FaultPlan or None")
         if not isinstance(workload, Workload):

@@ -153,7 +153,7 @@ class _Row:
     def whole(self, column: str, *, least: int, most: int = 10**9 - 1) -> int:
         text = self._values[column]
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise self.refuse(column, f"a whole number from {least} to {most}")
+            raise self.refuse(column, f"an int from {least} to {most}")
         return int(text)
 
     def submitted(self) -> float:

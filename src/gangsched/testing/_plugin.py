@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations, product
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from gangsched.events import Bind
+from gangsched.framework.runtime import sort_keys
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
@@ -95,9 +96,24 @@ class _Tried:
                 for pod, view in self._pairs():
                     answer = self._on(point, pod, view)
                     self.asked.is_a(point, answer, kinds, pod, view)
-                    if point == "score":
+                    if point == "score" and not self.asked.has("normalize_score"):
                         within = 0 <= answer <= 100
                         self.asked.expect(point, within, f"{answer} is not within 0 to 100")
+        if self.asked.has("score") and self.asked.has("normalize_score"):
+            self._normalizes()
+
+    def _normalizes(self) -> None:
+        """Hold ``normalize_score`` to one score from 0 to 100 for each node, equal for equals."""
+        for pod in self.pods:
+            raw = {view.node.name: self._on("score", pod, view) for view in self.views}
+            made = self.asked.ask("normalize_score", self._cycle(), pod, dict(raw))
+            for name, score in raw.items():
+                within = name in made and type(made[name]) is int and 0 <= made[name] <= 100
+                sentence = f"{made} has no int from 0 to 100 for node {name}"
+                self.asked.expect("normalize_score", within, sentence)
+                equals = {made[other] for other, same in raw.items() if same == score}
+                sentence = f"nodes of raw score {score} have unequal scores"
+                self.asked.expect("normalize_score", len(equals) == 1, sentence)
 
     def _is_pure(self, point: str) -> None:
         before = [seen(view) for view in self.views]
@@ -189,8 +205,9 @@ class _Tried:
             entity.group = evolve(entity.group or FakeGroup(), uid=n)
         for entity in entities:
             rank = self.asked.twice("queue_sort", entity)
-            numbers = isinstance(rank, tuple) and _are_numbers(cast("tuple[object, ...]", rank))
-            self.asked.expect("queue_sort", numbers, f"{rank!r} is no tuple of numbers")
+            comparable = sort_keys.comparable(rank) is not None
+            sentence = f"{rank!r} is no tuple of numbers and strings"
+            self.asked.expect("queue_sort", comparable, sentence)
 
         def less(a: FakeEntity, b: FakeEntity) -> bool:
             return bool(self.asked.ask("queue_sort", a) < self.asked.ask("queue_sort", b))
@@ -210,7 +227,7 @@ class _Tried:
                 ("pre_enqueue", (pod, self.group), DECIDES),
                 ("pre_filter", (state, pod), DECIDES),
                 ("post_filter", (state, pod, "nothing fits"), verdicts),
-                ("pre_score", (state, pod), DECIDES),
+                ("pre_score", (state, pod, tuple(self.views)), DECIDES),
                 ("permit", (state, pod, name), (*DECIDES, Wait)),
                 ("pre_bind", (state, pod, name), DECIDES),
                 ("bind", (pod, name, 3), (Bind, Skip)),
@@ -236,7 +253,3 @@ class _Tried:
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
         return self.asked.ask(point, self._cycle(), pod, view)
-
-
-def _are_numbers(rank: tuple[object, ...]) -> bool:
-    return all(isinstance(number, int | float) for number in rank)

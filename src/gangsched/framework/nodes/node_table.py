@@ -38,7 +38,7 @@ class NodeInfo:
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
-        self.free: dict[str, int] = dict(node.allocatable)
+        self.free: dict[str, int] = node.allocatable.to_milli()
         self.holders: dict[PodUID, Resources] = {}
         self.kept: dict[str, int] = {}
         self.kept_pods: int = 0
@@ -105,6 +105,7 @@ class Nodes:
         altered: Ascends with each node that comes, goes or is specified anew.
         needs: What a gang that is to start later needs of which node.
         lifted: Whether nothing is kept for it just now.
+        unread: Nodes that were given back while the cluster state could not be read.
         departed: Who has left a node since anything was needed, until somebody looks.
     """
 
@@ -121,6 +122,7 @@ class Nodes:
         "infos",
         "lifted",
         "needs",
+        "unread",
         "version",
     )
 
@@ -140,6 +142,7 @@ class Nodes:
         self.needs: dict[NodeName, Need] = {}
         self.lifted: bool = False
         self.departed: list[PodUID] = []
+        self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 
@@ -161,12 +164,19 @@ class Nodes:
         if name not in self._looked:
             self._looked[name] = self._ask(name)
 
+    def looked_at(self, name: NodeName) -> list[PodUID]:
+        """Return the pods that ``look`` found on a node; none if it was not read. O(pods on it)."""
+        _node, on_it = self._looked.get(name, (None, []))
+        return [pod.uid for pod in on_it]
+
     def forget_looks(self) -> None:
         """Forget what was asked and not used."""
         self._looked.clear()
 
     def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
         node = self._cluster.node(name)
+        if node is not None and node.name != name:
+            raise ClusterStateError(name, f"is shown by the cluster state as the node {node.name}")
         on_it = [] if node is None else list(self._cluster.pods_on(name))
         for pod in on_it:
             if pod.node_name != name:
@@ -261,18 +271,36 @@ class Nodes:
             self._keep_less(self.by_index[index])
         self._touch()
 
+    def read_again(self) -> list[NodeName]:
+        """Read the nodes that could not be read; return those that may take more than before.
+
+        Raises whatever the cluster state raises, and changes nothing then.
+        Runtime complexity: O(1) when there is none, otherwise O(pods on them).
+        """
+        for name in self.unread:
+            self.look(name)
+        names = [name for name in self.unread if self.refresh(name)]
+        self.unread.clear()
+        return names
+
     def confirm(self, uid: PodUID) -> None:
         """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
         del self.assumed[uid]
 
     def forget(self, uid: PodUID) -> NodeName:
-        """Let an assumed pod hold its node no more; return the node. O(resources).
+        """Unassume a pod; return its node. O(resources).
 
-        One that is assigned there holds it all the same, told or not.
+        A pod that the cluster state shows on that node keeps its capacity, though no event said
+        so yet. If the cluster state cannot be read, the capacity is freed, and the node is read
+        again by ``read_again``: a step that gives nodes back cannot stop half-way.
         """
         name, _pod = self.assumed.pop(uid)
         info = self.infos.get(name)
-        shown = self._cluster.pod(uid)
+        try:
+            shown = self._cluster.pod(uid)
+        except Exception:
+            shown = None
+            self.unread[name] = None
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:
@@ -337,7 +365,7 @@ class Nodes:
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
         for name, info in self.infos.items():
-            free = dict(info.node.allocatable)
+            free = info.node.allocatable.to_milli()
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount

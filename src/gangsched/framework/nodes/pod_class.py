@@ -13,7 +13,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 from sortedcontainers import SortedList
@@ -30,12 +30,12 @@ __all__ = ["Judge", "Judgement", "PodClass"]
 class Judge(Protocol):
     """How a node is judged for pods of one class."""
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
-        """Return the headroom, and why not; the reason is empty for a feasible node."""
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
+        """Return the headroom, and the reasons against a node; none for a feasible node."""
         ...
 
-    def before_scoring(self) -> None:
-        """Run between the screening and the scoring, when a node is feasible."""
+    def before_scoring(self, found: Sequence[NodeClass]) -> None:
+        """Prepare for the scoring of the feasible classes *found*."""
         ...
 
     def score(self, given: NodeClass) -> int:
@@ -237,13 +237,13 @@ class PodClass:
         for node_class in found:
             if node_class in self._judged:
                 continue
-            room, reason = judge.screen(node_class)
-            if reason:
-                judged.append((node_class, Judgement(0, 0, tuple(reason.split(", ")))))
+            room, reasons = judge.screen(node_class)
+            if reasons:
+                judged.append((node_class, Judgement(0, 0, reasons)))
             else:
                 feasible.append((node_class, room))
         if feasible:
-            judge.before_scoring()
+            judge.before_scoring([node_class for node_class, _room in feasible])
             for node_class, room in feasible:
                 score = judge.score(node_class)
                 judged.append((node_class, Judgement(score, room, ())))
@@ -280,9 +280,9 @@ class PodClass:
         headroom = 0
         order: list[tuple[int, int]] = []
         for found in nodes.classes.occupied():
-            room, reason = judge.screen(found)
-            score = 0 if reason else judge.score(found)
-            fresh = Judgement(score, room, tuple(reason.split(", ")) if reason else ())
+            room, why_not = judge.screen(found)
+            score = 0 if why_not else judge.score(found)
+            fresh = Judgement(score, room, why_not)
             if self._judged.get(found) != fresh:
                 raise InternalError(f"class {self.signature}: a node is not judged as it is")
             for one in fresh.reasons:

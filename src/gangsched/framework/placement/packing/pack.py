@@ -22,7 +22,7 @@ from gangsched.framework.placement.packing.problem import Need, Problem, Purse, 
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
 
-__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "BudgetExhausted", "pack"]
+__all__ = ["BudgetExhausted", "Demand", "Impossible", "Packed", "Quota", "Room", "pack"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -139,7 +139,7 @@ def pack(
     known: set[P] = set()
     for demand in demands:
         if demand.kind in known:
-            raise InvalidValueError("demands", demand.kind, "each kind of pod once")
+            raise InvalidValueError("demands", demand.kind, "unique by kind of pod")
         known.add(demand.kind)
     quotas = [quota for quota in quotas if quota.at_least]
     needs = tuple(_need(quota, demands) for quota in quotas)

@@ -26,7 +26,7 @@ P_contra = TypeVar("P_contra", bound=Hashable, contravariant=True)
 def check_count(name: str, value: object) -> None:
     """Ask for a whole number that is not negative."""
     if type(value) is not int or value < 0:
-        raise InvalidValueError(name, value, "a whole number that is not negative")
+        raise InvalidValueError(name, value, "an int >= 0")
 
 
 def _check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
@@ -44,7 +44,7 @@ def _as_amounts(given: Mapping[str, int]) -> Resources:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InvalidValueError("requests", given, "a mapping of names to thousandths")
     for name, amount in given.items():
-        if type(amount) is not int:
+        if not isinstance(amount, int) or isinstance(amount, bool):
             raise InvalidValueError(f"requests.{name}", amount, "a whole number of thousandths")
     return Resources.from_milli(given)
 
