@@ -144,11 +144,15 @@ class NodeSelectorRequirement:
                 "values", self.values, f"non-empty if the operator is {self.operator}"
             )
         if self.operator in ("Exists", "DoesNotExist") and self.values:
-            raise InvalidValueError("values", self.values, f"no values with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"empty if the operator is {self.operator}"
+            )
         if self.operator in ("Gt", "Lt") and not (
             len(self.values) == 1 and _is_int(self.values[0])
         ):
-            raise InvalidValueError("values", self.values, f"one integer with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"one integer if the operator is {self.operator}"
+            )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether *labels* meet the condition."""

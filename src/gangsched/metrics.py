@@ -58,7 +58,7 @@ class Metrics:
 
     Raises:
         ModuleNotFoundError: prometheus-client is not installed. The message names the extra.
-        ValueError: The registry has such metrics already.
+        ValueError: The registry has metrics of these names already.
     """
 
     def __init__(self, registry: Any = None, *, profile: str = "gangsched") -> None:

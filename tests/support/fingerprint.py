@@ -100,7 +100,7 @@ def remembered(thing: object) -> dict[str, Any]:
     """Return what counts of the attributes of an object, by name."""
     found = attributes(thing)
     if isinstance(thing, QueuedGroup):
-        # its members, but neither the order in which they came back nor the deques built from them
+        # The order of arrival and the deques of ready members are caches, not state.
         found = {name: value for name, value in found.items() if name not in _DERIVED}
         if not thing._is_in_order:
             found["_pending"] = dict(sorted(thing._pending.items(), key=_number_of))

@@ -68,7 +68,7 @@ _FRAMEWORK: Final = Room(
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (_one("errors"), _one("_version"), _one("_facade"), _one("_text")),
+    (_one("errors"), _one("_version"), _one("_facade"), _one("_text"), _one("_seconds")),
     (_one("quantity"),),
     (_one("resources"),),
     (_one("_fields"), _one("_repr")),

@@ -37,7 +37,7 @@ from gangsched import (
     group_key,
 )
 from gangsched.coscheduling import Coscheduling
-from gangsched.explain import BackingOff
+from gangsched.explain import NoNodeFits
 from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import EntityView, GroupView, NodeView
@@ -404,7 +404,7 @@ def test_diagnosis_counts_each_reason_and_splits_none_at_a_comma() -> None:
     host.tell(PodAdded(make_pod("p")))
     host.decide()
     why = host.scheduler.why(make_pod("p").uid)
-    assert isinstance(why, BackingOff)
+    assert isinstance(why, NoNodeFits)
     assert why.unschedulable_member is not None
     diagnosis = why.unschedulable_member.diagnosis
     assert diagnosis is not None

@@ -146,7 +146,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "labels_read": are_names,
     "fitted": are_names,
     "members_needed": lambda value: value is None or type(value) is int,
-    "roles_needed": lambda value: type(value) is dict and value == {},
+    "roles_needed": lambda value: type(value) is Resources or (type(value) is dict and not value),
     "group_requests": lambda value: type(value) is Resources,
 }
 """The hostile values that are legal answers at a point after all."""

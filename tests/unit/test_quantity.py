@@ -129,7 +129,7 @@ def test_parse_returns_thousandths(text: str, thousandths: int) -> None:
     ],
 )
 def test_parse_refuses_text_outside_the_grammar(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity such as"):
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity such as"):
         parse_quantity(text)
 
 
@@ -184,7 +184,7 @@ def test_parse_bounds_an_int_as_it_bounds_text(units: int) -> None:
 
 @pytest.mark.parametrize("value", [True, None, 1.5, b"1", [], {}])
 def test_parse_refuses_values_that_are_neither_str_nor_int(value: Any) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity") as caught:
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity") as caught:
         parse_quantity(value, field="cpu")
 
     assert caught.value.field == "cpu"

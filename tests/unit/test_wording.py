@@ -98,7 +98,10 @@ SENTENCES: list[tuple[Call, str]] = [
         "cluster must be a ClusterState with the methods nodes, node, pods, pod, pods_on,"
         " pod_groups, pod_group, got 'x'",
     ),
-    (scheduler(membership=5), "membership must be a callable that takes a pod, got 5"),
+    (
+        scheduler(membership=5),
+        "membership must be a function from a Pod to a Membership or None, got 5",
+    ),
     (scheduler(backoff=5), "backoff must be a Backoff or None, got 5"),
     (scheduler(group_grace=-1), f"group_grace must be {SECONDS}, got -1"),
     (
@@ -109,13 +112,13 @@ SENTENCES: list[tuple[Call, str]] = [
     (scheduler(backfill=5), "backfill must be a Backfill or None, got 5"),
     (
         scheduler(backfill=BACKFILL, unit=SchedulingUnit.POD),
-        f"backfill must be None if the scheduling unit is pod, got {BACKFILL!r}",
+        f"backfill must be None with the unit pod, got {BACKFILL!r}",
     ),
-    (smallest(group=5), "group must be a group key or a PodGroup, got 5"),
+    (smallest(group=5), "group must be a PodGroup or the key of one, got 5"),
     (smallest(shape=5), "shape must be a Node, got 5"),
     (smallest(most=-1), "most must be an int >= 0, got -1"),
     (lambda: LATER.advance(now=NAN), "now must be a finite number of seconds, got nan"),
-    (lambda: LATER.advance(now=1), "now must be an instant not before 2.5, got 1"),
+    (lambda: LATER.advance(now=1), "now must be a number >= 2.5, as in the last call, got 1"),
     (lambda: SchedulingUnit("x"), "unit must be one of pod, group, got 'x'"),
     (
         lambda: PlacementStrategy("x"),

@@ -10,12 +10,14 @@ Rules:
 import asyncio
 import sqlite3
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from gangsched import (
     Bind,
     Effect,
+    Event,
     GroupScheduled,
     InMemoryCluster,
     Node,
@@ -32,6 +34,8 @@ from gangsched import (
     presets,
 )
 from gangsched.drivers.aio import Driver
+
+T = TypeVar("T")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, slots INTEGER NOT NULL);
@@ -79,7 +83,7 @@ class Controller:
                 await asyncio.sleep(self.every)
 
     def read(self) -> None:
-        """Tell the scheduler what the tables say and the cluster in memory does not."""
+        """Tell the driver what differs between the tables and the cluster in memory."""
         self.db.execute("BEGIN")  # one state of all three tables
         nodes = self.db.execute("SELECT name, slots FROM nodes ORDER BY rowid").fetchall()
         jobs = self.db.execute("SELECT name, workers FROM jobs ORDER BY rowid").fetchall()
@@ -88,16 +92,15 @@ class Controller:
         self.db.execute("COMMIT")
         groups = {f"default/{job}": PodGroup(name=job, min_available=n) for job, n in jobs}
         known = self.cluster
-        for was, now, changed, gone in (
-            ({n.name: n for n in known.nodes()}, slots(nodes), NodeUpdated, NodeDeleted),
-            ({g.key: g for g in known.pod_groups()}, groups, PodGroupUpdated, PodGroupDeleted),
-            ({p.uid: p for p in known.pods()}, pods, PodUpdated, PodDeleted),
+        was_nodes = {node.name: node for node in known.nodes()}
+        was_groups = {group.key: group for group in known.pod_groups()}
+        was_pods = {pod.uid: pod for pod in known.pods()}
+        for event in (
+            *differences(was_nodes, slots(nodes), NodeUpdated, NodeDeleted),
+            *differences(was_groups, groups, PodGroupUpdated, PodGroupDeleted),
+            *differences(was_pods, pods, PodUpdated, PodDeleted),
         ):
-            for key in [key for key in was if key not in now]:
-                self.driver.tell(gone(key))
-            for key, noun in now.items():
-                if was.get(key) != noun:
-                    self.driver.tell(changed(noun))
+            self.driver.tell(event)
 
     def observe(self, effect: Effect) -> None:
         """Note which members are released together, and where each of them goes."""
@@ -140,6 +143,17 @@ class Controller:
     def write_one(self, name: str, node: str) -> None:
         """Write the node of one worker."""
         self.db.execute("UPDATE workers SET node = ? WHERE name = ?", (node, name))
+
+
+def differences(
+    was: Mapping[Any, T],
+    now: Mapping[str, T],
+    changed: Callable[[T], Event],
+    gone: Callable[[Any], Event],
+) -> Iterator[Event]:
+    """Return the events that lead from what was known to what the tables say."""
+    yield from (gone(key) for key in was if key not in now)
+    yield from (changed(value) for key, value in now.items() if was.get(key) != value)
 
 
 def slots(rows: Collection[tuple[str, int]]) -> dict[str, Node]:

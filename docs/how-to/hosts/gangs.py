@@ -29,7 +29,7 @@ from gangsched import (
 from gangsched.drivers.aio import Driver
 
 NOWHERE = "tcp://waits-for-its-gang:0"
-"""No worker has this address, so dask keeps a task that may run only there as ``no-worker``."""
+"""A worker that does not exist: dask puts tasks confined to it aside, as ``no-worker``."""
 
 
 def gang(name, size):

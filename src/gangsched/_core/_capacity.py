@@ -61,5 +61,5 @@ def _check_amounts(field: str, amounts: Mapping[str, int]) -> None:
     if not isinstance(amounts, Mapping):
         raise InvalidValueError(field, amounts, "a mapping of names to ints (thousandths)")
     for name, amount in amounts.items():
-        if type(amount) is not int:
+        if not isinstance(amount, int) or isinstance(amount, bool):
             raise InvalidValueError(f"{field}.{name}", amount, "an int (thousandths)")

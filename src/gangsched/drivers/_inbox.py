@@ -5,8 +5,8 @@ Rules:
   R2  from *limit* waiting items on, an update of an object replaces the event that waits for the
       same object, and keeps its place. So a flood of updates does not make the inbox grow. The
       scheduler reads the object from the cluster state, so the latest event is enough;
-  R3  deletions and reports of binds are never replaced, and an event is never moved across one of
-      the same object: a pod that is created anew under its UID is seen to be deleted first;
+  R3  deletions and reports of binds are never replaced, and no event is moved across one of the
+      same object. If a pod is recreated under its UID, the scheduler sees the deletion first;
   R4  no event is moved across a marker, since ``stop`` covers what was told before it.
 
 Not thread-safe. The blocking driver calls it under its lock.

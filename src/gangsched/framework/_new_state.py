@@ -69,7 +69,7 @@ def empty(
         placement=placement,
         budget=budget,
         rest=rest,
-        nodes=Nodes(cluster, callbacks.sign),
+        nodes=Nodes(cluster, callbacks.sign, watches_pods=bool(profile.pod_readers)),
         queue=SchedulingQueue(callbacks.rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,

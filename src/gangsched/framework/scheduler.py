@@ -435,9 +435,12 @@ class Scheduler:
         check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"a number >= {self._now!r}, as in the last call")
+        pods_version = self._state.nodes.pods_version
         freed = self._state.nodes.read_again()
         self._now = now
         requeue.gain(self._state, freed, now=now)
+        if self._state.nodes.pods_version != pods_version:
+            requeue.pods_changed(self._state, now=now)
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now

@@ -46,7 +46,7 @@ from gangsched.framework.lifecycle.transition import (
     reject_group,
     transition,
 )
-from gangsched.framework.placement import nominator, topology
+from gangsched.framework.placement import by_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -168,15 +168,12 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     pod_class, judge, outcome = filter_and_score.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node = nominator.node_for(state, member, pod_class, judge)
-    if node is None and domain is None:
-        node = pod_class.best(state.nodes)
-    elif node is None and domain is not None:
-        node = topology.best(state, pod_class, domain)
-    if node is None:
-        return _fail(state, member, cycle, pod_class.diagnosis(), now=now)
+    found = by_node.choose(state, cycle, member, pod_class, domain, node)
+    if isinstance(found, Diagnosis):
+        return _fail(state, member, cycle, found, now=now)
     if isinstance(outcome, Unschedulable):
         return _fail(state, member, cycle, outcome.reason, now=now)
-    return _place(state, member, cycle, node, now=now)
+    return _place(state, member, cycle, found, now=now)
 
 
 def _place(

@@ -35,6 +35,7 @@ class Seen:
         problem: What is malformed in its claim; None if nothing is.
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
+        reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
     """
 
     pod: Pod
@@ -42,6 +43,7 @@ class Seen:
     problem: InvalidPodGroupError | None = field(eq=False)
     signature: Hashable
     labels: frozenset[str]
+    reads_pods: bool
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -159,7 +161,8 @@ def _ask(state: State, shown: Pod) -> Seen:
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
     signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
-    return Seen(shown, claim, problem, signature, labels)
+    reads_pods = signatures.reads_pods(state, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

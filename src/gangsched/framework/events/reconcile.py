@@ -43,9 +43,7 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
-    if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
-    _look_at_arrived(state, name, now=now)
+    _look_at_node(state, name, now=now)
     if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.waiting if waiting.node == name]
         for waiting in on_it:
@@ -298,6 +296,7 @@ def _update(
         if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
+            state.nodes.restate(pod)
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -340,7 +339,7 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
     pod_class = state.classes.get(seen.signature)
     if pod_class is None:
-        pod_class = PodClass(seen.signature, seen.pod, seen.labels)
+        pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
         state.classes[seen.signature] = pod_class
         if state.labels.add(seen.labels):
             state.nodes.classify_anew()
@@ -426,8 +425,11 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
     if name is None:
         return
+    pods_version = state.nodes.pods_version
     if state.nodes.refresh(name):
         requeue.gain(state, (name,), now=now)
+    elif state.nodes.pods_version != pods_version:
+        requeue.pods_changed(state, now=now)
     _look_at_arrived(state, name, now=now)
 
 

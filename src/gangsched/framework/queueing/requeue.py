@@ -48,6 +48,7 @@ __all__ = [
     "forget",
     "gain",
     "may_fit",
+    "pods_changed",
     "reaches_somebody",
     "reopen",
     "stir",
@@ -109,6 +110,34 @@ def _open(
             state.queue.block(line, step=step)
 
 
+def pods_changed(state: State, *, now: float) -> None:
+    """Requeue the parked entities with a pod for which a plugin reads the pods on nodes.
+
+    Called when the pods on a node have changed and the node does not take more than before. Where
+    a node takes more, ``gain`` requeues these entities too. As in kube-scheduler, a pod counts as
+    new on its node when it is bound: a pod that is only assumed requeues no other.
+
+    Runtime complexity: O(classes of pods), and O(parked classes) if there is such a pod.
+    """
+    if not any(pod_class.reads_pods for pod_class in state.classes.values()):
+        return
+    step = state.tick()
+    for entity in state.tried.values():
+        if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
+            entity.stirred_step = step
+    for parked in state.queue.blocked_queues():
+        shape = parked.equivalence_class
+        if _reads_pods(shape) and may_fit(state, shape, now=now):
+            state.queue.open(parked, step=step, now=now)
+
+
+def _reads_pods(shape: Hashable) -> bool:
+    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
+    if not isinstance(shape, Shape):
+        return True
+    return any(pod_class.reads_pods for pod_class, _count in shape.runs)
+
+
 def may_fit(
     state: State, shape: Hashable, *, now: float, names: Collection[NodeName] | None = None
 ) -> bool:
@@ -131,7 +160,8 @@ def may_fit(
         counts[pod_class] = counts.get(pod_class, 0) + count
     needed = shape.needed
     lacking = dict(shape.quotas)
-    touched = names is None or bool(shape.floor)
+    # for a pod for which plugins read other pods, a change of one node matters on all nodes
+    touched = names is None or bool(shape.floor) or _reads_pods(shape)
     for pod_class, count in counts.items():
         try:
             filter_and_score.judged(state, pod_class, now)

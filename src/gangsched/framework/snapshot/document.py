@@ -80,11 +80,11 @@ HELD: Final[Mapping[type, Held]] = {
     CycleState: Held(kept="_scratch", anew="_group _nodes"),
     Nodes: Held(
         kept="infos assumed classes _indices altered needs departed unread",
-        anew="by_index version _total",
-        given="_cluster",
+        anew="by_index version pods_version _total",
+        given="_cluster _watches_pods",
         passing="_looked lifted",
     ),
-    NodeInfo: Held(kept="node index free holders kept kept_pods"),
+    NodeInfo: Held(kept="node index free holders kept kept_pods", anew="pods_by_uid"),
     Need: Held(kept="requests pods returning"),
     Reserving: Held(
         kept="asking lapses hopeless promise failed gained is_contested is_stale is_weary"
@@ -102,8 +102,8 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels users headroom answers _seen _epoch _nodes _judged _order _ordered"
-        " _by_room _reasons",
+        anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
+        " _order _ordered _by_room _reasons",
     ),
     Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
     Nomination: Held(kept="entity priority kept asks specs awaited deadline", passing="is_lifted"),

@@ -121,6 +121,7 @@ _NODE_ROW: Final = Record(
     holders=many(row(TEXT, RESOURCES)),
     kept=_AMOUNTS,
     kept_pods=WHOLE,
+    pods=many(POD.form),
 )
 _NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
 _ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))

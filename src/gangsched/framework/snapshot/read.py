@@ -73,6 +73,7 @@ class _Reader:
         self._read_nodes()
         self._read_members()
         self._read_assumed()
+        self._read_pods_on_nodes()
         self._read_node_classes()
         self._read_queue()
         for n, waiting in enumerate(rows.waiting):
@@ -140,7 +141,9 @@ class _Reader:
         for n, row in enumerate(self._rows.pod_classes):
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
-            self._pod_classes[n] = pod_class = PodClass(signature, row.sample, labels)
+            reads_pods = signatures.reads_pods(state, row.sample)
+            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            self._pod_classes[n] = pod_class
             if row.known:
                 _fresh(state.classes, signature, f"pod_classes[{n}].sample")
                 state.classes[signature] = pod_class
@@ -255,6 +258,19 @@ class _Reader:
         for n, row in enumerate(self._rows.assumed):
             pod = self._known(row.uid, f"assumed[{n}].uid").pod if row.pod is None else row.pod
             self._state.nodes.assumed[row.uid] = (row.node, pod)
+
+    def _read_pods_on_nodes(self) -> None:
+        state = self._state
+        for n, row in enumerate(self._rows.nodes):
+            others = {pod.uid: pod for pod in row.pods}
+            info = state.nodes.infos[row.node.name]
+            for uid in info.holders:
+                member = state.members.get(uid)
+                pod = others.get(uid) or (None if member is None else member.pod)
+                if pod is not None:
+                    info.show(pod)
+                elif not uid.startswith("\0"):
+                    raise InvalidValueError(f"nodes[{n}].holders", uid, "a pod of the snapshot")
 
     def _read_node_classes(self) -> None:
         state, rows = self._state, self._rows

@@ -65,7 +65,7 @@ Edges: TypeAlias = tuple[tuple[Resources, int], ...]
 @final
 @frozen(kw_only=True)
 class NodeRow:
-    """A ``NodeInfo``."""
+    """A ``NodeInfo``; *pods* are those on it that differ from the member of the same UID."""
 
     node: Node
     index: int
@@ -73,6 +73,7 @@ class NodeRow:
     holders: tuple[tuple[PodUID, Resources], ...] = ()
     kept: Amounts = ()
     kept_pods: int = 0
+    pods: tuple[Pod, ...] = ()
 
 
 @final

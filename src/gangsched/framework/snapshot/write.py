@@ -76,6 +76,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
                 holders=tuple(info.holders.items()),
                 kept=tuple(info.kept.items()),
                 kept_pods=info.kept_pods,
+                pods=tuple(pod for pod in info.pods if not _is_known(state, pod)),
             )
             for info in nodes.infos.values()
         ),
