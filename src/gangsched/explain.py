@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_instant
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 
 __all__ = [
@@ -20,17 +21,17 @@ __all__ = [
     "Binding",
     "Diagnosis",
     "Finished",
-    "NotAdmitted",
-    "UnschedulableMember",
     "NoNodeFits",
+    "NotAdmitted",
     "NotEnoughMembers",
     "OnPermit",
     "Queued",
     "Refused",
     "Running",
+    "SearchBudgetExhausted",
     "Shortage",
     "Terminating",
-    "SearchBudgetExhausted",
+    "UnschedulableMember",
     "Why",
 ]
 
@@ -266,8 +267,8 @@ class OnPermit:
     def __str__(self) -> str:
         blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
         return (
-            f"waiting on permit since {self.since:g}, needs {self.needed} more,"
-            f" until {self.deadline:g}{blame}"
+            f"waiting on permit since {format_instant(self.since)}, needs {self.needed} more,"
+            f" until {format_instant(self.deadline)}{blame}"
         )
 
 
@@ -291,7 +292,7 @@ class BackingOff:
     def __str__(self) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         why = self.unschedulable_member or self.reason
-        return f"backing off until {self.until:g} after {times}: {why}"
+        return f"backing off until {format_instant(self.until)} after {times}: {why}"
 
 
 @final

@@ -44,10 +44,12 @@ __all__ = [
     "PermitPlugin",
     "Plugin",
     "PodSignature",
+    "PodsRead",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
+    "PreFilterExtensions",
     "PreFilterPlugin",
     "PreScorePlugin",
     "QueueSortPlugin",
@@ -327,7 +329,16 @@ class NodeView(Protocol):
 
     @property
     def pod_count(self) -> int:
-        """How many pods hold the node."""
+        """The number of pods on the node, and of pods for which capacity is reserved there."""
+        ...
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods on the node: bound, assumed, and planned earlier in the same decision.
+
+        In ``filter`` and ``score`` the *node* argument shows them only for a pod for which the
+        plugin's ``reads_pods`` returns True; see ``PodsRead``. Otherwise reading it raises.
+        """
         ...
 
 
@@ -348,7 +359,7 @@ class CycleView(Protocol):
 
     @property
     def nodes(self) -> Mapping[NodeName, NodeView]:
-        """Every node."""
+        """All nodes, in the same state as the node that ``filter`` and ``score`` are given."""
         ...
 
     def read(self, key: StateKey[T]) -> T | None:
@@ -408,6 +419,46 @@ class NodeLabelsRead(Protocol):
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the keys of the node labels that this plugin reads for pods like *pod*."""
+        ...
+
+
+class PodsRead(Protocol):
+    """Optional for plugins with ``filter`` or ``score``: for which pods they read other pods.
+
+    For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
+    another, are shown the pods on each node, and are called again for every member of a gang that
+    is planned. Nothing is kept of their answers. They may look at every node of ``state.nodes``.
+    For any other pod the answers are kept, so they must not depend on the pods on nodes.
+
+    ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
+    besides its pods.
+    """
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the answers for *pod* depend on which pods are on nodes.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class PreFilterExtensions(Protocol):
+    """Optional for plugins with ``pre_filter`` and ``reads_pods``: keep a count up to date.
+
+    ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
+    planned, these methods tell the cycle of each member which siblings are placed. Where a
+    decision is tried without some victims, ``pre_filter`` is called anew on the nodes without
+    them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.
+
+    Source: ``PreFilterExtensions`` of kube-scheduler.
+    """
+
+    def add_pod(self, state: CycleView, pod: Pod, added: Pod, node: NodeView) -> None:
+        """Account for *added*, which is on *node* from now on, in the cycle of *pod*."""
+        ...
+
+    def remove_pod(self, state: CycleView, pod: Pod, removed: Pod, node: NodeView) -> None:
+        """Account for *removed*, which is not on *node* any more, in the cycle of *pod*."""
         ...
 
 
@@ -595,7 +646,7 @@ class QueueSortPlugin(Plugin, Protocol):
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """A cheap check before any node is looked at."""
+    """Checks a pod before any node is evaluated, and may write counts into the cycle."""
 
     def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
         """Return ``Success``, ``Skip``, or ``Unschedulable`` to end the cycle."""
@@ -603,12 +654,13 @@ class PreFilterPlugin(Plugin, Protocol):
 
 
 class FilterPlugin(Plugin, Protocol):
-    """Says which nodes can take a pod."""
+    """Accepts or refuses a node for a pod."""
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Return ``Success`` or ``Skip`` when *node* can take *pod*, else ``Unschedulable``.
+        """Return ``Success`` or ``Skip`` if *node* can take *pod*, else ``Unschedulable``.
 
-        Pure. Called once per node whose state has changed since the last pod of this signature.
+        Pure. Called once for each class of nodes that the last pod with this signature did not
+        meet. For a pod for which ``reads_pods`` returns True it is called for single nodes.
         """
         ...
 
@@ -646,7 +698,7 @@ class PreScorePlugin(Plugin, Protocol):
 
 
 class ScorePlugin(Plugin, Protocol):
-    """Ranks the nodes that can take a pod."""
+    """Scores the nodes that can take a pod."""
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         """Return how good *node* is for *pod*, 0 to 100; scores of all plugins are added.

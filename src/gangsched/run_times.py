@@ -1,8 +1,9 @@
-"""How long pods run, for who knows it.
+"""Estimates of how long pods run, for reservations and backfill.
 
 Rules:
-  R1  a run time is an estimate: what is wrong with it costs waiting or room, never a law;
-  R2  nothing here reads a clock: the instants are arguments.
+  R1  a run time is an estimate. A wrong estimate costs waiting time or unused capacity; no law of
+      the scheduler depends on it;
+  R2  nothing here reads a clock: instants are arguments.
 """
 
 from __future__ import annotations
@@ -26,19 +27,23 @@ _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
 class RunTimes(Protocol):
-    """What says when pods end; see also ``Forkable``, for one that keeps something."""
+    """A source of expected end times of pods.
+
+    If it has state, it also needs ``fork`` for ``Scheduler.what_if``; see
+    ``gangsched.protocols.Forkable``.
+    """
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return the instant at which a pod is expected to end; None where nobody knows.
+        """Return the instant at which a pod is expected to end; None if it is unknown.
 
-        The answer for a pending pod less *now* must stay the same until there is a fact about the
-        pod: it is for how long the pod runs, and is not asked for again at every instant. The
-        answer for a pod that has started may be another at any time.
+        For a pending pod, the answer minus *now* is its run time. It must stay the same until an
+        event about the pod arrives, because the scheduler keeps it. For a pod that has started,
+        the answer may change at any time.
 
         Args:
             pod: The pod.
-            started_at: When its bind was reported, or it was first seen on its node; None for a
-                pod that is pending: the answer is when it would end if it started now.
+            started_at: The instant at which its bind was reported, or at which it was first seen
+                on its node. None for a pending pod: the pod is then taken to start at *now*.
             now: The current instant.
         """
         ...
@@ -46,20 +51,20 @@ class RunTimes(Protocol):
 
 def _check_wrong_by(_owner: object, _attribute: object, value: float) -> None:
     if not is_seconds(value) or value < 1:
-        raise InvalidValueError("wrong_by", value, "a number, finite and at least 1")
+        raise InvalidValueError("wrong_by", value, "a finite number >= 1")
 
 
 @final
 @frozen
 class AnnotatedRunTimes:
-    """Reads from an annotation for how many seconds a pod runs; see ``RunTimes``.
+    """Run times that are read from an annotation of the pod; see ``RunTimes``.
 
     Attributes:
-        annotation: The key of the annotation; its value is decimal seconds. A pod without it, or
-            with something else there, runs for nobody knows how long.
-        wrong_by: By which factor an estimate may be off, either way; 1 for exact ones. Each group,
-            and each regular pod, draws its own factor.
-        seed: What the factors are drawn from.
+        annotation: The key of the annotation. Its value is the run time in decimal seconds. Without
+            the annotation, or with another value, the run time is unknown.
+        wrong_by: The largest factor by which an estimate is wrong, in either direction; 1 for
+            exact estimates. The factor is drawn for each group and for each pod without a group.
+        seed: The seed of these factors.
 
     Raises:
         InvalidValueError: A value is malformed.
@@ -70,7 +75,7 @@ class AnnotatedRunTimes:
     seed: int = field(default=0, validator=check_whole)
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return its start, or now, and the seconds that are written on it. O(1)."""
+        """Return the start of the pod, or *now* if it is pending, plus its run time. O(1)."""
         text = pod.annotations.get(self.annotation)
         if text is None or not _DECIMAL.fullmatch(text):
             return None
@@ -81,7 +86,7 @@ class AnnotatedRunTimes:
         return end if math.isfinite(end) else None
 
     def _factor(self, pod: Pod) -> float:
-        """Return a factor between 1 / wrong_by and wrong_by, as likely too small as too large."""
+        """Return the factor of a pod, log-uniform between 1 / wrong_by and wrong_by."""
         try:
             claim = membership(pod)
         except InvalidPodGroupError:

@@ -311,7 +311,7 @@ def test_running_members_do_not_count_under_only_waiting(group: FakeGroup, says:
     answer = policy.post_filter(cycle(group), POD, "full", now=0.0)
     assert answer == RejectGroup(KEY, WHY)
     outcome = policy.permit(cycle(group), POD, NODE, now=0.0)
-    assert outcome == Unschedulable(f"{says} can be placed, and 0 more may be")
+    assert outcome == Unschedulable(f"{says} have a node, at most 0 more can get one")
 
 
 # When a node is given back --------------------------------------------------------------------

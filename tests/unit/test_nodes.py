@@ -14,9 +14,9 @@ from hypothesis.stateful import invariant
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from support.fleet import FleetMachine
@@ -153,16 +153,16 @@ def test_pods_for_whom_a_node_is_kept_count_as_pods_on_it() -> None:
     assert nodes.infos[N1].pod_count == 3
 
 
-def test_who_is_gone_already_keeps_nobody_from_going() -> None:
+def test_nodes_view_removes_a_pod_once() -> None:
     _cluster, nodes = fleet(N1)
     others = [evolve(POD, name=name, uid=PodUID(name)) for name in ("first", "second")]
     for pod in others:
         nodes.assume(pod, N1)
     first, second = (Holder(pod.uid, nodes.infos[N1].index, pod.requests) for pod in others)
-    vacancy = Vacancy(nodes)
-    assert vacancy.vacate([first]) == [first]
-    assert vacancy.vacate([first, second]) == [second]
-    vacancy.close()
+    view = NodesView(nodes)
+    assert view.remove([first]) == [first]
+    assert view.remove([first, second]) == [second]
+    view.discard()
     assert nodes.infos[N1].pod_count == 2
     nodes._check()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangsched import presets
 from gangsched.constraints import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -17,7 +18,9 @@ from gangsched.constraints import (
     Toleration,
 )
 from gangsched.errors import InvalidValueError
-from gangsched.events import Bind
+from gangsched.events import Bind, NodeAdded, PodAdded
+from gangsched.explain import NoNodeFits
+from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, QOSClass
 from gangsched.outcomes import Outcome, Success, Unschedulable
 from gangsched.plugins import (
@@ -30,6 +33,7 @@ from gangsched.plugins import (
     Strategy,
     TaintToleration,
 )
+from gangsched.testing import make_pod
 from support.views import FakeEntity, FakeNode, cycle, node_view
 
 GPU = "nvidia.com/gpu"
@@ -185,6 +189,28 @@ def test_a_node_takes_no_more_pods_than_it_says(pods: int, fits: bool) -> None:
     if not fits:
         assert reason(outcome) == "Too many pods"
     assert NodeResources().headroom(a_pod(), node) == max(110 - pods, 0)
+
+
+def test_a_node_with_zero_pods_takes_none() -> None:
+    node = Node(name=NodeName("n"), allocatable={"cpu": 1, "pods": "0"})
+    view = node_view(node)
+    outcome = NodeResources().filter(cycle(None, view), a_pod(), view)
+
+    assert reason(outcome) == "Too many pods"
+    assert NodeResources().headroom(a_pod(), view) == 0
+
+
+@pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
+def test_a_scheduler_places_no_pod_on_a_node_with_zero_pods(preset: Any) -> None:
+    cluster = InMemoryCluster()
+    scheduler = preset(cluster)
+    node = Node(name="n", allocatable={"cpu": 8, "pods": "0"})
+    scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
+    scheduler.handle(cluster.apply(PodAdded(make_pod("a", cpu=1))), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+
+    assert isinstance(scheduler.why("default/a"), NoNodeFits)
 
 
 def test_a_node_that_does_not_bound_its_pods_takes_any_number() -> None:

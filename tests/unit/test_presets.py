@@ -109,7 +109,7 @@ def test_queue_sort_plugin_of_ones_own_replaces_priority_sort() -> None:
         ([Favourite("a"), Favourite("b")], "profile"),
         ("ab", "profile"),
     ],
-    ids=str,
+    ids=["int", "plugin", "none", "twice", "same-name", "str"],
 )
 def test_preset_refuses_plugins_that_cannot_work(preset: Any, plugins: Any, point: str) -> None:
     with pytest.raises(ProfileError) as caught:

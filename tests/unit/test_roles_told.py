@@ -1,4 +1,4 @@
-"""Minima per role as they are read, told, counted by shells, and asked of plugins."""
+"""Minima per role: reading, notices, simulation, and plugins."""
 
 from __future__ import annotations
 
@@ -209,23 +209,23 @@ def test_the_work_of_a_job_begins_when_each_role_has_its_minimum() -> None:
 
 
 class OnlyMinima:
-    """A rule of one's own, that knows no roles."""
+    """A gang rule without roles."""
 
     name = "OnlyMinima"
 
     def members_needed(self, group: GroupView) -> int | None:
-        """Return what the whole lacks."""
+        """Return the number of members that the group lacks."""
         return (group.min_available or 0) - group.scheduled
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Go with a quorum."""
+        """Succeed with a quorum."""
         assert state.group is not None
         more = self.members_needed(state.group)
         return Wait(9.0) if more is not None and more > 0 else SUCCESS
 
 
 class WithRoles(OnlyMinima):
-    """One that knows them, and may answer anything."""
+    """A gang rule with roles that returns any given answer."""
 
     name = "WithRoles"
 
@@ -233,7 +233,7 @@ class WithRoles(OnlyMinima):
         self.answer = answer
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """What it is told to."""
+        """Return the given answer."""
         if isinstance(self.answer, Exception):
             raise self.answer
         answer: Mapping[str, int] = self.answer
@@ -342,7 +342,7 @@ def test_groups_of_one_shape_lack_the_same_roles_and_have_them_in_the_same_order
 
 
 def test_a_shape_may_fit_only_where_each_role_has_room() -> None:
-    """Room for any number of workers wakes nobody who lacks a server."""
+    """Capacity for workers does not requeue a group that lacks a server."""
     made = driver(cpu=9)
     made.add(*(member(f"w{n}", "worker") for n in range(5)), member("s", "ps", cpu=99))
     state = made.scheduler._state

@@ -66,15 +66,15 @@ class NodeResources:
         """
         offers = node.node.allocatable
         free = tuple(sorted((name, amount) for name, amount in node.free.items() if amount))
-        return (offers, free, node.pod_count if offers.amount("pods") else 0)
+        return (offers, free, node.pod_count if "pods" in offers else 0)
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* if a request is not free; give one reason for each such resource."""
         missing = pod.requests.missing_from(node.free)
         if missing:
             return Unschedulable([f"Insufficient {name}" for name in missing])
-        limit = node.node.allocatable.amount("pods")
-        if limit and (node.pod_count + 1) * MILLI > limit:
+        limit = node.node.allocatable.get("pods")
+        if limit is not None and (node.pod_count + 1) * MILLI > limit:
             return _TOO_MANY
         return SUCCESS
 
@@ -88,8 +88,8 @@ class NodeResources:
         bound = _UNBOUNDED
         for name, need in pod.requests.items():
             bound = min(bound, free.get(name, 0) // need)
-        limit = node.node.allocatable.amount("pods")
-        if limit:
+        limit = node.node.allocatable.get("pods")
+        if limit is not None:
             bound = min(bound, limit // MILLI - node.pod_count)
         return max(bound, 0)
 

@@ -1,9 +1,9 @@
-"""``check_plugin``: the duties of a plugin that its types do not show.
+"""``check_plugin``: checks the duties of a plugin that its types do not show.
 
 Rules:
-  R1  what is asked is asked at every point that the plugin has, of every pod on every node;
-  R2  a plugin that keeps what is reserved is asked twice round: what is given back must be there
-      again, and no more than that.
+  R1  every point that the plugin has is called for every pod on every node;
+  R2  a plugin with ``reserve`` is tried in two rounds: what it releases must be available again,
+      and nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unsched
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less
+from gangsched.testing._siblings import Siblings
 from gangsched.testing._symmetry import Symmetry
 from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
 
@@ -28,27 +29,28 @@ __all__ = ["check_plugin"]
 
 
 def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
-    """Hold a plugin to what the scheduler relies on.
+    """Check what the scheduler relies on in a plugin.
 
-    - its name is a text, and it has at least one point;
-    - ``filter``, ``score``, ``queue_sort`` and what it says of itself (``pod_signature``,
-      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``) are pure: asked again they say
-      the same, and what they were shown has not changed;
-    - equal signatures have equal answers, a node with room has headroom, and a resource that is
-      fitted is refused where there is too little of it;
-    - the order is strict and total, and a score is 0 to 100;
-    - ``unreserve`` undoes ``reserve``: done twice it is done once, and for a pod that was never
-      reserved it does nothing; after it, whoever had room has room again, and nobody else;
-    - each answer is of the closed set of its point.
+    - Its name is a non-empty string, and it has at least one point.
+    - ``filter``, ``score``, ``queue_sort`` and the declarations (``pod_signature``,
+      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
+      second call returns the same, and the arguments are not changed.
+    - Equal signatures have equal answers. A node that ``filter`` accepts has headroom. A node with
+      too little of a fitted resource is refused.
+    - The queue order is strict and total, and a score is from 0 to 100.
+    - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
+      reserved. Afterwards the same pods can reserve as before, and no others.
+    - ``filter`` and ``score`` depend on the pods on nodes only for pods for which ``reads_pods``
+      returns True. ``add_pod`` and ``remove_pod`` keep what ``pre_filter`` counts.
+    - Each answer is of a type that its point may return.
 
     Args:
         plugin: The plugin, fresh.
-        pods: Pods to try it with, beside some that are plain. Give those that it looks at.
-        nodes: Nodes likewise.
+        pods: Pods that the plugin looks at; some plain pods are added.
+        nodes: Nodes that it looks at; some plain nodes are added.
 
     Raises:
-        AssertionError: It fails in one; the sentence names the plugin, the point and what was
-            shown.
+        AssertionError: A check failed; the message names the plugin, the point and the arguments.
     """
     asked = Asked(plugin)
     asked.has_a_name()
@@ -61,6 +63,7 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     tried = _Tried(asked, shown, views, FakeGroup(unscheduled=3))
     tried.keeps_what_it_says_of_itself()
     tried.orders()
+    Siblings(asked, shown, views, FakeGroup(unscheduled=3)).check()
     Symmetry(asked, shown, views, FakeGroup(unscheduled=3)).check()
 
 
@@ -130,7 +133,7 @@ class _Tried:
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
 
     def keeps_what_it_says_of_itself(self) -> None:
-        """Hold signatures, fitted resources and headroom to what filter and score say."""
+        """Compare signatures, fitted resources and headroom with ``filter`` and ``score``."""
         if self.asked.has("pod_signature"):
             self._is_signed_by_pod()
         if self.asked.has("node_signature"):
@@ -170,7 +173,7 @@ class _Tried:
             self.asked.expect("fitted", refused, sentence)
 
     def _twins(self) -> list[FakeNode]:
-        """Return the nodes, and each once more under another name with another label."""
+        """Return each node twice, the second time with another name and another label."""
         others: list[FakeNode] = []
         for view in self.views:
             name = NodeName(f"{view.node.name}'")
@@ -252,4 +255,7 @@ class _Tried:
         return cycle(self.group, *self.views)
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
-        return self.asked.ask(point, self._cycle(), pod, view)
+        state = cycle(self.group, *self.views, view)
+        if self.asked.has("pre_filter") and self.asked.reads_pods(pod):
+            self.asked.ask("pre_filter", state, pod, now=NOW)
+        return self.asked.ask(point, state, pod, view)

@@ -237,12 +237,12 @@ def _hasten(state: State, entity: QueuedEntity, now: float) -> None:
 def _first_who_may(state: State, promise: Promise, now: float) -> QueuedEntity | None:
     """Return the first in order of those in blocked lines who need not heed and may fit."""
     best: QueuedEntity | None = None
-    for line in state.queue.blocked_lines():
-        if not len(line.standing) or line.shape in state.reserving.failed:
+    for line in state.queue.blocked_queues():
+        if not len(line.queued) or line.equivalence_class in state.reserving.failed:
             continue
-        if not requeue.may_fit(state, line.shape, now=now):
+        if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
-        before = takewhile(partial(_precedes, best), line.standing)
+        before = takewhile(partial(_precedes, best), line.queued)
         best = next(run_times.free(state, promise, before, now), best)
     return best
 

@@ -28,6 +28,7 @@ from gangsched.protocols import (
     NormalizeScore,
     PermitPlugin,
     PodSignature,
+    PodsRead,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -67,6 +68,10 @@ _PAIRS: Final = (
     ("reserve", "unreserve"),
     ("unreserve", "reserve"),
     ("normalize_score", "score"),
+    ("add_pod", "remove_pod"),
+    ("remove_pod", "add_pod"),
+    ("add_pod", "pre_filter"),
+    ("add_pod", "reads_pods"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -108,6 +113,8 @@ are: 'NodeResourcesFit'
         parts: By identity of a node signer, the index of its part in the key of a node class, and
             whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
             here.
+        pod_readers: The filter and score plugins that may read the pods on nodes; see
+            ``gangsched.protocols.PodsRead``.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -178,6 +185,7 @@ are: 'NodeResourcesFit'
             for number, plugin in enumerate(self.node_signers)
             if not callable(getattr(plugin, "headroom", None))
         }
+        self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
@@ -259,6 +267,11 @@ are: 'NodeResourcesFit'
             for plugin in cls._with(plugins, method):
                 if not callable(getattr(plugin, needed, None)):
                     raise ProfileError(method, f"{cls._name(plugin)!r} has no {needed}")
+        for plugin in cls._with(plugins, "add_pod"):
+            # the count is kept in the cycle of each member, so each member has to be counted
+            if "pre_filter" in getattr(plugin, "group_wide", ()):
+                name = cls._name(plugin)
+                raise ProfileError("add_pod", f"{name!r} names pre_filter in group_wide")
 
 
 def _unpickled(plugins: tuple[object, ...], weights: dict[str, int]) -> Profile:

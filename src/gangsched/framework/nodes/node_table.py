@@ -1,16 +1,23 @@
-"""Nodes with what is free on them: the cluster state, and assumed pods laid over it.
+"""Nodes with their free capacity: the cluster state with the assumed pods added.
+
+Theory of operation. A node is read from the cluster state if an event concerns it (``refresh``).
+Between events the scheduler assumes pods on nodes. An assumed pod counts on its node until the
+cluster state shows it there (``confirm``) or it is released (``forget``). If a node is read again,
+the assumed pods stay on it. Each change also moves the node to its new class; see
+``gangsched.framework.nodes.node_class``.
 
 Invariants (checked by ``_check``):
-  I1  what is free on a node is what it offers, less what the pods ask for that are assigned to it
-      or assumed on it; a pod that is both counts once;
-  I2  each node is in the class of what it is now; see ``gangsched.framework.nodes.node_class``;
-  I3  what is kept of a node for a gang that is to start later counts as taken, but while all that
-      is kept is lifted; see ``gangsched.framework.nodes.reserved_capacity``.
+  I1  the free capacity of a node is its allocatable capacity, less the requests of the pods that
+      are bound or assumed there; a pod that is both counts once;
+  I2  each node is in the class of its current signature;
+  I3  capacity that is reserved for a gang that starts later is not free, except while all
+      reservations are lifted; see ``gangsched.framework.nodes.reserved_capacity``;
+  I4  the pods shown on a node are those that hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import final
 
 from gangsched._core._capacity import total_free
@@ -29,45 +36,63 @@ class NodeInfo:
     """One node; see ``gangsched.protocols.NodeView``.
 
     Attributes:
-        kept: What is kept of it for a gang that is to start later; not free.
-        kept_pods: For how many pods that is.
+        holders: The requests of each pod that holds the node, by UID.
+        pods_by_uid: The pods that hold the node, for plugins.
+        kept: The amounts that are reserved for a gang that starts later; not free.
+        kept_pods: The number of pods for which they are reserved.
     """
 
-    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node")
+    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node", "pods_by_uid")
 
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
-        self.free: dict[str, int] = dict(node.allocatable)
+        self.free: dict[str, int] = node.allocatable.to_milli()
         self.holders: dict[PodUID, Resources] = {}
+        self.pods_by_uid: dict[PodUID, Pod] = {}
         self.kept: dict[str, int] = {}
         self.kept_pods: int = 0
 
     @property
     def pod_count(self) -> int:
-        """How many pods hold the node, or will hold what is kept of it."""
+        """The number of pods on the node, and of pods for which capacity is reserved there."""
         return len(self.holders) + self.kept_pods
 
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods on the node: bound, assumed, and planned in the current decision. O(1)."""
+        return self.pods_by_uid.values()
+
     def copy(self) -> NodeInfo:
-        """Return a copy that changes by itself. O(pods on it)."""
+        """Return an independent copy. O(pods on the node)."""
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
+        made.pods_by_uid = self.pods_by_uid.copy()
         made.kept, made.kept_pods = self.kept, self.kept_pods
         return made
 
     def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
-        """Let a pod hold the node, once; keep *total*, what nodes have free. O(resources)."""
+        """Put a pod on the node, once; update *total*, the free capacity in all. O(resources)."""
         if uid in self.holders:
             self.give_back(uid, total)
         self.holders[uid] = requests
         self.shift(requests, -1, total)
 
     def give_back(self, uid: PodUID, total: dict[str, int] | None = None) -> None:
-        """Let a pod hold the node no more; keep *total*, what nodes have free. O(resources)."""
+        """Take a pod off the node; update *total*, the free capacity in all. O(resources)."""
         self.shift(self.holders.pop(uid), 1, total)
+        self.pods_by_uid.pop(uid, None)
+
+    def show(self, pod: Pod) -> None:
+        """Show a pod that holds the node to plugins. O(1).
+
+        The phantom pods of nominations are not shown, because no plugin could know them.
+        """
+        if not pod.uid.startswith("\0"):
+            self.pods_by_uid[pod.uid] = pod
 
     def keep(self, kept: dict[str, int], pods: int, total: dict[str, int] | None = None) -> bool:
-        """Keep so much of it, and no more; say whether that is a change. O(resources)."""
+        """Reserve these amounts instead of the former; return whether they differ. O(resources)."""
         if (kept, pods) == (self.kept, self.kept_pods):
             return False
         self.shift(self.kept, 1, total)
@@ -76,14 +101,14 @@ class NodeInfo:
         return True
 
     def unkept(self) -> dict[str, int]:
-        """Return what would be free if nothing of it were kept. O(resources)."""
+        """Return what would be free without the reservation. O(resources)."""
         free = dict(self.free)
         for name, amount in self.kept.items():
             free[name] += amount
         return free
 
     def shift(self, requests: Mapping[str, int], times: int, total: dict[str, int] | None) -> None:
-        """Free what is asked for so many times, or take it where *times* is negative."""
+        """Add *times* the requests to what is free; a negative number takes them."""
         free = self.free
         for name, amount in requests.items():
             had = free.get(name, 0)
@@ -95,17 +120,21 @@ class NodeInfo:
 
 @final
 class Nodes:
-    """Every node, by name, as a scheduler sees them.
+    """All nodes as the scheduler sees them.
 
     Attributes:
-        infos: The nodes.
-        assumed: Which node each assumed pod holds.
-        classes: The nodes by what plugins read of them.
+        infos: The nodes, by name.
+        by_index: The nodes, by their index in order of arrival.
+        assumed: The node of each assumed pod, and the pod.
+        classes: The classes of nodes.
         version: Ascends with each change.
-        altered: Ascends with each node that comes, goes or is specified anew.
-        needs: What a gang that is to start later needs of which node.
-        lifted: Whether nothing is kept for it just now.
-        departed: Who has left a node since anything was needed, until somebody looks.
+        altered: Ascends when a node is added or deleted, or its specification changes.
+        pods_version: Ascends when ``refresh`` finds that the pods shown on a node have changed.
+            Counted only where a plugin of the profile reads them.
+        needs: What a gang that starts later needs, by node.
+        lifted: Whether all reservations are ignored at the moment.
+        unread: Nodes that were given back while the cluster state could not be read.
+        departed: The pods that have left a node since ``needs`` was set, until they are read.
     """
 
     __slots__ = (
@@ -113,6 +142,7 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
+        "_watches_pods",
         "altered",
         "assumed",
         "by_index",
@@ -121,6 +151,8 @@ class Nodes:
         "infos",
         "lifted",
         "needs",
+        "pods_version",
+        "unread",
         "version",
     )
 
@@ -128,8 +160,11 @@ class Nodes:
         self,
         cluster: ClusterState,
         sign: Sign | None = None,
+        *,
+        watches_pods: bool = False,
     ) -> None:
         self._cluster = cluster
+        self._watches_pods = watches_pods
         self._indices = 0
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
@@ -137,36 +172,45 @@ class Nodes:
         self.classes: NodeClasses = NodeClasses(sign)
         self.version: int = 0
         self.altered: int = 0
+        self.pods_version: int = 0
         self.needs: dict[NodeName, Need] = {}
         self.lifted: bool = False
         self.departed: list[PodUID] = []
+        self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 
     def total(self) -> dict[str, int]:
-        """Return what the nodes have free together; an overcommitted one has nothing. O(1)."""
+        """Return what is free on all nodes in sum; an overcommitted node counts as 0. O(1)."""
         return self._total
 
     def restore_total(self, total: dict[str, int]) -> None:
-        """Put back what ``total`` was before nodes were changed and changed back. O(resources)."""
+        """Restore ``total`` after nodes were changed and changed back. O(resources)."""
         self._total.clear()
         self._total.update(total)
 
     def look(self, name: NodeName) -> None:
-        """Ask the cluster state about a node, so that ``refresh`` need not. O(pods on the node).
+        """Read a node ahead of ``refresh``, which then cannot raise. O(pods on the node).
 
         Raises:
-            ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+            ClusterStateError: The cluster state lists a pod on this node that names another node.
         """
         if name not in self._looked:
             self._looked[name] = self._ask(name)
 
+    def looked_at(self, name: NodeName) -> list[PodUID]:
+        """Return the pods that ``look`` found on a node; none if it was not read. O(pods on it)."""
+        _node, on_it = self._looked.get(name, (None, []))
+        return [pod.uid for pod in on_it]
+
     def forget_looks(self) -> None:
-        """Forget what was asked and not used."""
+        """Drop what ``look`` has read and ``refresh`` has not used."""
         self._looked.clear()
 
     def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
         node = self._cluster.node(name)
+        if node is not None and node.name != name:
+            raise ClusterStateError(name, f"is shown by the cluster state as the node {node.name}")
         on_it = [] if node is None else list(self._cluster.pods_on(name))
         for pod in on_it:
             if pod.node_name != name:
@@ -174,7 +218,7 @@ class Nodes:
         return node, on_it
 
     def refresh(self, name: NodeName) -> bool:
-        """Read a node anew from the cluster state; say whether it may take more than before.
+        """Read a node from the cluster state; return whether it may take more than before.
 
         Runtime complexity: O(pods on the node).
 
@@ -189,6 +233,7 @@ class Nodes:
                 self._sum_up(before, -1)
                 self.classes.remove(before.index)
                 self.altered += 1
+                self.pods_version += self._watches_pods
                 self._touch()
             return False
         if before is None:
@@ -196,11 +241,15 @@ class Nodes:
         info = NodeInfo(node, self._indices if before is None else before.index)
         for pod in on_it:
             info.take(pod.uid, pod.requests)
-        # who is assumed here held the node before, unless the node was away meanwhile
+            info.show(pod)
+        # a pod that is assumed here held the node before, unless the node was gone meanwhile
         for uid in self.assumed if before is None else before.holders:
             where, assumed = self.assumed.get(uid, (None, None))
             if where == name and assumed is not None and uid not in info.holders:
                 info.take(uid, assumed.requests)
+                info.show(assumed)
+        if self._watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
+            self.pods_version += 1
         self.infos[name] = self.by_index[info.index] = info
         if name in self.needs:
             self._keep(info)
@@ -224,13 +273,14 @@ class Nodes:
         )
 
     def assume(self, pod: Pod, name: NodeName) -> None:
-        """Let a pod hold a node that it is not assigned to yet. O(resources)."""
+        """Assume a pod, which is not bound, on a node. O(resources)."""
         self.assumed[pod.uid] = (name, pod)
         info = self.infos[name]
         held = info.holders.get(pod.uid)
         if held is not None:
             self.classes.give_back(info.index, held)
         info.take(pod.uid, pod.requests, self._total)
+        info.show(pod)
         self.classes.take(info.index, pod.requests)
         self._keep_less(info)
         self._touch()
@@ -238,11 +288,11 @@ class Nodes:
     def assume_together(
         self, pods: Iterable[tuple[Pod, Resources, int]], become: Iterable[tuple[int, NodeClass]]
     ) -> None:
-        """Let pods that hold no node hold one each. O(pods) and O(nodes x log nodes) of theirs.
+        """Assume pods that hold no node. O(pods), and O(log nodes) for each of their nodes.
 
         Args:
-            pods: Each pod, with what it asks for and the index of its node.
-            become: What the nodes become by it.
+            pods: Each pod with its requests and the index of its node.
+            become: The class of each of these nodes afterwards.
         """
         info: NodeInfo | None = None
         asked, alike = NOTHING, 0
@@ -253,6 +303,7 @@ class Nodes:
                 info, asked, alike = self.by_index[index], requests, 0
             self.assumed[pod.uid] = (info.node.name, pod)
             info.holders[pod.uid] = requests
+            info.pods_by_uid[pod.uid] = pod
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)
@@ -261,18 +312,50 @@ class Nodes:
             self._keep_less(self.by_index[index])
         self._touch()
 
+    def restate(self, pod: Pod) -> None:
+        """Show an assumed pod as it is now, such as with other labels. O(1).
+
+        If its requests have changed, it is shown as before: its node has capacity for the requests
+        with which it was assumed.
+        """
+        name, before = self.assumed[pod.uid]
+        if before.requests != pod.requests:
+            return
+        self.assumed[pod.uid] = (name, pod)
+        info = self.infos.get(name)
+        if info is not None and pod.uid in info.holders:
+            info.show(pod)
+
+    def read_again(self) -> list[NodeName]:
+        """Read the nodes that could not be read; return those that may take more than before.
+
+        Raises whatever the cluster state raises, and changes nothing then.
+        Runtime complexity: O(1) when there is none, otherwise O(pods on them).
+        """
+        for name in self.unread:
+            self.look(name)
+        names = [name for name in self.unread if self.refresh(name)]
+        self.unread.clear()
+        return names
+
     def confirm(self, uid: PodUID) -> None:
-        """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
+        """Stop assuming a pod that the cluster state shows on its node. O(1)."""
         del self.assumed[uid]
 
     def forget(self, uid: PodUID) -> NodeName:
-        """Let an assumed pod hold its node no more; return the node. O(resources).
+        """Unassume a pod; return its node. O(resources).
 
-        One that is assigned there holds it all the same, told or not.
+        A pod that the cluster state shows on that node keeps its capacity, though no event said
+        so yet. If the cluster state cannot be read, the capacity is freed, and the node is read
+        again by ``read_again``: a step that gives nodes back cannot stop half-way.
         """
         name, _pod = self.assumed.pop(uid)
         info = self.infos.get(name)
-        shown = self._cluster.pod(uid)
+        try:
+            shown = self._cluster.pod(uid)
+        except Exception:
+            shown = None
+            self.unread[name] = None
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:
@@ -285,25 +368,25 @@ class Nodes:
         return name
 
     def class_of(self, name: NodeName) -> NodeClass | None:
-        """Return the class of a node; None for a node that is not there. O(1)."""
+        """Return the class of a node; None if there is no such node. O(1)."""
         info = self.infos.get(name)
         return None if info is None else self.classes.of(info.index)
 
     def classify_anew(self) -> None:
-        """Classify every node anew, as plugins have come to read more of them. O(nodes)."""
+        """Classify every node again, because plugins read other labels now. O(nodes)."""
         self.classes.classify_anew(self.by_index)
 
     # What is kept ---------------------------------------------------------------------------
 
     def _keep(self, info: NodeInfo, total: dict[str, int] | None = None) -> bool:
-        """Keep what is to be kept of a node; say whether that is a change. O(holders)."""
+        """Reserve what is needed of a node; return whether that is a change. O(pods on it)."""
         need = None if self.lifted else self.needs.get(info.node.name)
         if need is None:
             return info.keep({}, 0, total)
         return info.keep(*need.kept(info.holders, info.unkept()), total)
 
     def keep_anew(self, name: NodeName) -> None:
-        """Keep what is to be kept of a node after a change. O(holders + plugins)."""
+        """Reserve what is needed of a node after it has changed. O(pods on it + plugins)."""
         info = self.infos.get(name)
         if info is None or not (name in self.needs or info.kept or info.kept_pods):
             return
@@ -311,19 +394,19 @@ class Nodes:
             self.classes.put(info.index, info)
 
     def _note_departed(self, uid: PodUID, name: NodeName) -> None:
-        """Take note that a pod has left a node; should it come again, it is not to leave. O(1)."""
+        """Record that a pod has left a node; if it returns, it is not expected to leave. O(1)."""
         self.departed.append(uid)
         need = self.needs.get(name)
         if need is not None:
             need.returning.discard(uid)
 
     def _keep_less(self, info: NodeInfo) -> None:
-        """Keep no more of a node than is free, whoever took of it. O(resources)."""
+        """Reserve no more of a node than is free after a pod was assumed. O(resources)."""
         if info.kept and any(info.free[name] < 0 for name in info.kept):
             self.keep_anew(info.node.name)
 
     def _sum_up(self, info: NodeInfo, sign: int) -> None:
-        """Add what a node has free to the total, or take it away."""
+        """Add the free capacity of a node to the total, or subtract it."""
         for name, amount in info.free.items():
             if amount > 0:
                 self._total[name] = self._total.get(name, 0) + sign * amount
@@ -337,7 +420,7 @@ class Nodes:
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
         for name, info in self.infos.items():
-            free = dict(info.node.allocatable)
+            free = info.node.allocatable.to_milli()
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount
@@ -348,6 +431,9 @@ class Nodes:
                 kept, pods = need.kept(info.holders, free)
             if (kept, pods) != (info.kept, info.kept_pods):
                 raise InternalError(f"{name}: {info.kept} is kept, not {kept}")
+            shown = {uid for uid in info.holders if not uid.startswith("\0")}
+            if shown != info.pods_by_uid.keys():
+                raise InternalError(f"{name} shows {list(info.pods_by_uid)}, not {shown}")
             for resource, amount in info.kept.items():
                 free[resource] -= amount
             for resource in free.keys() | info.free.keys():

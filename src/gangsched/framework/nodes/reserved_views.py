@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.reserved_capacity import Need
 from gangsched.model import NodeName, PodUID
 
@@ -62,14 +62,14 @@ def without(
     something is kept.
     """
     with lifted(nodes):
-        vacancy = Vacancy(nodes)
+        view = NodesView(nodes)
         try:
             for name, uids in leaving.items():
                 info = nodes.infos[name]
-                vacancy.vacate([Holder(uid, info.index, info.holders[uid]) for uid in uids])
+                view.remove([Holder(uid, info.index, info.holders[uid]) for uid in uids])
             yield
         finally:
-            vacancy.close()
+            view.discard()
 
 
 def _set_lifted(nodes: Nodes, flag: bool) -> None:

@@ -31,8 +31,8 @@ from gangsched.outcomes import Unschedulable
 
 __all__ = [
     "drop",
-    "holds_room",
     "hold_back",
+    "holds_room",
     "keep",
     "lapse",
     "next_deadline",

@@ -13,7 +13,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
-from gangsched.framework.lifecycle import reject
+from gangsched.framework.lifecycle import assume
+from gangsched.framework.lifecycle.outcomes import Rejected
+from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
 from gangsched.framework.placement import nominator
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import Alone, Gang, MakingRoom
@@ -62,7 +64,7 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
     # its nodes have changed since, or a plugin turns it down
     nodes = nominator.drop(state, nomination, "nobody is in the way, and it cannot start")
     # to itself it is no news
-    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.shape)
+    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.equivalence_class)
     return False
 
 
@@ -86,7 +88,7 @@ def _make_room(
         reason = (
             "makes room as a whole" if unschedulable_member is None else unschedulable_member.reason
         )
-        reject.reject_group(state, info.key, reason, now=now)
+        reject_group(state, info.key, Rejected(reason), now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
     task: MakingRoom
@@ -139,13 +141,13 @@ def _carry_out(
     told = len(state.out)
     for unit in found.units:
         for info in unit.groups:
-            reject.carry_out(state, EvictGroup(info.key, reason), now=now)
+            apply_verdict(state, EvictGroup(info.key, reason), now=now)
         if unit.member is not None and unit.member.state is MemberState.WAITING:
-            freed.append(reject.put_out(state, unit.member, reason, now=now))
+            freed.append(give_way(state, unit.member, reason, now=now))
         elif unit.member is not None:
-            reject.evict(state, unit.member, reason)
+            assume.evict(state, unit.member, reason)
     for member in found.members:
-        reject.evict(state, member, reason)
+        assume.evict(state, member, reason)
     victims = tuple(effect.uid for effect in state.out[told:] if isinstance(effect, Evict))
     notice = Nominated(
         nomination.group,

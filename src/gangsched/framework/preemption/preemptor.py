@@ -14,9 +14,10 @@ from attrs import define
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement import gang_layout
+from gangsched.framework.placement import by_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Lack
@@ -92,12 +93,8 @@ class Alone:
             return None
         pod_class, _judge, outcome = filter_and_score.judge_nodes(state, cycle, member, self.now)
         (domain,) = self.domains
-        node = (
-            pod_class.best(state.nodes)
-            if domain is None
-            else group_topology.best(state, pod_class, domain)
-        )
-        if node is None or isinstance(outcome, Unschedulable):
+        node = by_node.choose(state, cycle, member, pod_class, domain)
+        if isinstance(node, Diagnosis) or isinstance(outcome, Unschedulable):
             return None
         return [(member, state.nodes.infos[node].index)]
 

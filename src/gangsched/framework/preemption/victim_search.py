@@ -2,7 +2,7 @@
 
 Rules:
   R1  nothing is displaced by a plan: it is made with pods laid aside for as long as it takes
-      (``hypothetical``), and says who would have to go, and who goes where then;
+      (``NodesView``), and says who would have to go, and who goes where then;
   R2  the victim with the highest priority has the lowest that can be; below that, as few gangs
       as possible fall, then as few pods as possible go. Of a plan nobody can be spared;
   R3  who is going already goes first: where that is enough, nobody else has to.
@@ -20,8 +20,8 @@ from typing import Protocol, final
 
 from attrs import define, field, frozen
 
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
@@ -88,15 +88,15 @@ def find(state: State, task: Task, units: Sequence[EvictionUnit]) -> Displacemen
     Runtime complexity: O(gangs), O(pods of the gangs that are looked at), and a placement for each
     set of victims that may be enough: where V units of N have to go, about V log N.
     """
-    vacancy = Vacancy(state.nodes)
+    view = NodesView(state.nodes)
     try:
-        vacancy.vacate(candidates.leaving(state))
+        view.remove(candidates.leaving(state))
         places = task.places()
         if places is not None:
             return Displacement(places)
         found: list[Displacement] = []
         for domain, within in _by_domain(state, task.domains, units):
-            search = _Search(state, task, vacancy, domain)
+            search = _Search(state, task, view, domain)
             plan = search.run(within)
             search.undo()
             if plan is not None:
@@ -105,7 +105,7 @@ def find(state: State, task: Task, units: Sequence[EvictionUnit]) -> Displacemen
                 break
         return min(found, key=lambda plan: plan.cost, default=None)
     finally:
-        vacancy.close()
+        view.discard()
 
 
 def _by_domain(
@@ -142,7 +142,7 @@ class _Search:
 
     state: State
     task: Task
-    vacancy: Vacancy
+    view: NodesView
     domain: Domain | None
     taken: list[tuple[EvictionUnit, list[Holder]]] = field(
         factory=list[tuple[EvictionUnit, list[Holder]]]
@@ -169,7 +169,7 @@ class _Search:
 
     def undo(self) -> None:
         for _unit, holders in self.taken:
-            self.vacancy.take_back(holders)
+            self.view.put_back(holders)
         self.taken.clear()
 
     # Taking ---------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class _Search:
         return gain
 
     def _take(self, unit: EvictionUnit) -> None:
-        self.taken.append((unit, self.vacancy.vacate(unit.holders(self.state))))
+        self.taken.append((unit, self.view.remove(unit.holders(self.state))))
 
     def _fits(self) -> bool:
         if self.task.lacks(self.domain):
@@ -325,10 +325,10 @@ class _Search:
         if not pieces:
             return []
         held = [holder for _unit, holders in pieces for holder in holders]
-        self.vacancy.take_back(held)
+        self.view.put_back(held)
         if self._fits():
             return []
-        self.vacancy.vacate(held)
+        self.view.remove(held)
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2

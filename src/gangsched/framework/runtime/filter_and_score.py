@@ -26,7 +26,7 @@ from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.runtime import calls
+from gangsched.framework.runtime import calls, pod_readers
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
@@ -53,6 +53,18 @@ class _Judge:
         self._state = state
         self._cycle = cycle
         self._answers = pod_class.answers
+        profile = state.profile
+        self._filters: tuple[Any, ...] = profile.filter
+        self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
+        self._normalizers: Mapping[int, Any] = profile.normalizers
+        self._headrooms: tuple[Any, ...] = profile.headrooms
+        if pod_class.reads_pods:
+            # these are asked about single nodes; see pod_readers
+            reading = {id(plugin) for plugin in pod_readers.readers(state, pod)}
+            self._filters = tuple(p for p in profile.filter if id(p) not in reading)
+            self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
+            self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
+            self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
         self._pod = pod
         self._now = now
         self._passing: dict[NodeName, NodeView] = {}
@@ -61,20 +73,20 @@ class _Judge:
         self.outcome: Outcome = SUCCESS
 
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        pod, profile = self._pod, self._state.profile
-        for plugin in profile.filter:
+        pod = self._pod
+        for plugin in self._filters:
             answer: Outcome = self._ask(plugin, "filter", given)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 return (0, answer.reasons)
         headroom = _UNBOUNDED
-        for bounding in profile.headrooms:
+        for bounding in self._headrooms:
             bound = calls.call_for_count(bounding, "headroom", pod, pod, given.sample)
             headroom = min(headroom, bound)
         return (headroom, ())
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
         profile = self._state.profile
-        if not profile.pre_score and not profile.normalizers:
+        if not profile.pre_score and not self._normalizers:
             return
         views = self._views(found)
         if profile.pre_score and not self._passing.keys() >= views.keys():
@@ -84,16 +96,15 @@ class _Judge:
             self.outcome = calls.first_unschedulable(
                 profile.pre_score, "pre_score", self._pod, *args, now=self._now
             )
-        if profile.normalizers and not isinstance(self.outcome, Unschedulable):
+        if self._normalizers and not isinstance(self.outcome, Unschedulable):
             self._normalize(found)
 
     def score(self, given: NodeClass) -> int:
         if isinstance(self.outcome, Unschedulable):
             return 0
-        if self._state.profile.normalizers:
+        if self._normalizers:
             return self._totals[given]
-        weighted = self._state.profile.weighted
-        return sum(weight * self._ask(plugin, "score", given) for plugin, weight in weighted)
+        return sum(weight * self._ask(plugin, "score", given) for plugin, weight in self._weighted)
 
     def _ask(self, plugin: Any, point: str, given: NodeClass) -> Any:
         part = self._state.profile.parts.get(id(plugin))
@@ -111,7 +122,7 @@ class _Judge:
         if point == "filter":
             return calls.call(plugin, point, pod, _FILTERED, *args)
         answer: Any = calls.call(plugin, point, pod, object, *args)
-        normalizes = id(plugin) in self._state.profile.normalizers
+        normalizes = id(plugin) in self._normalizers
         if type(answer) is not int:
             raise calls.returned(plugin, point, pod, answer, "an int" if normalizes else "")
         if normalizes or 0 <= answer <= _BEST:
@@ -139,9 +150,9 @@ class _Judge:
         """Compute the total scores of classes. O(passing nodes) for each plugin that normalizes."""
         names = {given: self._names(given) for given in found}
         totals = dict.fromkeys(found, 0)
-        for plugin, weight in self._state.profile.weighted:
+        for plugin, weight in self._weighted:
             raw = {given: self._ask(plugin, "score", given) for given in found}
-            if id(plugin) in self._state.profile.normalizers:
+            if id(plugin) in self._normalizers:
                 by_name = {name: raw[given] for given in found for name in names[given]}
                 scores = self._normalized(plugin, by_name)
                 for given in found:
@@ -206,7 +217,9 @@ def judge_nodes(
     pod_class = member.pod_class
     if not state.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod)
+        pod_class = PodClass(
+            pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
+        )
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome

@@ -21,7 +21,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "signature"]
+__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
 
 
 def signature(state: State, pod: Pod) -> Hashable:
@@ -45,6 +45,18 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
     for plugin in state.profile.label_readers:
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
+
+
+def reads_pods(state: State, pod: Pod) -> bool:
+    """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but a bool.
+    """
+    answers = [
+        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
+    ]
+    return any(answers)
 
 
 def fitted(state: State, pod: Pod) -> frozenset[str]:

@@ -1,9 +1,8 @@
 """The forms of a snapshot: how its rows are written as plain data, and read.
 
 Rules:
-  R1  each row has its form, with every field;
-  R2  what a form reads is of the right type, and no more: whether rows agree with each other is
-      seen when they are read into a memory.
+  R1  each class of rows has a form with all its fields;
+  R2  a form checks types only. Whether rows agree with each other is checked by ``read``.
 """
 
 from __future__ import annotations
@@ -122,6 +121,7 @@ _NODE_ROW: Final = Record(
     holders=many(row(TEXT, RESOURCES)),
     kept=_AMOUNTS,
     kept_pods=WHOLE,
+    pods=many(POD.form),
 )
 _NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
 _ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
@@ -279,6 +279,7 @@ SNAPSHOT: Final = Record(
     altered=WHOLE,
     needs=many(_NEED.form),
     departed=_TEXTS,
+    unread=_TEXTS,
     assumed=many(_ASSUMED.form),
     node_classes=many(_NODE_CLASS.form),
     node_classes_made=WHOLE,
