@@ -159,3 +159,28 @@ def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
     profile = Profile(SORT, *judges, BIND)
     assert profile.parts == {id(judges[0]): (0, False), id(judges[2]): (2, True)}
     assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}
+
+
+@pytest.mark.parametrize(
+    ("methods", "problem"),
+    [
+        (("add_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no remove_pod"),
+        (("remove_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no add_pod"),
+        (("add_pod", "remove_pod", "filter", "reads_pods"), "'Odd' has no pre_filter"),
+        (("add_pod", "remove_pod", "pre_filter", "filter"), "'Odd' has no reads_pods"),
+    ],
+)
+def test_profile_refuses_half_of_a_count_of_pods(methods: tuple[str, ...], problem: str) -> None:
+    assert problem in str(refusal(SORT, BIND, plugin("Odd", *methods)))
+
+
+def test_profile_refuses_a_count_of_pods_for_a_whole_group() -> None:
+    methods = ("add_pod", "remove_pod", "pre_filter", "filter", "reads_pods")
+    odd = plugin("Odd", *methods)
+    odd.group_wide = ("pre_filter",)
+    assert "'Odd' names pre_filter in group_wide" in str(refusal(SORT, BIND, odd))
+
+
+def test_profile_knows_which_plugins_may_read_pods() -> None:
+    odd = plugin("Odd", "filter", "reads_pods")
+    assert Profile(SORT, BIND, odd, NodeResources()).pod_readers == (odd,)
