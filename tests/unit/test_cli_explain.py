@@ -165,10 +165,6 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     assert "--shape: cpu must be " in fails(
         capsys, "explain", "train", *here, "--shape", "cpu=many"
     )
-    assert "--most: expected" in fails(capsys, "explain", "train", *here, "--most", "-1")
-    assert "--add: expected nodes and GPUs" in fails(
-        capsys, "explain", "train", *here, "--add", "8"
-    )
     assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
     assert "--add must be COUNTxGPUS" in fails(capsys, "explain", "train", *here, "--add", "8")
     assert "nowhere.yaml: No such file" in fails(

@@ -419,6 +419,10 @@ class Nodes:
         for uid, (name, _pod) in self.assumed.items():
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        """Check all but the assumed pods, which a ``NodesView`` may have removed."""
         for name, info in self.infos.items():
             free = info.node.allocatable.to_milli()
             for requests in info.holders.values():

@@ -9,7 +9,10 @@ shows the copy. From then on every reader of the table, plugins included, sees t
 
 Views nest: the inner one copies what the outer one has changed, and is discarded first.
 
-Rules:
+Rules (I1 and I2 are checked by ``_check``):
+  I1  while it is open, each node has the class, the free capacity and the pods that follow from the
+      pods on it;
+  I2  no original node is in the table once the view has changed it;
   R1  the view is discarded however the decision ends; then each node has the free capacity, the
       pods and the class that it had before;
   R2  no pod is assumed by it: ``Nodes.assumed`` does not change;
@@ -22,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, final
 
+from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
 from gangsched.model import Pod, PodUID, Resources
@@ -131,3 +135,9 @@ class NodesView:
             nodes.classes.move(index, given)
             if nodes.needs:
                 nodes.keep_anew(nodes.by_index[index].node.name)
+
+    def _check(self) -> None:
+        self._nodes._check_nodes()
+        for index, (info, _given) in self._before.items():
+            if self._nodes.by_index[index] is info or self._nodes.infos[info.node.name] is info:
+                raise InternalError(f"{info.node.name} was changed in place")
