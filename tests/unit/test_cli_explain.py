@@ -162,10 +162,9 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     for shape in ("cpu", "=2", "cpu=1,cpu=2", "cpu=1,,"):
         text = fails(capsys, "explain", "train", *here, "--shape", shape)
         assert f"--shape must be NAME=AMOUNT, separated by commas, got {shape!r}" in text
-    many = fails(capsys, "explain", "train", *here, "--shape", "cpu=many")
-    assert "--shape: cpu must be a Kubernetes quantity" in many
-    assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
-    assert "--add must be COUNTxGPUS" in fails(capsys, "explain", "train", *here, "--add", "8")
+    assert "--shape: cpu must be " in fails(
+        capsys, "explain", "train", *here, "--shape", "cpu=many"
+    )
     assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
     assert "--add must be COUNTxGPUS" in fails(capsys, "explain", "train", *here, "--add", "8")
     assert "nowhere.yaml: No such file" in fails(
