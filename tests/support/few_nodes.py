@@ -92,14 +92,14 @@ class Hall:
         return any(self._is_enough(counts) for _free, counts in self._ways())
 
     def without_bound(self, resource: str) -> Hall:
-        """Return the same where nobody counts a resource."""
+        """Return the same room without counting a resource."""
         return evolve(self, boundless=resource)
 
     def replay(self, placed: Mapping[str, str]) -> _Free:
         """Put members where they are said to be; return what is left.
 
         Raises:
-            AssertionError: Somebody does not fit.
+            AssertionError: A pod does not fit.
         """
         free = self._free
         for name, node in placed.items():
@@ -109,7 +109,7 @@ class Hall:
         return free
 
     def could_join(self, placed: Mapping[str, str]) -> list[str]:
-        """Return who of the others has room left beside some that are placed."""
+        """Return which of the others fit beside some that are placed."""
         free, seats = self.replay(placed), range(len(self.seats))
         others = [pod.name for pod in self.pods if pod.name not in placed]
         return [

@@ -79,7 +79,7 @@ class Shelf:
         requests: What each kind of pod asks for.
         rivals: Pairs of kinds that are never on one node.
         banned: Pairs of kind and label.
-        boundless: The resource that nobody counts.
+        boundless: The resource that is not counted.
         counted: The resources that bounds may rely on.
     """
 

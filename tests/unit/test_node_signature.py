@@ -1,4 +1,4 @@
-"""What plugins say that they read of nodes, and what becomes of those who say it badly."""
+"""What plugins read of nodes, and what becomes of plugins with a wrong signature."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
 
 
 def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> None:
-    """Nobody is named, and the node stands alone until something changes on it."""
+    """No plugin is named, and the node is a class of its own until it changes."""
     odd = sound(*SIGNING)
     driver = odd_driver(odd)
     driver.tell(node("a", 2))
@@ -161,7 +161,7 @@ def test_hosts_that_differ_by_their_names_alone_are_one_class() -> None:
     assert class_count(hosts()) == 1
 
 
-def test_hosts_differ_once_somebody_asks_for_one_by_its_name() -> None:
+def test_hosts_differ_once_a_pod_selects_one_by_its_name() -> None:
     driver = hosts()
     placed = place(driver, *members("g", 1, cpu=1, selector={"host": "n2"}))
     assert placed == {"g-0": "n2"}
@@ -180,8 +180,8 @@ def test_a_label_that_gangs_belong_within_tells_nodes_apart() -> None:
     assert class_count(driver) == 2
 
 
-def test_who_comes_and_goes_does_not_tell_nodes_apart_for_ever() -> None:
-    """A few labels that nobody reads are kept; many are not."""
+def test_pods_that_come_and_go_do_not_tell_nodes_apart_for_ever() -> None:
+    """A few labels without readers are kept; many are not."""
     driver = hosts()
     for number in range(12):
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})
