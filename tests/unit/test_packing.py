@@ -369,7 +369,7 @@ def test_members_that_do_not_exist_are_said_to_be_missing() -> None:
     assert (answer.resource, answer.in_pieces) == (None, False)
 
 
-def test_a_quota_of_kinds_that_nobody_demands_cannot_be_met() -> None:
+def test_a_quota_of_kinds_without_demand_cannot_be_met() -> None:
     answer = impossible(ask({"a": 1}, {"a": {}}, [(box(), 1)], Quota(frozenset("z"), 1)))
     assert str(answer) == "at most 0 of 1 members fit: only 0 are pending"
 
