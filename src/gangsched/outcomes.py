@@ -73,9 +73,12 @@ def _as_reasons(given: str | Iterable[str]) -> tuple[str, ...]:
 
 def _check_reasons(_owner: object, _attribute: Attribute[Any], value: object) -> None:
     expected = "a non-empty string, or a sequence of them"
-    if not isinstance(value, tuple) or not value:
+    if not isinstance(value, tuple):
         raise InvalidValueError("reasons", value, expected)
-    for reason in cast("tuple[object, ...]", value):
+    reasons = cast("tuple[object, ...]", value)
+    if not reasons:
+        raise InvalidValueError("reasons", reasons, expected)
+    for reason in reasons:
         if not isinstance(reason, str) or not reason:
             raise InvalidValueError("reasons", reason, expected)
 

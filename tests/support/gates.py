@@ -1,8 +1,8 @@
-"""Both shells of the gate behind one face, and an account of what a gate did.
+"""One interface for both shells of the gang barrier, and a record of its effects.
 
 Rules:
-  R1  a wait begins when ``begin`` returns: its member is at the gate, or its wait is over;
-  R2  a ``Book`` records the effects and checks them against the laws.
+  R1  when ``begin`` returns, the member waits at the barrier, or its wait is over;
+  R2  the record checks the laws by its own account of the effects.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from gangsched.drivers import aio, blocking
 __all__ = ["SHELLS", "Book", "Tasks", "Threads", "until"]
 
 PATIENCE = 60.0
-"""For how many real seconds a test waits for what has to come."""
+"""The real seconds after which a test gives up waiting."""
 
 
 @define(eq=False)
 class Book:
-    """What a gate said, held to laws 1, 2, 6 and 8.
+    """The effects of a barrier, checked against laws 1, 2, 6 and 8.
 
     Attributes:
-        least: How many members each gang needs.
-        group_of: The gang of each member that came.
+        least: The minimum of each gang.
+        group_of: The gang of each member.
         effects: All effects, in order.
-        waits: The members that wait, by gang.
-        runs: The members that were released.
+        waits: The waiting members, by gang.
+        runs: The released members.
     """
 
     least: dict[str, int]
@@ -53,7 +53,7 @@ class Book:
     problems: list[str] = field(factory=list)
 
     def see(self, effect: Effect) -> None:
-        """Take in an effect; a broken law is noted, since the gate logs what ``observe`` raises."""
+        """Record an effect, and any violation of a law: an observer must not raise."""
         self.effects.append(effect)
         match effect:
             case PodWaiting(uid):
@@ -79,7 +79,7 @@ class Book:
                 pass
 
     def ends(self) -> dict[str, str]:
-        """Return how each member's last wait ended, as the effects say."""
+        """Return how the last wait of each member ended, by the effects."""
         found: dict[str, str] = {}
         for effect in self.effects:
             if isinstance(effect, Release):
@@ -90,7 +90,7 @@ class Book:
 
 
 class Threads:
-    """Members wait in threads."""
+    """Each waiting member is a thread."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -120,7 +120,7 @@ class Threads:
             result = error.reason
         else:
             result = "went"
-        # a released thread may be slow to note that, and its member wait again by then
+        # the thread of a released member may end only after the member waits again
         if self._latest[member.uid] is threading.current_thread():
             self.results[member.uid] = result
 
@@ -130,7 +130,7 @@ class Threads:
         until(lambda: uid in self.results)
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call the gate."""
+        """Call the barrier."""
         what()
 
     def finish(self) -> None:
@@ -141,7 +141,7 @@ class Threads:
 
 
 class Tasks:
-    """Members wait in tasks of an event loop, which runs while this waits for something."""
+    """Each waiting member is a task of an event loop that runs during each call."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -175,7 +175,7 @@ class Tasks:
         self._turn()
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call the gate, then let the tasks run."""
+        """Call the barrier, and let other tasks run."""
         what()
         self._turn()
 
@@ -202,7 +202,7 @@ SHELLS: tuple[type[Threads] | type[Tasks], ...] = (Threads, Tasks)
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Return when something holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, "it does not come"

@@ -18,7 +18,7 @@ from support.entities import a_pod
 GHOST = Pod(name="ghost")
 NOWHERE = NodeName("nowhere")
 W, INCOMPLETE, EMPTY = (GroupKey(f"default/{name}") for name in ("w", "incomplete", "empty"))
-LARGE = "(Resources({'cpu': 9000}),)"
+LARGE = "(Resources({'cpu': '9'}),)"
 
 
 def the(state: State, name: str) -> Member:

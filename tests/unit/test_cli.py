@@ -497,7 +497,7 @@ def test_a_log_cannot_ask_for_a_search_without_end(
         (files / "long.log").write_text(json.dumps(asked))
         where = ".".join(("scheduler", "arguments", *path))
         complaint = fails(capsys, "replay", "long.log")
-        assert f"{where}: expected a whole number from 0 to 1000000" in complaint
+        assert f"{where}: expected an int from 0 to 1000000" in complaint
 
 
 # Large input ----------------------------------------------------------------------------------

@@ -340,7 +340,7 @@ def test_a_given_group_replaces_the_one_that_a_job_implies(given_first: bool) ->
                 runPolicy={"schedulingPolicy": {"minAvailable": 0}},
             ),
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "a whole number >= 1, got 0",
+            "an int >= 1, got 0",
         ),
     ],
     ids=range(16),

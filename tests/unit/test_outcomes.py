@@ -80,7 +80,7 @@ def test_every_other_wait_is_kept(timeout: float) -> None:
     assert timeout == Wait(timeout).timeout
 
 
-def test_what_cannot_be_scheduled_may_be_helped_by_room_unless_it_says_otherwise() -> None:
+def test_unschedulable_is_resolvable_by_default() -> None:
     """F12: an incomplete group and a full cluster are two things."""
     assert Unschedulable("full").resolvable
     assert not Unschedulable("incomplete", resolvable=False).resolvable

@@ -654,7 +654,7 @@ COUNT = "an int >= 0"
         ),
         (
             lambda: Demand("a", 1, {"gpu": PARTIAL}),
-            "requests.gpu must be a whole number of thousandths, got 0.5",
+            "requests.gpu must be an int (thousandths), got 0.5",
         ),
         (lambda: Quota(LISTED, 1), "kinds must be a frozenset of kinds of pods, got ['a']"),
     ],

@@ -63,7 +63,7 @@ def resolvable(outcome: Outcome) -> bool:
     [NodeAffinity(), NodeResources(), NodeUnschedulable(), TaintToleration()],
     ids=lambda plugin: plugin.name,
 )
-def test_every_filter_says_what_it_reads_and_lets_a_plain_pod_on_a_plain_node(plugin: Any) -> None:
+def test_every_filter_has_signatures_and_accepts_a_plain_pod_and_node(plugin: Any) -> None:
     assert isinstance(plugin.filter(STATE, a_pod(), a_node()), Success)
     same, other = a_pod(), a_pod(uid=PodUID("other"), labels={"a": "b"}, priority=7)
     assert plugin.pod_signature(same) == plugin.pod_signature(other)
@@ -161,7 +161,7 @@ def test_a_node_must_match_the_selector_and_one_term(
 # What fits ------------------------------------------------------------------------------------
 
 
-def test_everything_that_is_short_is_named() -> None:
+def test_every_scarce_resource_is_a_reason() -> None:
     node = node_view(
         Node(name=NodeName("n"), allocatable={"cpu": 4, GPU: 2, "memory": "1Gi"}), used={GPU: 1}
     )
@@ -172,7 +172,7 @@ def test_everything_that_is_short_is_named() -> None:
     assert isinstance(plugin.filter(STATE, a_pod(requests={"cpu": 4, GPU: 1}), node), Success)
 
 
-def test_what_a_pod_does_not_ask_for_does_not_matter() -> None:
+def test_resource_that_a_pod_does_not_request_is_ignored() -> None:
     """F46: a node that is overcommitted in one thing still has the other."""
     node = node_view(Node(name=NodeName("n"), allocatable={"cpu": 2, GPU: 1}), used={"cpu": 3})
     plugin = NodeResources()
@@ -310,7 +310,7 @@ def test_qos_sort_goes_by_class_between_priority_and_time(queue: list[FakeEntity
     assert sorted(queue, key=QOSSort().queue_sort) == expected
 
 
-def test_an_order_says_priority_time_and_arrival_and_nothing_else() -> None:
+def test_sort_keys_hold_priority_time_and_arrival() -> None:
     entity = FakeEntity(pod=a_pod(), priority=3, queued_at=5.0, seq=8)
     assert PrioritySort().queue_sort(entity) == (-3, 5.0, 8)
     assert QOSSort().queue_sort(entity) == (-3, int(entity.pod.qos_class), 5.0, 8)

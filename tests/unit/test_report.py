@@ -172,5 +172,5 @@ def test_the_number_of_a_jobs_pods_is_a_whole_number() -> None:
     text = NODES + TRAINING.replace("WORKERS", "1").replace(
         "run-seconds: ", 'job: x, simulation.gangsched.io/job-pods: "many", a: '
     )
-    with pytest.raises(ManifestError, match=r"job-pods.*a whole number >= 1, got 'many'"):
+    with pytest.raises(ManifestError, match=r"job-pods.*an int >= 1, got 'many'"):
         load_manifests(text, file="f.yaml")

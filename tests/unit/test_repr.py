@@ -32,6 +32,7 @@ from gangsched._hypothesis import register_types
 from gangsched.testing import make_pod
 
 register_types()
+NAMES = {name: getattr(gangsched, name) for name in gangsched.__all__}
 VALUES = (
     *(Pod, PodGroup, Node, Resources, Taint, Toleration, Topology),
     *(NodeSelectorRequirement, NodeSelectorTerm),
@@ -42,7 +43,7 @@ VALUES = (
 def test_repr_evaluates_to_an_equal_value(kind: type[Any]) -> None:
     @given(st.from_type(kind))
     def check(value: object) -> None:
-        assert eval(repr(value), vars(gangsched)) == value
+        assert eval(repr(value), NAMES) == value
 
     check()
 
@@ -71,7 +72,7 @@ def test_repr_of_a_pod_with_every_attribute_evaluates_to_an_equal_pod() -> None:
         preemption_policy="Never",
     )
 
-    assert eval(repr(pod), vars(gangsched)) == pod
+    assert eval(repr(pod), NAMES) == pod
 
 
 @pytest.mark.parametrize(

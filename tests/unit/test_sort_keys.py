@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -59,6 +59,12 @@ class Backwards(tuple[int, ...]):
 
     def __lt__(self, other: object) -> bool:
         raise AssertionError("was compared")
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("was read")
+
+    def __len__(self) -> int:
+        raise AssertionError("was counted")
 
 
 def made(key: object) -> tuple[Any, ...]:
@@ -141,6 +147,8 @@ def test_parts_of_other_classes_become_plain_values() -> None:
     """A comparison must not call the code of a plugin."""
     assert made((Word("b"), 1)) < made((Word("c"), 1))
     assert made(Backwards((1, 2))) < made(Backwards((1, 3)))
+    assert made((Backwards((1, 2)),)) < made((Backwards((1, 3)),))
+    assert sort_keys.comparable(Backwards()) is None
     key = made(("a", Level.HIGH))
     assert [type(part) for part in key[2:]] == [str, int]
 

@@ -113,7 +113,7 @@ def test_why_names_refused_members_of_a_group_without_minimum() -> None:
     assert why.missing is None
     assert str(why) == (
         "waiting for pod group default/g: its minimum is unknown; refused: pod default/odd:"
-        " priority: expected 0, the priority of default/g, got 5"
+        " priority must be 0, the priority of default/g, got 5"
     )
 
 

@@ -138,7 +138,7 @@ SENTENCES: list[tuple[Call, str]] = [
     ),
     (
         lambda: Coscheduling(reject_percentage=101),
-        "reject_percentage: expected an int from 0 to 100, got 101",
+        "reject_percentage must be an int from 0 to 100, got 101",
     ),
     (lambda: Coscheduling(permit_timeout=-1), f"permit_timeout must be {SECONDS}, got -1"),
     # machines

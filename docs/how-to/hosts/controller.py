@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS workers (
 class Gang:
     """Members that are released together: the node of each, and whether they were written."""
 
-    nodes: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=lambda: dict[str, str]())
     written: bool | None = None
 
 

@@ -29,11 +29,7 @@ from gangsched import (
 from gangsched.drivers.aio import Driver
 
 NOWHERE = "tcp://waits-for-its-gang:0"
-<<<<<<< HEAD
 """A worker that does not exist: dask puts tasks confined to it aside, as ``no-worker``."""
-=======
-"""No worker has this address, so dask keeps a task that may run only there as ``no-worker``."""
->>>>>>> main
 
 
 def gang(name, size):

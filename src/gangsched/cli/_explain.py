@@ -120,7 +120,7 @@ def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> 
     """Ask the scheduler why a group does not run, and how many nodes would start it."""
     scheduler, now = simulator.scheduler, simulator.now
     if most < 0:
-        raise InvalidValueError("--most", most, "a whole number >= 0")
+        raise InvalidValueError("--most", most, "an int >= 0")
     if scheduler.registry.get(key) is None:
         raise BadInputError(f"GROUP: {UnknownPodError(str(key))}; {_known(scheduler)}")
     kinds = [shape] if shape is not None else _kinds(simulator.cluster)

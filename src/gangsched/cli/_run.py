@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, final
 
+from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import UNUSED, recipe, seconds
 from gangsched.errors import InvalidValueError
@@ -99,7 +100,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help="when to stop; default: when nothing happens any more, and"
-        f" {LINGER:g} s later if pods still hold nodes then",
+        f" {format_duration(LINGER)} s later if pods still hold nodes then",
     )
     run.add_argument(
         "--bind-seconds",

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, final
 
 from gangsched._checks import check_event
+from gangsched._seconds import format_duration
 from gangsched.drivers._blocking_gate import PermitGate
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
@@ -141,7 +142,9 @@ class Driver:
             if self._thread != threading.get_ident() and not self._changed.wait_for(
                 lambda: not self._inbox.is_full, timeout
             ):
-                raise TimeoutError(f"{len(self._inbox)} events wait after {timeout:g} s")
+                assert timeout is not None  # without a timeout, wait_for does not give up
+                waited = format_duration(timeout)
+                raise TimeoutError(f"{len(self._inbox)} events wait after {waited} s")
 
     def rebuild(self) -> None:
         """Have the scheduler read the whole cluster state, after what was told before.

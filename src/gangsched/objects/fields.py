@@ -151,7 +151,7 @@ class Field:
         number = default if self.value is None else self.value
         if type(number) is not int or not least <= number <= most:
             bounds = f">= {least}" if most == _INT32 else f"from {least} to {most}"
-            raise self.refuse(f"a whole number {bounds}")
+            raise self.refuse(f"an int {bounds}")
         return number
 
     def texts(self) -> FrozenMap[str]:

@@ -41,7 +41,7 @@ _BACKOFF: Final = Record(Backoff, whole=True, initial=SECONDS, maximum=SECONDS)
 
 def _read_steps(value: object, path: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_STEPS:
-        raise InvalidValueError(path, value, f"a whole number from 0 to {MOST_STEPS}")
+        raise InvalidValueError(path, value, f"an int from 0 to {MOST_STEPS}")
     return value
 
 

@@ -278,7 +278,7 @@ class FaultPlan:
         """
         for name, value, least in (("count", count, 0), ("places", places, 1)):
             if type(value) is not int or value < least:
-                raise InvalidValueError(name, value, f"a whole number >= {least}")
+                raise InvalidValueError(name, value, f"an int >= {least}")
         if type(seed) is not int:
             raise InvalidValueError("seed", seed, "an int")
         if not is_seconds(seconds) or seconds < 0:

@@ -160,7 +160,7 @@ def job_of(pod: Pod) -> tuple[str, int] | None:
     if job is None or pods is None:
         return None
     if not _WHOLE.fullmatch(pods) or int(pods) < 1:
-        raise InvalidValueError(JOB_PODS, pods, "a whole number >= 1")
+        raise InvalidValueError(JOB_PODS, pods, "an int >= 1")
     return f"{pod.namespace}/{job}", int(pods)
 
 

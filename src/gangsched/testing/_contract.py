@@ -201,9 +201,9 @@ class SchedulerSpec:
 
     def __attrs_post_init__(self) -> None:
         if not self.resources:
-            raise InvalidValueError("resources", self.resources, "at least one name")
+            raise InvalidValueError("resources", self.resources, "non-empty")
         if self.min_backoff > self.max_backoff:
-            expected = f"at most max_backoff, which is {self.max_backoff:g}"
+            expected = f"at most max_backoff ({self.max_backoff:g})"
             raise InvalidValueError("min_backoff", self.min_backoff, expected)
 
     @property

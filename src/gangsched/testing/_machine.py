@@ -99,7 +99,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     @staticmethod
     def make() -> SchedulerUnderTest:
         """Return a fresh adapter."""
-        raise InvalidValueError("make", None, "given: GangSchedulingMachine.for_(make)")
+        raise InvalidValueError("make", None, "set: use GangSchedulingMachine.for_(make)")
 
     @classmethod
     def for_(

@@ -41,7 +41,7 @@ def _named_by_uid(pod: PlainPod) -> str:
     return pod.uid
 
 
-_texts = check_each(str, "a text")
+_texts = check_each(str, "a string")
 
 
 @final
@@ -89,9 +89,9 @@ class PlainPod:
             for name in ("min_available", "role", "roles", "topology_key", "bundle"):
                 value, default = getattr(self, name), getattr(single, name)
                 if value != default:
-                    raise InvalidValueError(name, value, f"{default!r}, without a group")
+                    raise InvalidValueError(name, value, f"{default!r} without a group")
         if sum(self.roles.values()) > self.min_available:
-            expected = f"together at most min_available, which is {self.min_available}"
+            expected = f"at most min_available ({self.min_available}) in total"
             raise InvalidValueError("roles", self.roles, expected)
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ def declared_features(scheduler: object) -> frozenset[str]:
     """
     names: Collection[str] = getattr(scheduler, "features", ())
     if isinstance(names, str) or not set(names) <= set(FEATURES):
-        raise InvalidValueError("features", names, f"some of {', '.join(FEATURES)}")
+        raise InvalidValueError("features", names, f"a subset of {', '.join(FEATURES)}")
     return frozenset(names)
 
 

@@ -81,7 +81,7 @@ class StepRunner:
         self._scheduler: Any = make()
         for name in _REQUIRED:
             if not callable(getattr(self._scheduler, name, None)):
-                raise InvalidValueError(name, self._scheduler, "an adapter with this method")
+                raise InvalidValueError(name, self._scheduler, "a method of the adapter")
         self.features: frozenset[str] = declared_features(self._scheduler)
 
     def can(self, *methods: str) -> bool:

@@ -86,7 +86,7 @@ def node_view(
     node: Node, *, used: Mapping[str, str | int] | None = None, pods: int = 0
 ) -> FakeNode:
     """Return a view of a node on which a number of pods use *used* in sum."""
-    free = dict(node.allocatable - Resources(used or {}))
+    free = (node.allocatable - Resources(used or {})).to_milli()
     return FakeNode(node=node, free=free, pod_count=pods)
 
 

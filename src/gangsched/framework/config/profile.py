@@ -10,7 +10,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
@@ -206,10 +207,9 @@ are: 'NodeResourcesFit'
     @classmethod
     def _group_wide(cls, plugin: object) -> Collection[str]:
         given: Any = getattr(plugin, "group_wide", ())
-        try:
+        points: frozenset[str] = frozenset({"?"})
+        with suppress(TypeError):
             points = frozenset(given)
-        except TypeError:
-            points = frozenset({None})
         if isinstance(given, str) or not points <= {*_GROUP_WIDE}:
             expected = "a collection of names out of " + ", ".join(_GROUP_WIDE)
             problem = f"{cls._name(plugin)!r} has {given!r}, expected {expected}"
@@ -239,8 +239,9 @@ are: 'NodeResourcesFit'
     def _scratch_keys(cls, plugins: tuple[Any, ...]) -> dict[str, StateKey[Any]]:
         keys: dict[str, StateKey[Any]] = {}
         for plugin in plugins:
-            for key in getattr(plugin, "state_keys", ()):
-                if not isinstance(key, StateKey):
+            found: Iterable[Any] = getattr(plugin, "state_keys", ())
+            for key in found:
+                if not issubclass(type(key), StateKey):
                     problem = f"{cls._name(plugin)!r} has {key!r}, expected a StateKey"
                     raise ProfileError("state_keys", problem)
                 if keys.setdefault(key.name, key) is not key:

@@ -126,7 +126,7 @@ def call_for_names(
         PluginError: The plugin raised, also while it was read, or returned anything else.
     """
     answer: Any = call(plugin, point, about, object, *args)
-    kind = type(answer)
+    kind = _kind(answer)
     if issubclass(kind, str | bytes) or not issubclass(kind, Iterable):
         raise returned(plugin, point, about, answer)
     try:
@@ -152,7 +152,7 @@ def first_unschedulable(
             answer = getattr(plugin, point)(*args, now=now)
             if answer is SUCCESS:
                 continue  # most answers: worth the short way
-            kind = type(answer)
+            kind = _kind(answer)
             if kind is Unschedulable:
                 found: Unschedulable = answer
                 return found
@@ -163,6 +163,11 @@ def first_unschedulable(
     except Exception as error:
         raise raised(plugin, point, pod, error) from error
     return SUCCESS
+
+
+def _kind(value: object) -> type[object]:
+    """Return the real type of a value, which ``__class__`` may hide."""
+    return type(value)
 
 
 def _key(about: Pod | GroupView | Node) -> str:

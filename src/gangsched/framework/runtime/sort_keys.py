@@ -20,6 +20,7 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Final, cast
 
@@ -29,6 +30,7 @@ __all__ = ["comparable", "is_comparable", "last"]
 
 _NUMBERS: Final = frozenset({int, float, bool})
 _PLAIN: Any = tuple
+_METHODS: Final = ("__lt__", "__eq__", "__iter__", "__len__")
 
 
 def comparable(key: object) -> Rank | None:
@@ -37,14 +39,15 @@ def comparable(key: object) -> Rank | None:
     Args:
         key: What a plugin returned.
     """
-    kind: Any = type(key)
-    if not issubclass(kind, tuple) or not key:
+    if not issubclass(type(key), tuple):
         return None
     given = cast("tuple[Any, ...]", key)
-    if kind is not tuple and (kind.__lt__ is not _PLAIN.__lt__ or kind.__eq__ is not _PLAIN.__eq__):
-        given = tuple(given)
+    if not _is_plain(type(given)):
+        given = _PLAIN.__getitem__(given, slice(None))  # calls no method of a subclass
+    if not given:
+        return None
     if _NUMBERS.issuperset(map(type, given)):
-        if any(part != part for part in given):
+        if _has_nan(given):
             return None
         if math.isfinite(given[0]) if type(given[0]) is float else True:
             return given
@@ -75,7 +78,7 @@ def _normal(parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
     made: list[Any] = []
     kinds = ""
     for part in parts:
-        kind: Any = type(part)
+        kind = _kind(part)
         if issubclass(kind, int | float):
             number: Any = part if kind in _NUMBERS else _plain_number(part)
             if number != number:
@@ -86,7 +89,7 @@ def _normal(parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
             made.append(part if kind is str else str.__str__(part))
             kinds += "s"
         elif issubclass(kind, tuple):
-            inner = _normal(tuple(part))
+            inner = _normal(_PLAIN.__getitem__(part, slice(None)))
             if inner is None:
                 return None
             made.append(inner[0])
@@ -96,10 +99,33 @@ def _normal(parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
     return tuple(made), kinds
 
 
+def _has_nan(numbers: tuple[Any, ...]) -> bool:
+    try:
+        total = sum(numbers, 0.0)
+    except OverflowError:  # an int that is no float
+        total = math.nan
+    # a sum is NaN also for inf - inf, so look again
+    return total != total and any(number != number for number in numbers)
+
+
+@functools.lru_cache(maxsize=64)
+def _is_plain(kind: Any) -> bool:
+    """Return whether a tuple type compares and iterates as ``tuple`` does."""
+    return all(getattr(kind, name) is getattr(_PLAIN, name) for name in _METHODS)
+
+
 def _code(kinds: str) -> int:
     """Return a number for the kinds of parts, another for every other kinds."""
     return int.from_bytes(kinds.encode(), "big")
 
 
-def _plain_number(number: int | float) -> int | float:
-    return float.__float__(number) if isinstance(number, float) else int.__int__(number)
+def _kind(value: object) -> type[object]:
+    return type(value)
+
+
+def _plain_number(number: Any) -> int | float:
+    """Return a number without its subclass, such as an ``IntEnum``, by calling no method of it."""
+    made: int | float = (
+        float.__float__(number) if issubclass(_kind(number), float) else int.__int__(number)
+    )
+    return made
