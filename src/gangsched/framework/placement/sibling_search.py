@@ -7,7 +7,7 @@ asked again before each placement:
 
 1. ``greedy``: the kinds in the order in which they came, each member on the best node that is
    accepted. Nothing is taken back.
-2. ``prove``: the search over classes of nodes without these plugins. What is impossible without
+2. ``search``: the search over classes of nodes, without these plugins. What is impossible without
    them is impossible with them.
 3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
 
