@@ -9,11 +9,15 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
 from gangsched.framework.lifecycle import reject
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import nominator
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import Alone, Gang, MakingRoom
@@ -71,7 +75,10 @@ def _fits_nowhere(state: State, entity: QueuedEntity) -> bool:
     if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
-    return unschedulable_member is None or unschedulable_member.diagnosis is not None
+    if unschedulable_member is None or unschedulable_member.diagnosis is not None:
+        return True
+    # it says nothing of the other members that go alone
+    return len(entity) > 1 and equivalence.goes_alone(state, entity.group)
 
 
 def _make_room(
@@ -89,21 +96,35 @@ def _make_room(
         reject.reject_group(state, info.key, reason, now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
-    task: MakingRoom
-    if info is None or equivalence.goes_alone(state, info):
-        member = (
-            None
-            if entity.unschedulable_member is None
-            else state.members.get(entity.unschedulable_member.uid)
-        )
-        if member is None or member.pod.uid not in entity:
-            member = equivalence.next_member(state, entity)
+    tasks: Iterable[MakingRoom] = (
+        _alone(state, entity, now)
+        if info is None or equivalence.goes_alone(state, info)
+        else (Gang(state, entity, info, now),)
+    )
+    for task in tasks:
+        found = _plan(state, task, priority, displaces)
+        if found is not None:
+            _carry_out(state, entity, task, found, priority, now=now)
+            return
+
+
+def _alone(state: State, entity: QueuedEntity, now: float) -> Iterator[Alone]:
+    """Yield the pending members that lack capacity, the first to come first, each class once.
+
+    Each member goes alone, so a member that no eviction helps must not keep another from it. The
+    last one that was tried is not enough to know: those before it may have failed for other
+    reasons.
+    """
+    members = sorted((state.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
+    classes = set[PodClass]()
+    for member in members:
+        if state.profile.signed:
+            if member.pod_class in classes:
+                continue
+            classes.add(member.pod_class)
         task = Alone(state, member, now)
-    else:
-        task = Gang(state, entity, info, now)
-    found = _plan(state, task, priority, displaces)
-    if found is not None:
-        _carry_out(state, entity, task, found, priority, now=now)
+        if len(members) == 1 or task.lacks_capacity():
+            yield task
 
 
 def _plan(state: State, task: MakingRoom, priority: int, displaces: bool) -> Displacement | None:

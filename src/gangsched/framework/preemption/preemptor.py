@@ -23,8 +23,8 @@ from gangsched.framework.preemption.victim_search import Lack
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.model import GroupKey
-from gangsched.outcomes import Unschedulable
+from gangsched.model import GroupKey, NodeName
+from gangsched.outcomes import Outcome, Unschedulable
 
 __all__ = ["Alone", "Gang", "MakingRoom"]
 
@@ -83,8 +83,20 @@ class Alone:
         needs = [(self.member, 1)]
         return _lacks(self.state, needs, domain, now=self.now)
 
+    def lacks_capacity(self) -> bool:
+        """Say whether the checks pass and no node takes the pod as the nodes are now."""
+        found = self._best()
+        return found is not None and found[0] is None
+
     def places(self) -> list[tuple[Member, int]] | None:
         """See ``Task``."""
+        found = self._best()
+        if found is None or found[0] is None or isinstance(found[1], Unschedulable):
+            return None
+        return [(self.member, self.state.nodes.infos[found[0]].index)]
+
+    def _best(self) -> tuple[NodeName | None, Outcome] | None:
+        """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         state, member = self.state, self.member
         cycle = CycleState(member.group, state.nodes.infos)
         outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
@@ -97,9 +109,7 @@ class Alone:
             if domain is None
             else group_topology.best(state, pod_class, domain)
         )
-        if node is None or isinstance(outcome, Unschedulable):
-            return None
-        return [(member, state.nodes.infos[node].index)]
+        return node, outcome
 
 
 @final
