@@ -445,7 +445,7 @@ def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
     scheduler = reserving(run_times)
     ahead = simulate.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
-    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.promise
+    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.reservation
     assert policy is not None
     assert promise is not None
     assert promise.starts_at == NOW + 50.0

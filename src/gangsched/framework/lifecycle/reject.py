@@ -152,7 +152,7 @@ def reject_group(
     if step >= 0:
         # before it leaves the lead: what it failed with holds for the next one too
         state.queue.prove(shape, step=step)
-    state.reserving.fell(entity, shape, step, for_want_of_room=proven)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=proven)
     # out of the queue while what ranks it changes, and while others are woken
     state.queue.remove(entity, now=now)
     _tire(state, entity, now=now)
@@ -194,7 +194,7 @@ def fail_entity(state: State, entity: QueuedEntity, *, now: float) -> None:
             return
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
-    state.reserving.fell(entity, shape, step, for_want_of_room=False)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=False)
     state.queue.park(entity, shape=shape, step=step, now=now)
 
 

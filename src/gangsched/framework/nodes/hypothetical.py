@@ -4,7 +4,8 @@ Rules:
   R1  it is laid over the nodes for as long as a question takes, and taken off again whatever
       happens: then every node is in the class that it was in, and holds whom it held;
   R2  who is gone twice is gone once;
-  R3  what is kept for a gang that is to start later is kept of what they leave too.
+  R3  where a reservation withholds capacity, it withholds some of what they leave too;
+  R4  the capacity of a nominated pod can be taken back as that of a pod can.
 """
 
 from __future__ import annotations
@@ -14,17 +15,32 @@ from typing import NamedTuple, final
 
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import PodUID, Resources
 
 __all__ = ["Holder", "Vacancy"]
 
 
 class Holder(NamedTuple):
-    """A pod, or a stand-in, that holds a node: the index of the node, and what it takes there."""
+    """A pod that holds capacity of a node, or that capacity is reserved for.
+
+    Attributes:
+        uid: The pod.
+        at: The index of the node.
+        requests: What it holds there.
+        reserved: The entry of the ledger, for a nominated pod; None for a pod on the node.
+    """
 
     uid: PodUID
     at: int
     requests: Resources
+    reserved: ReservedCapacity | None = None
+
+    def is_on(self, info: NodeInfo) -> bool:
+        """Return whether it holds capacity of a node. O(1), O(entries) for a nominated pod."""
+        if self.reserved is not None:
+            return self.reserved in info.nominated
+        return self.uid in info.holders
 
 
 @final
@@ -49,11 +65,14 @@ class Vacancy:
         for holder in holders:
             index = holder.at
             info = self._info(index)
-            if holder.uid not in info.holders:
+            if not holder.is_on(info):
                 continue
             given = become.get(index) or classes.of(index)
             become[index] = classes.giving_back(given, holder.requests)
-            info.give_back(holder.uid, total)
+            if holder.reserved is None:
+                info.give_back(holder.uid, total)
+            else:
+                info.withdraw(holder.reserved, total)
             fresh.append(holder)
         self._move(become)
         return fresh
@@ -66,7 +85,11 @@ class Vacancy:
             index = holder.at
             given = become.get(index) or classes.of(index)
             become[index] = classes.taking(given, holder.requests)
-            self._nodes.by_index[index].take(holder.uid, holder.requests, total)
+            info = self._nodes.by_index[index]
+            if holder.reserved is None:
+                info.take(holder.uid, holder.requests, total)
+            else:
+                info.nominate(holder.reserved, total)
         self._move(become)
 
     def close(self) -> None:
@@ -77,6 +100,11 @@ class Vacancy:
             nodes.classes.move(index, given)
         self._before.clear()
         nodes.restore_total(self._total)
+
+    def original(self, index: int) -> NodeClass:
+        """Return the class of a node before any pod was taken off it. O(1)."""
+        before = self._before.get(index)
+        return self._nodes.classes.of(index) if before is None else before[1]
 
     def _info(self, index: int) -> NodeInfo:
         nodes = self._nodes
@@ -91,5 +119,4 @@ class Vacancy:
         nodes = self._nodes
         for index, given in become.items():
             nodes.classes.move(index, given)
-            if nodes.needs:
-                nodes.keep_anew(nodes.by_index[index].node.name)
+            nodes.withhold_anew(nodes.by_index[index])

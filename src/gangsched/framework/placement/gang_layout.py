@@ -30,9 +30,15 @@ _arrival = attrgetter("seq")
 
 
 def lay_out(
-    state: State, entity: QueuedEntity, *, now: float
+    state: State, entity: QueuedEntity, *, now: float, budget: int | None = None
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and take nothing.
+
+    Args:
+        state: The scheduler's memory.
+        entity: The gang.
+        now: The current instant.
+        budget: The number of steps that one search may take; None for the scheduler's own.
 
     Returns:
         The plan, or who does not fit; who was refused before any node was looked at, if anybody;
@@ -58,7 +64,9 @@ def lay_out(
         kept = nominator.plan(state, entity, everybody, cycles, now=now)
         if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asked):
             return kept, refused, cycles
-        found = gang_placement.place(state, groups, everybody, cycles, asked, now=now)
+        found = gang_placement.place(
+            state, groups, everybody, cycles, asked, now=now, budget=budget
+        )
     return found, refused, cycles
 
 

@@ -42,6 +42,7 @@ def place(
     asks: Sequence[Ask],
     *,
     now: float,
+    budget: int | None = None,
 ) -> Plan | UnschedulableMember:
     """Return a plan for members of groups that start together, or who does not fit.
 
@@ -73,7 +74,8 @@ def place(
         before, alike = member, [member]
         kinds[kind if pod_class is kind.pod_class else kind._replace(pod_class=pod_class)] = alike
         judges[pod_class] = judge
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1)
+    steps = state.budget if budget is None else budget
+    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps)
     if task.shared and any(topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
@@ -109,7 +111,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
             return plan
         if misfit is not None:
             left[domain] = misfit
-    budget, closest = task.state.budget, -1
+    budget, closest = task.budget, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
         answer = search(task, begun.within(domain), budget)
@@ -154,7 +156,7 @@ def _place_anew(
     Of those that are refuted, return the misfit that comes closest: in the order of the groups, as
     the first one that fails, where it fails last.
     """
-    left, steps = task.state.budget, 0
+    left, steps = task.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
     for within in product(*(_domains(part, info) for part, info in parts)):

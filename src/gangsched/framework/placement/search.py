@@ -76,6 +76,7 @@ class Task:
         judges: Who judges nodes for them.
         asks: How many have to be placed, of one group or of all groups of a bundle.
         shared: Whether a plan has, or will have, members of other groups too.
+        budget: The number of steps that one search may take.
     """
 
     state: State
@@ -83,6 +84,7 @@ class Task:
     judges: Judges
     asks: tuple[Ask, ...]
     shared: bool
+    budget: int
 
     @property
     def needed(self) -> int:

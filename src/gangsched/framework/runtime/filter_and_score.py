@@ -14,7 +14,7 @@ from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 
-__all__ = ["foresee", "judge_nodes", "judged"]
+__all__ = ["foresee", "is_resolvable", "judge_nodes", "judged"]
 
 _FILTERED = (Success, Skip, Unschedulable)
 _UNBOUNDED = 1 << 40
@@ -50,6 +50,15 @@ class _Judge:
             if bound < room:
                 room = bound
         return (room, "")
+
+    def is_resolvable(self, given: NodeClass) -> bool:
+        """Return False if any filter refuses a node and says that evictions cannot help."""
+        # all are asked: one that cannot be helped may come after a lack of capacity
+        for plugin in self._state.profile.filter:
+            answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
+            if isinstance(answer, Unschedulable) and not answer.resolvable:
+                return False
+        return True
 
     def before_scoring(self) -> None:
         self.outcome = extension_points.first_no(
@@ -116,3 +125,17 @@ def judge_nodes(
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome
+
+
+def is_resolvable(
+    state: State, cycle: CycleState, member: Member, given: NodeClass, now: float
+) -> bool:
+    """Return whether evictions may make nodes of a class take a pod.
+
+    False if a filter refuses such a node with ``resolvable=False``; that is kube-scheduler's
+    ``UnschedulableAndUnresolvable``.
+    """
+    pod_class = member.pod_class
+    if not state.profile.signed:
+        pod_class = PodClass(pod_class.signature, member.pod)
+    return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)

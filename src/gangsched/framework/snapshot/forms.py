@@ -38,17 +38,17 @@ from gangsched.framework.snapshot.rows import (
     GroupRow,
     LineRow,
     MemberRow,
-    NeedRow,
     NodeClassRow,
     NodeRow,
+    NominatedPodRow,
     NominationRow,
     PodClassRow,
-    PromiseRow,
+    ReservationRow,
+    ReservedRow,
     ReservingRow,
     ShapeRow,
     SnapshotRow,
 )
-from gangsched.framework.state.nomination import Kept
 
 __all__ = ["ROWS", "SNAPSHOT"]
 
@@ -94,10 +94,18 @@ _NODE_ROW: Final = Record(
     index=WHOLE,
     free=_AMOUNTS,
     holders=many(row(TEXT, RESOURCES)),
-    kept=_AMOUNTS,
-    kept_pods=WHOLE,
+    withheld=_AMOUNTS,
+    withheld_pods=WHOLE,
 )
-_NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
+_RESERVED: Final = Record(
+    ReservedRow,
+    owner=WHOLE,
+    node=TEXT,
+    priority=WHOLE,
+    requests=RESOURCES,
+    pods=WHOLE,
+    returning=optional(_TEXTS),
+)
 _ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
 _NODE_CLASS: Final = Record(
     NodeClassRow,
@@ -193,40 +201,40 @@ _LINE: Final = Record(
     standing=_NUMBERS,
     resting=_NUMBERS,
 )
-_KEPT: Final = Record(
-    Kept,
+_NOMINATED: Final = Record(
+    NominatedPodRow,
     seq=WHOLE,
     uid=TEXT,
-    node=TEXT,
-    stand_in=POD.form,
     group=optional(TEXT),
     role=optional(TEXT),
+    reserved=WHOLE,
 )
 _NOMINATION: Final = Record(
     NominationRow,
     entity=WHOLE,
     priority=WHOLE,
-    kept=many(_KEPT.form),
-    asks=many(row(optional(TEXT), TEXT, WHOLE)),
+    pods=many(_NOMINATED.form),
+    required=many(row(optional(TEXT), TEXT, WHOLE)),
     specs=many(row(TEXT, optional(GROUP.form))),
     awaited=_TEXTS,
     deadline=SECONDS,
 )
-_PROMISE: Final = Record(
-    PromiseRow,
+_RESERVATION: Final = Record(
+    ReservationRow,
     entity=WHOLE,
     key=TEXT,
     since=SECONDS,
     starts_at=SECONDS,
     deadline=SECONDS,
     ends=many(row(TEXT, SECONDS)),
+    capacity=_NUMBERS,
 )
 _RESERVING: Final = Record(
     ReservingRow,
     asking=_TEXTS,
     lapses=_AMOUNTS,
     hopeless=_AMOUNTS,
-    promise=optional(_PROMISE.form),
+    reservation=optional(_RESERVATION.form),
     failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
     gained=FLAG,
     is_contested=FLAG,
@@ -251,7 +259,7 @@ SNAPSHOT: Final = Record(
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,
     altered=WHOLE,
-    needs=many(_NEED.form),
+    reserved=many(_RESERVED.form),
     departed=_TEXTS,
     assumed=many(_ASSUMED.form),
     node_classes=many(_NODE_CLASS.form),
@@ -286,10 +294,10 @@ ROWS: Final[tuple[Record[Any], ...]] = (
     *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
     *(
         _NOMINATION,
-        _NEED,
-        _PROMISE,
+        _NOMINATED,
+        _RESERVED,
+        _RESERVATION,
         _RESERVING,
-        _KEPT,
         _LINE,
         _SHAPE,
         _ERROR,

@@ -7,10 +7,34 @@ import math
 import pytest
 from attrs import evolve
 
-from gangsched import Backfill, GroupKey, NodeName, PodGroup, Reservation
+from gangsched import (
+    Backfill,
+    GroupKey,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    PodGroup,
+    Reservation,
+)
 from gangsched._core._group_entity import QueuedGroup
-from gangsched.framework.state.reservation_state import Promise, Reserving
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.nodes.reserved_views import exempt
+from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
 from support.entities import a_group, a_pod
+
+N1 = NodeName("n1")
+NODES = Nodes(InMemoryCluster())
+
+
+def fleet() -> Nodes:
+    """Return one empty node."""
+    cluster = InMemoryCluster()
+    nodes = Nodes(cluster)
+    cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": 8})))
+    nodes.refresh(N1)
+    return nodes
 
 
 def key_of(entity: QueuedGroup) -> GroupKey:
@@ -22,7 +46,7 @@ def asking(*entities: QueuedGroup) -> Reserving:
     """Return a memory in which these gangs ask, and everybody was looked at."""
     mine = Reserving(Backfill())
     for entity in entities:
-        mine.fell(entity, "shape", 1, for_want_of_room=True)
+        mine.fell(entity, "shape", 1, NODES, for_want_of_room=True)
     mine.is_settled, mine.is_contested, mine.is_stale = True, False, False
     return mine
 
@@ -30,7 +54,7 @@ def asking(*entities: QueuedGroup) -> Reserving:
 def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
     """Return a memory in which a gang has a reservation, and others ask."""
     mine = asking(entity, *others)
-    mine.promise = Promise(entity, key_of(entity), 0.0, math.inf, 9.0, {})
+    mine.reservation = ActiveReservation(entity, key_of(entity), 0.0, math.inf, 9.0, {})
     return mine
 
 
@@ -40,7 +64,7 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
 def test_a_gang_that_falls_for_want_of_room_asks() -> None:
     mine, gang = Reserving(Backfill()), a_group(1)
     assert mine.is_settled is True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert mine.asking == {key_of(gang): None}
     assert mine.is_settled is False
     assert not mine.failed
@@ -48,8 +72,7 @@ def test_a_gang_that_falls_for_want_of_room_asks() -> None:
 
 def test_without_a_policy_nobody_asks() -> None:
     mine, gang = Reserving(), a_group(1)
-    mine.is_free = True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     mine.news_of(gang)
     mine.news_of_room(None, None)
     assert not len(mine)
@@ -59,7 +82,7 @@ def test_without_a_policy_nobody_asks() -> None:
 def test_a_gang_that_falls_for_another_reason_asks_no_more() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.fell(gang, "shape", 3, for_want_of_room=False)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=False)
     assert mine.asking == {key_of(other): None}
 
 
@@ -67,22 +90,43 @@ def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
     mine, gang = Reserving(Backfill()), a_group(1)
     assert gang.group is not None
     gang.group.was_scheduled = True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert not mine.asking
     assert mine.is_settled
 
 
 @pytest.mark.parametrize(
-    ("is_free", "step", "known"), [(True, 0, {"shape": 0}), (True, -1, {}), (False, 3, {})]
+    ("is_exempt", "step", "known"), [(True, 0, {"shape": 0}), (True, -1, {}), (False, 3, {})]
 )
-def test_a_shape_is_known_to_fail_that_was_tried_with_all_room_free(
-    is_free: bool, step: int, known: dict[str, int]
+def test_class_that_failed_on_all_capacity_is_recorded(
+    is_exempt: bool, step: int, known: dict[str, int]
 ) -> None:
-    mine = Reserving(Backfill())
-    mine.is_free = is_free
-    mine.fell(a_pod(1), "shape", step, for_want_of_room=True)
+    mine, nodes = promised(a_group(1)), fleet()
+    entry = ReservedCapacity.expecting(1, N1, 0, ())
+    assert mine.reservation is not None
+    mine.reservation.capacity[N1] = entry
+    nodes.reserve([entry])
+    with exempt(nodes, [entry] if is_exempt else []):
+        mine.fell(a_pod(1), "shape", step, nodes, for_want_of_room=True)
     assert mine.failed == known
+
+
+def test_no_class_is_recorded_without_a_reservation() -> None:
+    mine = Reserving(Backfill())
+    mine.fell(a_pod(1), "shape", 3, NODES, for_want_of_room=True)
+    assert not mine.failed
     assert not mine.asking
+
+
+@pytest.mark.parametrize("has_node", [False, True])
+def test_reservation_is_not_left_out_on_nodes_that_withhold_it_or_are_gone(has_node: bool) -> None:
+    mine, nodes = promised(a_group(1)), fleet() if has_node else NODES
+    entry = ReservedCapacity.expecting(1, N1, 0, ())
+    assert mine.reservation is not None
+    mine.reservation.capacity[N1] = entry
+    nodes.reserve([entry])
+    assert not mine.reservation.is_left_out(nodes)
+    nodes.release([entry])
 
 
 @pytest.mark.parametrize(("priority", "contests"), [(1, True), (0, False)])
@@ -90,9 +134,9 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
     priority: int, contests: bool
 ) -> None:
     mine = promised(a_group(1))
-    mine.fell(a_group(2, priority=priority), "shape", 3, for_want_of_room=True)
+    mine.fell(a_group(2, priority=priority), "shape", 3, NODES, for_want_of_room=True)
     assert mine.is_contested is contests
-    mine.fell(a_group(3), "shape", 4, for_want_of_room=True)
+    mine.fell(a_group(3), "shape", 4, NODES, for_want_of_room=True)
     assert mine.is_contested is contests
 
 
