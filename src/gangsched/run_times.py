@@ -1,8 +1,8 @@
-"""How long pods run, for who knows it.
+"""RunTimes: estimates of when pods end.
 
 Rules:
-  R1  a run time is an estimate: what is wrong with it costs waiting or room, never a law;
-  R2  nothing here reads a clock: the instants are arguments.
+  R1  a run time is an estimate: a wrong one costs waiting time or capacity, and breaks no law;
+  R2  no clock is read: the instants are arguments.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
 class RunTimes(Protocol):
-    """What says when pods end; see also ``Forkable``, for one that keeps something."""
+    """Estimates when pods end; see ``Forkable`` for one that has state."""
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return the instant at which a pod is expected to end; None where nobody knows.
+        """Return the instant at which a pod is expected to end; None if that is unknown.
 
-        The answer for a pending pod less *now* must stay the same until there is a fact about the
-        pod: it is for how long the pod runs, and is not asked for again at every instant. The
-        answer for a pod that has started may be another at any time.
+        For a pending pod, the answer less *now* is the time that it runs. It must not change until
+        there is an event about the pod, since it is remembered. The answer for a running pod may
+        change at any time.
 
         Args:
             pod: The pod.
-            started_at: When its bind was reported, or it was first seen on its node; None for a
-                pod that is pending: the answer is when it would end if it started now.
+            started_at: When its bind was reported, or it was first seen on its node. None for a
+                pending pod: then the answer is when it would end if it started now.
             now: The current instant.
         """
         ...
@@ -46,20 +46,20 @@ class RunTimes(Protocol):
 
 def _check_wrong_by(_owner: object, _attribute: object, value: float) -> None:
     if not is_seconds(value) or value < 1:
-        raise InvalidValueError("wrong_by", value, "a number, finite and at least 1")
+        raise InvalidValueError("wrong_by", value, "a finite number >= 1")
 
 
 @final
 @frozen
 class AnnotatedRunTimes:
-    """Reads from an annotation for how many seconds a pod runs; see ``RunTimes``.
+    """Read from an annotation how many seconds a pod runs; see ``RunTimes``.
 
     Attributes:
-        annotation: The key of the annotation; its value is decimal seconds. A pod without it, or
-            with something else there, runs for nobody knows how long.
-        wrong_by: By which factor an estimate may be off, either way; 1 for exact ones. Each group,
-            and each regular pod, draws its own factor.
-        seed: What the factors are drawn from.
+        annotation: The key of the annotation; its value is decimal seconds. The run time of a pod
+            without it, or with another value, is unknown.
+        wrong_by: The factor by which an estimate may be wrong, either way; 1 for exact estimates.
+            Each group, and each regular pod, draws its own factor.
+        seed: The seed of the factors.
 
     Raises:
         InvalidValueError: A value is malformed.
@@ -70,7 +70,7 @@ class AnnotatedRunTimes:
     seed: int = field(default=0, validator=check_whole)
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return its start, or now, and the seconds that are written on it. O(1)."""
+        """Return the pod's start, or *now*, plus the seconds of its annotation. O(1)."""
         text = pod.annotations.get(self.annotation)
         if text is None or not _DECIMAL.fullmatch(text):
             return None
@@ -81,7 +81,7 @@ class AnnotatedRunTimes:
         return end if math.isfinite(end) else None
 
     def _factor(self, pod: Pod) -> float:
-        """Return a factor between 1 / wrong_by and wrong_by, as likely too small as too large."""
+        """Return a factor between 1 / wrong_by and wrong_by; below and above 1 are as likely."""
         try:
             claim = membership(pod)
         except InvalidPodGroupError:

@@ -50,7 +50,7 @@ def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() 
     assert host.reservation.starts_at == 100.0
     assert set(host.reservation.nodes) == {"a", "b"}
     assert host.scheduler.next_deadline() is not None
-    assert "kept for pod group default/big, by 100" in str(host.reservation)
+    assert "reserved for pod group default/big, starts by 100" in str(host.reservation)
 
 
 def test_who_ends_in_time_is_let_in_and_who_does_not_is_not() -> None:
@@ -722,8 +722,8 @@ def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("names", "starts_at", "says"),
     [
-        ("a", 12.5, "room on 1 node is kept for pod group default/big, by 12.5"),
-        ("ab", 100.0, "room on 2 nodes is kept for pod group default/big, by 100"),
+        ("a", 12.5, "1 node is reserved for pod group default/big, starts by 12.5"),
+        ("ab", 100.0, "2 nodes are reserved for pod group default/big, starts by 100"),
         ("a", None, "1 node is drained for pod group default/big"),
         ("ab", None, "2 nodes are drained for pod group default/big"),
     ],

@@ -243,7 +243,7 @@ def test_its_length_counts_each_thing_once() -> None:
 def test_a_reservation_says_where_and_by_when() -> None:
     group, nodes = GroupKey("default/g"), (NodeName("a"), NodeName("b"))
     made = Reservation(group, 0.0, 12.5, nodes)
-    assert str(made) == "room on 2 nodes is kept for pod group default/g, by 12.5"
+    assert str(made) == "2 nodes are reserved for pod group default/g, starts by 12.5"
     assert str(evolve(made, nodes=nodes[:1], starts_at=None)) == (
         "1 node is drained for pod group default/g"
     )

@@ -75,7 +75,7 @@ SENTENCES: list[tuple[Call, str]] = [
     (lambda: Backfill(least_members=0), f"least_members: expected {AT_LEAST_ONE}, got 0"),
     (lambda: Backfill(after_seconds=-0.5), f"after_seconds: expected {SECONDS}, got -0.5"),
     (lambda: Backfill(overdue_after=INF), f"overdue_after: expected {SECONDS}, got inf"),
-    (lambda: Backfill(drain_for=0), "drain_for: expected seconds, finite and more than 0, got 0"),
+    (lambda: Backfill(drain_for=0), "drain_for: expected a finite number of seconds > 0, got 0"),
     (lambda: Preemption(grace=-2), f"grace: expected {SECONDS}, got -2"),
     (
         lambda: Preemption(search_budget=-2),

@@ -2,7 +2,7 @@
 
 Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
-      until the time limit, then of age; a gang that cannot get a reservation is passed over;
+      until the time limit, then of age. A gang that cannot get a reservation is passed over;
   R2  a gang that would not fit on the empty cluster is not considered again until a node changes.
 """
 

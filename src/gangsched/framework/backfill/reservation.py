@@ -23,7 +23,7 @@ Rules:
   R1  an entity that is not exempt sees the nodes without the reserved capacity; an exempt one
       sees all free capacity;
   R2  the expected start moves to a later instant only for an event: a wrong run time, a changed
-      node, the gang itself, or an entity that outranks it; never for an entity that was admitted;
+      node, the gang itself, or a gang that outranks it. Admitting a pod never moves it;
   R3  an exempt entity that fits with all capacity is tried after every other active entity;
   R4  nodes that were drained until the time limit are given up, and none is drained until an
       event.

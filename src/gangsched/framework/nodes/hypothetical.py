@@ -119,4 +119,6 @@ class Vacancy:
         nodes = self._nodes
         for index, given in become.items():
             nodes.classes.move(index, given)
-            nodes.withhold_anew(nodes.by_index[index])
+        if nodes.ledger.expecting:
+            for index in become:
+                nodes.withhold_anew(nodes.by_index[index])

@@ -13,8 +13,8 @@ Theory of operation
 
     The ledger records what is reserved. What is withheld at the moment is recorded on each node,
     in ``NodeInfo.nominated`` and ``NodeInfo.expected``. They agree with the ledger except while an
-    exempt entity is tried: its view of the nodes leaves out the entries that it is exempt from,
-    and the ledger keeps them.
+    exempt entity is tried. Its view of the nodes leaves out the entries that it is exempt from;
+    the ledger keeps them.
 
 Rules:
   R1  the whole request of a nominated pod is withheld, whether it is free or not;

@@ -12,9 +12,9 @@ Theory of operation
     entity is requeued.
 
     In its own cycle the entity is exempt from its nomination (``step_aside``), and its pods go
-    to the nominated nodes first (``node_for``, ``plan``). Afterwards either its pods hold nodes,
-    and the nomination is used up; or pods are still awaited, and the capacity is withheld again
-    (``step_back``); or it cannot start although the nodes are free, and the nomination lapses.
+    to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
+    nomination is used up. If pods are still awaited, the capacity is withheld again
+    (``step_back``). If it cannot start although the nodes are free, the nomination lapses.
 
     A nomination of a higher priority may overlap with one of a lower priority while victims of
     both terminate. So a nominated node is checked in two states: now, without what is reserved

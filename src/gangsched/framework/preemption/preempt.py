@@ -3,14 +3,20 @@
 Theory of operation
     After an entity's scheduling cycle ``conclude`` deals with the nomination that it had, and
     decides whether it preempts. If its last attempt failed for lack of capacity, ``victim_search``
-    looks for victims. Then, in this order: nominations of lower priorities that are taken are
-    removed; the preemptor's capacity is reserved; victims are evicted; the entity leaves the queue
-    until they have terminated; other entities are requeued. The capacity has to be reserved before
-    any eviction, since an eviction may free capacity at once and activate other entities.
+    looks for victims. A plan is carried out in this order:
+
+    1. nominations of lower priorities that the plan takes are removed;
+    2. the preemptor's capacity is reserved;
+    3. the victims are evicted;
+    4. the entity leaves the queue until they have terminated;
+    5. entities that lost a nomination, or gain by freed capacity, are requeued.
+
+    The capacity has to be reserved before any eviction, since an eviction may free capacity at
+    once and activate other entities.
 
 Rules:
-  R1  an entity preempts only after a scheduling cycle in which no node took a pod that it needs:
-      not if it is incomplete, was refused for another reason, or awaits victims already;
+  R1  an entity preempts only after a scheduling cycle in which no node took a pod that it needs.
+      It does not if it is incomplete, was refused for another reason, or awaits victims already;
   R2  no pod is evicted without a plan on which all pods fit that the entity needs to start;
   R3  a pod is never evicted for a pod of the same or a lower priority, so a victim cannot preempt
       its preemptor.

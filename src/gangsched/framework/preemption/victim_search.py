@@ -1,18 +1,18 @@
 """Victim search: which units are evicted so that a preemptor fits.
 
 Theory of operation
-    The search works on the nodes themselves: victims are taken off them (``hypothetical``), the
-    preemptor is placed by the code that places it in its cycle, and at the end every pod is back.
+    The search works on the nodes themselves: victims are taken off them (``hypothetical``), and
+    the preemptor is placed by the code that places it in its cycle. At the end every pod is back.
 
     Pods that terminate already are taken off first. If the preemptor fits then, no pod is evicted.
     Otherwise priorities are considered in ascending order. At each priority, units are taken
     until the preemptor fits, in these steps:
 
-    1. units that end no gang (elastic members, nominations), by how much they gain;
-    2. all of these together, as one of them may help only with what another frees;
-    3. other choices of elastic members: those on one node after the other, by gain;
-    4. all units, by gain;
-    5. all units, in batches that double.
+    1. Units that end no gang (elastic members, nominations), by how much they gain.
+    2. All of these together, as one of them may help only with what another frees.
+    3. Other choices of elastic members: those on one node after the other, by gain.
+    4. All units, by gain.
+    5. All units, in batches that double.
 
     How much a unit gains is counted as the number of lacking pods that its capacity would take
     (``Shortfall``). Bounds on it are kept in a heap, and only the first is computed exactly.
@@ -132,7 +132,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
     """Return a plan that makes a preemptor fit; None if there is none.
 
     Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
-    each set of victims that is tried: where V units of N are evicted, about V log N.
+    each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
     vacancy = Vacancy(state.nodes)
     verdicts: dict[NodeClass, bool] = {}

@@ -1,8 +1,8 @@
 """Nomination: the nodes that a preemptor is meant to go to once its victims have terminated.
 
 Rules:
-  R1  the capacity is reserved in the ledger of the nodes, one entry for each nominated pod; other
-      entities see it as taken, and no pod stands in for the nominated one;
+  R1  the capacity is reserved in the ledger of the nodes, one entry for each nominated pod. Other
+      entities see it as taken;
   R2  a nomination lasts until its pods hold nodes, or until it lapses.
 """
 
