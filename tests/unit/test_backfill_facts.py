@@ -119,8 +119,11 @@ def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None
     for young_in_vain, elder_in_vain in ((1, 0), (1, 1), (1, 2), (2, 2)):
         host.at(promise_of(host).deadline)
         assert host.scheduler.reservation is None
-        lapses = memory(host).lapses
-        assert (lapses.get(YOUNG, 0), lapses.get(elder, 0)) == (young_in_vain, elder_in_vain)
+        drain_timeouts = memory(host).drain_timeouts
+        assert (drain_timeouts.get(YOUNG, 0), drain_timeouts.get(elder, 0)) == (
+            young_in_vain,
+            elder_in_vain,
+        )
         host.tell(NodeAdded(Node(name=NodeName(f"n{host.now:g}"), allocatable={"cpu": 1})))
         host.pod(f"fills-{host.now:g}")
         host.decide()

@@ -47,7 +47,7 @@ def asking(*entities: QueuedGroup) -> Reserving:
     mine = Reserving(Backfill())
     for entity in entities:
         mine.fell(entity, "shape", 1, NODES, for_want_of_room=True)
-    mine.is_settled, mine.is_contested, mine.is_stale = True, False, False
+    mine.has_no_candidate, mine.is_contested, mine.is_stale = True, False, False
     return mine
 
 
@@ -63,10 +63,10 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
 
 def test_a_gang_that_falls_for_want_of_room_asks() -> None:
     mine, gang = Reserving(Backfill()), a_group(1)
-    assert mine.is_settled is True
+    assert mine.has_no_candidate is True
     mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert mine.asking == {key_of(gang): None}
-    assert mine.is_settled is False
+    assert mine.has_no_candidate is False
     assert not mine.failed
 
 
@@ -92,7 +92,7 @@ def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
     gang.group.was_scheduled = True
     mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert not mine.asking
-    assert mine.is_settled
+    assert mine.has_no_candidate
 
 
 @pytest.mark.parametrize(
@@ -146,20 +146,20 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
 def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.hopeless = {key_of(gang): 7, key_of(other): 7}
+    mine.infeasible = {key_of(gang): 7, key_of(other): 7}
     gang.prospect = (0, 5.0)
     mine.news_of(gang)
     assert gang.prospect is None
-    assert mine.hopeless == {key_of(other): 7}
-    assert mine.is_settled is False
+    assert mine.infeasible == {key_of(other): 7}
+    assert mine.has_no_candidate is False
 
 
 def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.hopeless = {key_of(other): 7}
+    mine.infeasible = {key_of(other): 7}
     mine.news_of(gang)
-    assert mine.is_settled is True
+    assert mine.has_no_candidate is True
 
 
 def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
@@ -198,28 +198,33 @@ def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> N
 
 def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
     mine = asking(a_group(1))
-    mine.failed, mine.is_weary = {"a": 1, "b": 5}, True
+    mine.failed, mine.is_drain_paused = {"a": 1, "b": 5}, True
     mine.news_of_room(None, None)
-    assert (mine.failed, mine.is_weary, mine.is_settled, mine.gained) == ({}, False, False, True)
+    assert (mine.failed, mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (
+        {},
+        False,
+        False,
+        True,
+    )
 
 
 def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -> None:
     mine = asking(a_group(1))
     mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
-    mine.is_weary = True
+    mine.is_drain_paused = True
     mine.news_of_room(5, "itself")
     assert mine.failed == {"before": 4, "itself": 6}
-    assert (mine.is_weary, mine.is_settled, mine.gained) == (True, True, True)
+    assert (mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (True, True, True)
 
 
 def test_who_is_forgotten_is_forgotten_everywhere() -> None:
     gang, other = a_group(1), a_group(2)
     mine = promised(gang, other)
     for key in (key_of(gang), key_of(other)):
-        mine.lapses[key] = mine.hopeless[key] = 1
+        mine.drain_timeouts[key] = mine.infeasible[key] = 1
     mine.forget(key_of(other))
     assert mine.asking == {key_of(gang): None}
-    assert (set(mine.lapses), set(mine.hopeless)) == ({key_of(gang)}, {key_of(gang)})
+    assert (set(mine.drain_timeouts), set(mine.infeasible)) == ({key_of(gang)}, {key_of(gang)})
     assert mine.is_stale is False
     mine.forget(key_of(gang))
     assert mine.is_stale is True
@@ -229,9 +234,9 @@ def test_its_length_counts_each_thing_once() -> None:
     gang = a_group(1)
     mine = promised(gang, a_group(2), a_group(3))
     assert len(mine) == 4
-    mine.lapses[key_of(gang)] = 1
+    mine.drain_timeouts[key_of(gang)] = 1
     assert len(mine) == 5
-    mine.hopeless[key_of(gang)] = 1
+    mine.infeasible[key_of(gang)] = 1
     assert len(mine) == 6
     mine.failed["shape"] = 1
     assert len(mine) == 7

@@ -38,7 +38,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     """Return the first gang that can get the reservation; None if there is none.
 
     Runtime complexity: O(gangs that want one), and see ``start_estimate.look_ahead`` for each
-    that may have one and is not known to be hopeless.
+    that may have one and is not known to be infeasible.
 
     Args:
         state: The scheduler's memory.
@@ -58,11 +58,13 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     ends = run_times.ends(state, now)
     for key in sorted(asking, key=lambda key: (_order(state, key), key)):
         entity = state.entities[key]
-        found = start_estimate.look_ahead(state, entity, ends, now=now, drains=not mine.is_weary)
+        found = start_estimate.look_ahead(
+            state, entity, ends, now=now, drains=not mine.is_drain_paused
+        )
         if found is not None:
             return Candidate(entity, found, ends)
-        if not mine.is_weary:
-            mine.hopeless[key] = state.nodes.altered
+        if not mine.is_drain_paused:
+            mine.infeasible[key] = state.nodes.altered
     return None
 
 
@@ -92,19 +94,19 @@ def _qualifies(state: State, key: GroupKey, now: float) -> bool:
     since = info.created_at if info.complete_at is None else info.complete_at
     mature_at = since + policy.after_seconds
     if now < mature_at:
-        mine.settled_until = min(mine.settled_until, mature_at)
+        mine.no_candidate_until = min(mine.no_candidate_until, mature_at)
         return False
     return (
         entity.failures >= policy.after_attempts
         and _size(state, entity) >= policy.least_members
-        and mine.hopeless.get(key) != state.nodes.altered
+        and mine.infeasible.get(key) != state.nodes.altered
     )
 
 
 def _order(state: State, key: GroupKey) -> tuple[int, int, float]:
     """Return the sort key of a gang; see R1."""
     entity = state.entities[key]
-    return (-entity.priority, state.reserving.lapses.get(key, 0), entity.created_at)
+    return (-entity.priority, state.reserving.drain_timeouts.get(key, 0), entity.created_at)
 
 
 def _size(state: State, entity: QueuedEntity) -> int:

@@ -119,11 +119,11 @@ def _settle(state: State, now: float) -> None:
             if above is None and _stays(state, found, now):
                 return
         mine.reservation = None
-        mine.is_settled = False
+        mine.has_no_candidate = False
         mine.failed.clear()
     if above is not None:
         _keep(state, *above, now)
-    elif not mine.is_settled or now >= mine.settled_until:
+    elif not mine.has_no_candidate or now >= mine.no_candidate_until:
         _choose(state, now)
     if found is not None and mine.reservation is None:
         _reserve(state, {}, now)
@@ -134,8 +134,8 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
     mine, nodes = state.reserving, state.nodes
     is_overdue = now >= found.deadline
     if is_overdue and found.starts_at == math.inf:
-        mine.lapses[found.key] = mine.lapses.get(found.key, 0) + 1
-        mine.is_weary = True
+        mine.drain_timeouts[found.key] = mine.drain_timeouts.get(found.key, 0) + 1
+        mine.is_drain_paused = True
         return False
     due = [found.ends.pop(uid, math.inf) for uid in nodes.departed]
     nodes.departed.clear()
@@ -144,7 +144,7 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
         return True
     ends = run_times.ends(state, now)
     # a pod that left early can only help; draining has no known start, so it is no earlier
-    drains = must_move and not mine.is_weary
+    drains = must_move and not mine.is_drain_paused
     estimate = start_estimate.look_ahead(state, found.entity, ends, now=now, drains=drains)
     if not must_move and (estimate is None or estimate.starts_at >= found.starts_at):
         return True
@@ -157,7 +157,7 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
 def _choose(state: State, now: float) -> None:
     """Make a reservation for the first gang that wants one and can get it, if there is one."""
     mine = state.reserving
-    mine.is_settled, mine.settled_until = True, math.inf
+    mine.has_no_candidate, mine.no_candidate_until = True, math.inf
     candidate = candidates.first(state, now)
     if candidate is not None:
         _keep(state, *candidate, now)
@@ -208,9 +208,9 @@ def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate
     Runtime complexity: O(gangs that want one) if one of them may outrank, else O(1).
     """
     mine = state.reserving
-    if not mine.is_contested and now < mine.settled_until:
+    if not mine.is_contested and now < mine.no_candidate_until:
         return None
-    mine.is_contested, mine.settled_until = False, math.inf
+    mine.is_contested, mine.no_candidate_until = False, math.inf
     return candidates.first(state, now, above=found.entity.priority)
 
 

@@ -87,8 +87,8 @@ HELD: Final[Mapping[type, Held]] = {
     CapacityLedger: Held(kept="_by_node", anew="expecting"),
     ReservedCapacity: Held(kept="owner node priority requests pods returning"),
     Reserving: Held(
-        kept="asking lapses hopeless reservation failed gained is_contested is_stale is_weary"
-        " is_settled settled_until altered",
+        kept="asking drain_timeouts infeasible reservation failed gained is_contested is_stale"
+        " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
     ),
     ActiveReservation: Held(kept="entity key since starts_at deadline ends capacity"),

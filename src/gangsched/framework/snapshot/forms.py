@@ -232,16 +232,16 @@ _RESERVATION: Final = Record(
 _RESERVING: Final = Record(
     ReservingRow,
     asking=_TEXTS,
-    lapses=_AMOUNTS,
-    hopeless=_AMOUNTS,
+    drain_timeouts=_AMOUNTS,
+    infeasible=_AMOUNTS,
     reservation=optional(_RESERVATION.form),
     failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
     gained=FLAG,
     is_contested=FLAG,
     is_stale=FLAG,
-    is_weary=FLAG,
-    is_settled=FLAG,
-    settled_until=SECONDS,
+    is_drain_paused=FLAG,
+    has_no_candidate=FLAG,
+    no_candidate_until=SECONDS,
     altered=WHOLE,
 )
 _ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)

@@ -355,13 +355,16 @@ class _Reader:
         if row is None:
             return
         reserving.asking.update(dict.fromkeys(row.asking))
-        reserving.lapses.update(row.lapses)
-        reserving.hopeless.update(row.hopeless)
+        reserving.drain_timeouts.update(row.drain_timeouts)
+        reserving.infeasible.update(row.infeasible)
         for n, (shape, step) in enumerate(row.failed):
             reserving.failed[self._shape(shape, f"reserving.failed[{n}]")] = step
         reserving.gained, reserving.is_contested = row.gained, row.is_contested
-        reserving.is_stale, reserving.is_weary = row.is_stale, row.is_weary
-        reserving.is_settled, reserving.settled_until = row.is_settled, row.settled_until
+        reserving.is_stale, reserving.is_drain_paused = row.is_stale, row.is_drain_paused
+        reserving.has_no_candidate, reserving.no_candidate_until = (
+            row.has_no_candidate,
+            row.no_candidate_until,
+        )
         reserving.altered = row.altered
         if row.reservation is not None:
             reserving.reservation = self._reservation(row.reservation)

@@ -264,16 +264,16 @@ class ReservingRow:
     """A ``Reserving`` that remembers something."""
 
     asking: tuple[GroupKey, ...] = ()
-    lapses: tuple[tuple[GroupKey, int], ...] = ()
-    hopeless: tuple[tuple[GroupKey, int], ...] = ()
+    drain_timeouts: tuple[tuple[GroupKey, int], ...] = ()
+    infeasible: tuple[tuple[GroupKey, int], ...] = ()
     reservation: ReservationRow | None = None
     failed: tuple[tuple[int | ShapeRow, int], ...] = ()
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
-    is_weary: bool = False
-    is_settled: bool = True
-    settled_until: float = math.inf
+    is_drain_paused: bool = False
+    has_no_candidate: bool = True
+    no_candidate_until: float = math.inf
     altered: int = 0
 
 

@@ -314,8 +314,8 @@ def _reserving(
     made = reserving.reservation
     row = ReservingRow(
         asking=tuple(reserving.asking),
-        lapses=tuple(reserving.lapses.items()),
-        hopeless=tuple(reserving.hopeless.items()),
+        drain_timeouts=tuple(reserving.drain_timeouts.items()),
+        infeasible=tuple(reserving.infeasible.items()),
         reservation=None
         if made is None
         else ReservationRow(
@@ -331,9 +331,9 @@ def _reserving(
         gained=reserving.gained,
         is_contested=reserving.is_contested,
         is_stale=reserving.is_stale,
-        is_weary=reserving.is_weary,
-        is_settled=reserving.is_settled,
-        settled_until=reserving.settled_until,
+        is_drain_paused=reserving.is_drain_paused,
+        has_no_candidate=reserving.has_no_candidate,
+        no_candidate_until=reserving.no_candidate_until,
         altered=reserving.altered,
     )
     return None if row == ReservingRow() else row

@@ -64,40 +64,40 @@ class Reserving:
     Attributes:
         policy: When capacity is reserved; None if backfill is off.
         asking: The gangs that want a reservation.
-        lapses: How often nodes were drained for each of them until the time limit.
-        hopeless: The gangs that would not fit on the empty cluster, each with the value that
+        drain_timeouts: How often nodes were drained for each of them until the time limit.
+        infeasible: The gangs that would not fit on the empty cluster, each with the value that
             ``Nodes.altered`` had then.
         reservation: The reservation in force; None if there is none.
         failed: The equivalence classes that failed although they were exempt, with the step.
         gained: Whether nodes gained capacity since the gang was last considered.
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
-        is_weary: Whether draining reached its time limit, and no event has come since.
-        is_settled: Whether no gang that wants a reservation can get one, as far as is known.
-        settled_until: The instant at which that may change by itself.
+        is_drain_paused: Whether draining reached its time limit, and no event has come since.
+        has_no_candidate: Whether no gang that wants a reservation can get one, as far as is known.
+        no_candidate_until: The instant at which that may change by itself.
         altered: ``Nodes.altered`` when the reservation was made.
     """
 
     policy: Backfill | None = None
     asking: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
-    lapses: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
-    hopeless: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    drain_timeouts: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    infeasible: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     reservation: ActiveReservation | None = None
     failed: dict[Hashable, int] = field(factory=dict[Hashable, int])
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
-    is_weary: bool = False
-    is_settled: bool = True
-    settled_until: float = math.inf
+    is_drain_paused: bool = False
+    has_no_candidate: bool = True
+    no_candidate_until: float = math.inf
     altered: int = 0
 
     def __len__(self) -> int:
         """Return the number of entries in all containers."""
         return (
             len(self.asking)
-            + len(self.lapses)
-            + len(self.hopeless)
+            + len(self.drain_timeouts)
+            + len(self.infeasible)
             + len(self.failed)
             + (self.reservation is not None)
         )
@@ -132,7 +132,7 @@ class Reserving:
             self.forget(group.key)
         elif not group.was_scheduled:
             self.asking[group.key] = None
-            self.is_settled = False
+            self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
 
     def news_of(self, entity: QueuedEntity) -> None:
@@ -141,8 +141,8 @@ class Reserving:
             return
         entity.prospect = None
         key, reservation = entity.group.key, self.reservation
-        if self.hopeless.pop(key, None) is not None:
-            self.is_settled = False
+        if self.infeasible.pop(key, None) is not None:
+            self.has_no_candidate = False
         if reservation is not None and reservation.entity.group is not None:
             spec = reservation.entity.group.spec
             bundled = spec is not None and key in spec.bundle
@@ -160,7 +160,7 @@ class Reserving:
         self.gained = True
         if since is None:
             self.failed.clear()
-            self.is_weary = self.is_settled = False
+            self.is_drain_paused = self.has_no_candidate = False
             return
         for shape in [s for s, at in self.failed.items() if at >= since and s != disproved]:
             del self.failed[shape]
@@ -168,7 +168,7 @@ class Reserving:
     def forget(self, key: GroupKey) -> None:
         """Forget a gang that does not want a reservation any more. O(1)."""
         self.asking.pop(key, None)
-        self.lapses.pop(key, None)
-        self.hopeless.pop(key, None)
+        self.drain_timeouts.pop(key, None)
+        self.infeasible.pop(key, None)
         if self.reservation is not None and self.reservation.key == key:
             self.is_stale = True
