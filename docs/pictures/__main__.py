@@ -1,4 +1,4 @@
-"""Draw every picture anew, into ``docs/_static``."""
+"""Draw every picture again, into ``docs/_static``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pictures there are."""
+"""The list of pictures."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ from typing import Final
 
 from gangsched import presets
 from pictures.gantt import gantt
+from pictures.packages import package_matrix
 from pictures.runs import Run, trace_of
 from pictures.states import member_states, queue_places
 
-__all__ = ["SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
+__all__ = ["PACKAGES", "SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
 
 DOCS: Final = Path(__file__).parents[1]
 STATIC: Final = DOCS / "_static"
 PAGE: Final = DOCS / "explanation" / "with-and-without.md"
 SHAPE: Final = "4x4"
 UNTIL: Final = 240.0
+PACKAGES: Final = (
+    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
+)
+"""The packages of the framework, lowest first. A test holds it to the architecture test's."""
 
-_SAID: Final = {
+_CAPTIONS: Final = {
     "pod_by_pod": "Pod by pod: from 100 s on, E, F and G block each other for ever",
     "coscheduling": "With gangs: all eight jobs have run by 150 s",
-    "gang": "A gang in one decision: nothing is ever held in vain",
+    "gang": "A gang in one decision: no GPU is held without use",
 }
-"""What is said of each run. A test holds it to what happens."""
+"""The caption of each run. A test compares it with the run."""
 
 
 def runs() -> dict[str, Run]:
     """Return the workload of the page, run by each preset."""
     trace = trace_of(PAGE)
-    return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _SAID}
+    return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _CAPTIONS}
 
 
 def drawn() -> dict[str, str]:
     """Return every picture by the name of its file."""
     ran = runs()
     title = "Eight jobs on four nodes with four GPUs each"
-    both = {_SAID[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
-    whole = {_SAID["gang"]: ran["gang"]}
+    both = {_CAPTIONS[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
+    whole = {_CAPTIONS["gang"]: ran["gang"]}
     return {
         "with-and-without.svg": gantt(both, title=title),
         "whole-gangs.svg": gantt(whole, title=title),
         "member-states.svg": member_states(),
         "queue-places.svg": queue_places(),
+        "packages.svg": package_matrix(PACKAGES),
     }

@@ -1,4 +1,4 @@
-"""The nodes of runs over time: who held which GPU, and whether the job worked meanwhile."""
+"""The nodes of runs over time: which job held which GPU, and whether the job worked then."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ COLOURS = (
 LEFT, RIGHT, TOP = 66.0, 24.0, 58.0
 LANE, GAP = 11.0, 7.0
 HEADING = 40.0
-"""What stands above each run."""
+"""The height of the caption above each run."""
 
 
 def gantt(runs: dict[str, Run], *, title: str, width: float = 800) -> str:
     """Return runs as one picture, one below the other, over one axis of time.
 
     Args:
-        runs: By what is said of them.
-        title: What it shows.
+        runs: The runs, by their captions.
+        title: The title of the picture.
         width: In pixels.
     """
     until = max(run.until for run in runs.values())

@@ -2,8 +2,8 @@
 
 Rules:
   R1  every move that happens is in the table, and every move in the table happens: a test
-      records them over histories of clusters;
-  R2  a picture shows those of the table that make a life; the page lists all.
+      records the moves in histories of clusters;
+  R2  a picture shows the moves of an ordinary life; the page lists all of them.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ UNKNOWN = "unknown"
 NOWHERE = "nowhere"
 
 _GONE = "is deleted"
-_ENDING = "its end is asked for"
-_FINISHED = "is seen to have finished"
-_CONTRADICTS = "comes to contradict its group, or its group it"
-_TAKEN = "somebody else binds it"
+_ENDING = "its deletion is requested"
+_FINISHED = "has finished"
+_CONTRADICTS = "changes, or its group changes, so that they contradict each other"
+_TAKEN = "another scheduler binds it"
 
 MEMBERS: Final[dict[tuple[str, str], str]] = {
-    (UNKNOWN, "gated"): "comes, with scheduling gates",
-    (UNKNOWN, "unscheduled"): "comes",
-    (UNKNOWN, "refused"): "comes, and contradicts its group or itself",
-    (UNKNOWN, "assigned"): "is found bound, as after a restart",
-    (UNKNOWN, "terminating"): "is found ending",
-    (UNKNOWN, "succeeded"): "is found finished",
-    (UNKNOWN, "failed"): "is found finished",
-    ("gated", "unscheduled"): "its last gate is lifted",
+    (UNKNOWN, "gated"): "is added, with scheduling gates",
+    (UNKNOWN, "unscheduled"): "is added",
+    (UNKNOWN, "refused"): "is added, and contradicts its group or itself",
+    (UNKNOWN, "assigned"): "is listed as bound, as after a restart",
+    (UNKNOWN, "terminating"): "is listed as terminating",
+    (UNKNOWN, "succeeded"): "is listed as finished",
+    (UNKNOWN, "failed"): "is listed as finished",
+    ("gated", "unscheduled"): "its last gate is removed",
     ("gated", "refused"): _CONTRADICTS,
     ("gated", "terminating"): _ENDING,
     ("gated", "succeeded"): _FINISHED,
     ("gated", "failed"): _FINISHED,
     ("gated", UNKNOWN): _GONE,
-    ("refused", "unscheduled"): "contradicts no more",
-    ("refused", "gated"): "contradicts no more, and has scheduling gates",
+    ("refused", "unscheduled"): "no longer contradicts its group",
+    ("refused", "gated"): "no longer contradicts its group, and has scheduling gates",
     ("refused", "assigned"): _TAKEN,
-    ("refused", "terminating"): f"contradicts no more, and {_ENDING}",
-    ("refused", "succeeded"): f"contradicts no more, and {_FINISHED}",
-    ("refused", "failed"): f"contradicts no more, and {_FINISHED}",
+    ("refused", "terminating"): f"no longer contradicts its group, and {_ENDING}",
+    ("refused", "succeeded"): f"no longer contradicts its group, and {_FINISHED}",
+    ("refused", "failed"): f"no longer contradicts its group, and {_FINISHED}",
     ("refused", UNKNOWN): _GONE,
     ("unscheduled", "waiting"): "is given a node",
     ("unscheduled", "refused"): _CONTRADICTS,
@@ -49,12 +49,12 @@ MEMBERS: Final[dict[tuple[str, str], str]] = {
     ("unscheduled", "succeeded"): _FINISHED,
     ("unscheduled", "failed"): _FINISHED,
     ("unscheduled", UNKNOWN): _GONE,
-    ("waiting", "binding"): "there is a quorum: it is let go",
-    ("waiting", "unscheduled"): "the attempt falls",
-    ("waiting", "terminating"): "its end is asked for, or it is deleted",
-    ("binding", "assigned"): "`Bound` is told",
-    ("binding", "unscheduled"): "`BindFailed` is told",
-    ("binding", "terminating"): "its end is asked for, or it is deleted",
+    ("waiting", "binding"): "there is a quorum: it is released",
+    ("waiting", "unscheduled"): "the attempt is rejected",
+    ("waiting", "terminating"): "its deletion is requested, or it is deleted",
+    ("binding", "assigned"): "`Bound` arrives",
+    ("binding", "unscheduled"): "`BindFailed` arrives",
+    ("binding", "terminating"): "its deletion is requested, or it is deleted",
     ("binding", "succeeded"): _FINISHED,
     ("binding", "failed"): _FINISHED,
     ("assigned", "terminating"): _ENDING,
@@ -70,29 +70,38 @@ MEMBERS: Final[dict[tuple[str, str], str]] = {
     ("failed", "refused"): _CONTRADICTS,
     ("failed", UNKNOWN): _GONE,
 }
-"""From state to state; ``unknown`` is before a pod is heard of, and after it is gone."""
+"""From state to state; ``unknown`` is before a pod is known, and after it is gone."""
 
-_INCOMPLETE = "too few of its members are left, or it may not start yet"
-_NOBODY = "nobody of it is left to be placed"
+_INCOMPLETE = "too few of its members are left, or it is not admitted yet"
+_NO_PENDING = "it has no pending pod any more"
 
 QUEUE: Final[dict[tuple[str, str], str]] = {
-    (NOWHERE, "active"): "somebody of it is to be placed, and it can be tried",
-    (NOWHERE, "gated"): "somebody of it is to be placed, and it may not be tried yet",
-    (NOWHERE, "backoff"): "somebody of it is to be placed, while it rests",
-    (NOWHERE, "line"): "a bind failed, of the last that was to be placed",
-    ("gated", "active"): "it is complete, and may be tried",
-    ("gated", "backoff"): "it is complete, and still rests",
-    ("gated", NOWHERE): _NOBODY,
-    ("active", "line"): "its try failed, or a more urgent one of its shape leads",
+    (NOWHERE, "active"): "it gets a pending pod, and is complete",
+    (NOWHERE, "gated"): "it gets a pending pod, and is incomplete or not admitted",
+    (NOWHERE, "backoff"): "it gets a pending pod while it is in backoff",
+    (NOWHERE, "line"): "the bind of its last pod failed",
+    ("gated", "active"): "it is complete and admitted",
+    ("gated", "backoff"): "it is complete and admitted, and still in backoff",
+    ("gated", NOWHERE): _NO_PENDING,
+    (
+        "active",
+        "line",
+    ): "its attempt failed, or a more urgent one of its equivalence class is active",
     ("active", "gated"): _INCOMPLETE,
     ("active", NOWHERE): "its members are placed, or are gone",
-    ("backoff", "active"): "its rest is over",
-    ("backoff", "line"): "its rest is over, and its shape is tried by another, or is blocked",
+    ("backoff", "active"): "its backoff is over",
+    (
+        "backoff",
+        "line",
+    ): "its backoff is over, and another of its equivalence class is active, or none may be",
     ("backoff", "gated"): _INCOMPLETE,
-    ("backoff", NOWHERE): _NOBODY,
-    ("line", "active"): "a fact opened its line, or who led it had its turn",
-    ("line", "backoff"): "its line is open, and it rests",
+    ("backoff", NOWHERE): _NO_PENDING,
+    ("line", "active"): "an event may help its equivalence class, or the one before it was tried",
+    ("line", "backoff"): "an event may help its equivalence class, and it is in backoff",
     ("line", "gated"): _INCOMPLETE,
-    ("line", NOWHERE): _NOBODY,
+    ("line", NOWHERE): _NO_PENDING,
 }
-"""From place to place; ``gated`` and ``line`` are the two kinds of ``unschedulable``."""
+"""From place to place; ``gated`` and ``line`` are the two kinds of ``unschedulable``.
+
+``line`` is the queue of one equivalence class, of which only the first is tried.
+"""

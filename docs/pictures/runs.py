@@ -1,10 +1,9 @@
-"""A run of the simulator, as who held which GPU of which node, and from when to when.
+"""A run of the simulator, as the GPUs of each node that each job held over time.
 
 Rules:
-  R1  a pod holds its node from the call that gave it one until it has finished or gave it back;
-  R2  a job works while as many of its pods are on nodes as it has: what its pods held before that
-      was held in vain;
-  R3  which GPU of its node a pod has is nobody's decision: it is drawn on the first that are free.
+  R1  a pod holds its node from the call that assigned it until it has finished or released it;
+  R2  a job works from when its quorum is bound: what its pods held before that was wasted;
+  R3  the library does not assign single GPUs: a pod is drawn on the first free ones of its node.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _TRACE = re.compile(
 
 
 def trace_of(page: Path) -> str:
-    """Return the trace that a page shows."""
+    """Return the trace in a page."""
     found = _TRACE.search(page.read_text(encoding="utf-8"))
     if found is None:
-        raise ValueError(f"{page} shows no trace")
+        raise ValueError(f"{page} has no trace")
     return found["text"]
 
 
@@ -59,9 +58,9 @@ class Held:
     Attributes:
         job: The job of the pod.
         node: The node.
-        lanes: Which of the node's GPUs, from 0.
-        since: From when.
-        until: Until when; the end of the run where that was later.
+        lanes: The numbers of the GPUs on the node, from 0.
+        since: The instant from which it held them.
+        until: The instant until which it held them; at most the end of the run.
     """
 
     job: str
@@ -76,12 +75,12 @@ class Run:
     """One workload under one scheduler.
 
     Attributes:
-        nodes: The nodes, each with how many GPUs it has.
+        nodes: The nodes, each with its number of GPUs.
         held: What was held, in order.
-        works: From when each job worked; jobs that never did are not in it.
-        ended: When each job ended; jobs that did not are not in it.
+        works: The instant from which each job worked; only jobs that did.
+        ended: The instant at which each job ended; only jobs that did.
         until: The end of the run.
-        report: What the simulator says of it.
+        report: The report of the simulator.
     """
 
     nodes: dict[str, int] = field(factory=dict)
@@ -99,16 +98,16 @@ class Run:
         nodes = parse_nodes_shape(shape)
         start = Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes))
         run = cls({node.name: node.allocatable[GPU] // 1000 for node in nodes}, until=until)
-        watch = _Watch(run)
+        recorder = _Recorder(run)
         work = start + load_trace(trace.splitlines(), file="trace")
-        simulator = Simulator(work, make, observers=(watch,))
-        watch.simulator = simulator
+        simulator = Simulator(work, make, observers=(recorder,))
+        recorder.simulator = simulator
         simulator.run(until=until)
         run.report = report(simulator)
-        watch.close()
+        recorder.close()
         return run
 
-    def in_vain(self) -> float:
+    def wasted(self) -> float:
         """Return how many GPU-seconds were held by jobs that did not work."""
         return sum(
             len(one.lanes) * (min(one.until, self.works.get(one.job, one.until)) - one.since)
@@ -118,32 +117,32 @@ class Run:
 
 
 @define(eq=False)
-class _Watch:
-    """Sees who is given a node, and looks at each instant who has it still."""
+class _Recorder:
+    """Records which pod is assigned to a node, and until when it holds the node."""
 
     run: Run
     simulator: Simulator | None = None
     open: dict[PodUID, Held] = field(factory=dict)
 
     def event(self, event: Event, now: float) -> None:
-        """Look who has finished by then: what they held is free for who comes next."""
+        """Record the pods that have finished, so that their GPUs are free for others."""
         self._close_what_ended(now)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Take note of who is given a node."""
+        """Record the pods that are assigned to a node."""
         self._close_what_ended(now)
         for effect in effects:
             match effect:
                 case PodWaiting(uid, node) | Bind(uid, node):
                     if uid not in self.open:
-                        self._give(uid, node, now)
+                        self._assign(uid, node, now)
                 case PodRejected(uid) if uid in self.open:
                     self._close(uid, now)
                 case _:
                     pass
 
     def settled(self, now: float) -> None:
-        """Look which jobs work, and who has ended."""
+        """Record the jobs that work, and those that have ended."""
         assert self.simulator is not None
         self._close_what_ended(now)
         for job in self.simulator.jobs:
@@ -153,12 +152,12 @@ class _Watch:
                 self.run.ended.setdefault(job.key, now)
 
     def close(self) -> None:
-        """End what is held at the end of the run."""
+        """Record the end of everything that is still held."""
         for uid in list(self.open):
             self._close(uid, self.run.until)
         self.run.held.sort(key=lambda one: (one.since, one.node, one.lanes))
 
-    def _give(self, uid: PodUID, node: str, now: float) -> None:
+    def _assign(self, uid: PodUID, node: str, now: float) -> None:
         assert self.simulator is not None
         pod = self.simulator.cluster.pod(uid)
         job = self.simulator.jobs.of(uid)
@@ -183,7 +182,7 @@ class _Watch:
 
 
 def spans(held: Held) -> Iterator[tuple[int, int]]:
-    """Yield the lanes of one pod as runs of neighbours: the first, and how many."""
+    """Yield the lanes of one pod as ranges: the first lane, and how many."""
     first = previous = held.lanes[0]
     for lane in (*held.lanes[1:], -1):
         if lane != previous + 1:

@@ -1,8 +1,8 @@
 """The two machines as boxes and arrows.
 
 Rules:
-  R1  an arrow is a move of the table: one that is not there cannot be drawn;
-  R2  where boxes stand and how arrows bend is said here, by hand.
+  R1  an arrow is a move of the table: a move that is not in the table cannot be drawn;
+  R2  the places of boxes and the bends of arrows are set here, by hand.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Box:
     """A state.
 
     Attributes:
-        x: Its middle.
-        y: Its middle.
+        x: The centre.
+        y: The centre.
         width: In pixels.
-        fill: What it means for the nodes: nothing is held, a node is held, it is over.
-        below: What stands under its name.
+        fill: The colour: no node is held, a node is held, or the pod has ended.
+        below: The text below its name.
     """
 
     x: float
@@ -50,10 +50,10 @@ class Arrow:
     """A move.
 
     Attributes:
-        start: From which state.
-        end: To which.
-        bend: How far its middle is off the straight line, to the left as one goes.
-        label: In words; lines are separated by a slash.
+        start: The state before.
+        end: The state after.
+        bend: How far its middle is off the straight line, to the left in its direction.
+        label: Its text; a slash separates lines.
         dx: How far the label is off the middle.
         dy: Likewise.
     """
@@ -86,23 +86,25 @@ def member_states() -> str:
     }
     arrows = (
         Arrow("unknown", "gated", 0, "with gates", -4, -6),
-        Arrow("unknown", "unscheduled", 0, "comes", -2, 14),
+        Arrow("unknown", "unscheduled", 0, "is added", -2, 14),
         Arrow("unknown", "refused", -30, "contradicts/its group", -22, 16),
-        Arrow("gated", "unscheduled", 0, "the last gate/is lifted", 40, -4),
+        Arrow("gated", "unscheduled", 0, "last gate/is removed", 40, -4),
         Arrow("unscheduled", "refused", 14, "", 0, 0),
         Arrow("refused", "unscheduled", 14, "", 0, 0),
         Arrow("unscheduled", "waiting", 12, "is given/a node", 0, -16),
-        Arrow("waiting", "unscheduled", 22, "the attempt falls", 6, 14),
-        Arrow("waiting", "binding", 0, "quorum:/is let go", 0, -19),
+        Arrow("waiting", "unscheduled", 22, "attempt rejected", 6, 14),
+        Arrow("waiting", "binding", 0, "quorum:/is released", 0, -19),
         Arrow("binding", "assigned", 0, "Bound", 0, -6),
         Arrow("binding", "unscheduled", 72, "BindFailed", 20, 14),
         Arrow("assigned", "succeeded", 0, "", 0, 0),
-        Arrow("assigned", "failed", 0, "ends", 20, 0),
-        Arrow("assigned", "terminating", 0, "its end/is asked for", 46, 0),
+        Arrow("assigned", "failed", 0, "finishes", 24, 0),
+        Arrow("assigned", "terminating", 0, "is being/deleted", 40, 0),
     )
     _draw(picture, boxes, arrows, MEMBERS)
     _key(
-        picture, 300, ((FREE, "holds no node"), (HELD, "holds a node"), (OVER, "ends, or is over"))
+        picture,
+        300,
+        ((FREE, "holds no node"), (HELD, "holds a node"), (OVER, "ends, or has ended")),
     )
     return str(picture)
 
@@ -111,23 +113,23 @@ def queue_places() -> str:
     """Return the places of the queue, and the moves between them."""
     picture = Picture(800, 330, "The places of the queue")
     boxes = {
-        "nowhere": Box(74, 160, 104, "#ffffff", "nobody to place"),
+        "nowhere": Box(74, 160, 104, "#ffffff", "no pending pod"),
         "gated": Box(300, 60, 128, FREE, "unschedulable"),
-        "active": Box(400, 190, 100, HELD, "its turn comes"),
+        "active": Box(400, 190, 100, HELD, "is tried next"),
         "line": Box(700, 130, 120, FREE, "unschedulable"),
-        "backoff": Box(620, 275, 100, OVER, "it rests"),
+        "backoff": Box(620, 275, 100, OVER, "waits"),
     }
     arrows = (
-        Arrow("nowhere", "gated", 12, "comes,/incomplete", -34, -14),
-        Arrow("nowhere", "active", 10, "comes, can be tried", 6, -8),
-        Arrow("active", "nowhere", 16, "is placed, or gone", 0, 16),
+        Arrow("nowhere", "gated", 12, "is added,/incomplete", -34, -14),
+        Arrow("nowhere", "active", 10, "is added, complete", 6, -8),
+        Arrow("active", "nowhere", 16, "is placed, or deleted", 0, 16),
         Arrow("gated", "active", 10, "complete", 36, 0),
         Arrow("active", "gated", 10, "incomplete", -36, 6),
-        Arrow("active", "line", 14, "its try failed", -10, -10),
-        Arrow("line", "active", 12, "its line is opened,/and it leads", -14, 14),
-        Arrow("line", "backoff", 14, "its line is open,/and it rests", 50, 14),
-        Arrow("backoff", "line", 14, "its rest/is over", -26, 14),
-        Arrow("backoff", "active", 10, "its rest is over", -34, 18),
+        Arrow("active", "line", 14, "attempt failed", -10, -10),
+        Arrow("line", "active", 12, "an event may help,/and it is first", -14, 14),
+        Arrow("line", "backoff", 14, "an event may help,/in backoff", 50, 14),
+        Arrow("backoff", "line", 14, "backoff/is over", -26, 14),
+        Arrow("backoff", "active", 10, "backoff is over", -34, 18),
     )
     _draw(picture, boxes, arrows, QUEUE)
     return str(picture)
@@ -141,14 +143,14 @@ def _draw(
 ) -> None:
     named = {name for move in moves for name in move}
     if named != boxes.keys():
-        raise ValueError(f"drawn are {sorted(boxes)}, there are {sorted(named)}")
+        raise ValueError(f"the boxes are {sorted(boxes)}, the states are {sorted(named)}")
     picture.raw(
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         f'markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{LINE}"/></marker></defs>'
     )
     for arrow in arrows:
         if (arrow.start, arrow.end) not in moves:
-            raise ValueError(f"{arrow.start} does not become {arrow.end}")
+            raise ValueError(f"there is no move from {arrow.start} to {arrow.end}")
         _arrow(picture, arrow, boxes[arrow.start], boxes[arrow.end])
     for name, box in boxes.items():
         _box(picture, name, box)

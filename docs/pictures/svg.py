@@ -1,8 +1,8 @@
-"""A picture as text: shapes in the order in which they are drawn, one a line.
+"""A picture as text: shapes in the order in which they are drawn, one on each line.
 
 Rules:
   R1  the same shapes give the same text, byte for byte: numbers have at most two decimals;
-  R2  a picture brings its own background, so that it can be read on a page of any colour.
+  R2  a picture has its own background, so that it can be read on a page of any colour.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ FAINT = "#9aa5b1"
 
 
 def number(value: float) -> str:
-    """Return a number as short as it can be."""
+    """Return a number with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 class Picture:
-    """Shapes on a white ground.
+    """Shapes on a white background.
 
     Args:
         width: In pixels.
         height: In pixels.
-        title: What it shows, for who cannot see it.
+        title: A description for screen readers.
     """
 
     def __init__(self, width: float, height: float, title: str) -> None:
@@ -40,17 +40,17 @@ class Picture:
         self.rect(0, 0, width, height, fill="#ffffff", rx=6)
 
     def raw(self, text: str) -> None:
-        """Add what is markup already."""
+        """Add markup as it is."""
         self._lines.append(text)
 
     def shape(self, tag: str, content: str | None = None, /, **attributes: object) -> None:
-        """Add an element; ``stroke_width`` stands for ``stroke-width``."""
-        said = "".join(
-            f" {name.replace('_', '-')}={quoteattr(_said(value))}"
+        """Add an element; ``stroke_width`` is written as ``stroke-width``."""
+        written = "".join(
+            f" {name.replace('_', '-')}={quoteattr(_value(value))}"
             for name, value in attributes.items()
         )
         end = "/>" if content is None else f">{escape(content)}</{tag}>"
-        self._lines.append(f"<{tag}{said}{end}")
+        self._lines.append(f"<{tag}{written}{end}")
 
     def rect(self, x: float, y: float, width: float, height: float, **more: object) -> None:
         """Add a rectangle."""
@@ -61,12 +61,12 @@ class Picture:
         self.shape("line", None, x1=x1, y1=y1, x2=x2, y2=y2, **more)
 
     def text(self, x: float, y: float, content: str, **more: object) -> None:
-        """Add words."""
+        """Add text."""
         self.shape("text", content, x=x, y=y, **{"fill": INK, **more})
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, "</svg>", ""])
 
 
-def _said(value: object) -> str:
+def _value(value: object) -> str:
     return number(value) if isinstance(value, int | float) else str(value)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ManifestError,
         PluginError,
         ProfileError,
+        ReentrantCallError,
         TraceError,
         UnknownPodError,
     )
@@ -191,6 +192,7 @@ __all__ = [
     "ProfileError",
     "QOSClass",
     "QueuedPod",
+    "ReentrantCallError",
     "RejectGroup",
     "Release",
     "Reservation",

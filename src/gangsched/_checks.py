@@ -1,9 +1,9 @@
-"""Whether a fact is one, and a cluster state: asked where they come in.
+"""Validate events and cluster states where they enter the package.
 
 Rules:
-  R1  a fact is of one of the closed set of classes, itself: what only looks like one is none;
-  R2  what it carries is of the type that its class says, so that nobody asks again;
-  R3  a cluster state is what has the methods of one, whatever its class; none is called.
+  R1  an event is an exact instance of one of the event classes; duck typing is not accepted;
+  R2  the fields of an event have the declared types, so that no later code checks them again;
+  R3  a cluster state is any object with the methods of ``ClusterState``; none of them is called.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["check_cluster", "check_event"]
 _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     PodAdded: (("pod", Pod, "a Pod"),),
     PodUpdated: (("pod", Pod, "a Pod"),),
-    PodDeleted: (("uid", str, "a text"),),
+    PodDeleted: (("uid", str, "a string"),),
     NodeAdded: (("node", Node, "a Node"),),
     NodeUpdated: (("node", Node, "a Node"),),
-    NodeDeleted: (("name", str, "a text"),),
+    NodeDeleted: (("name", str, "a string"),),
     PodGroupAdded: (("group", PodGroup, "a PodGroup"),),
     PodGroupUpdated: (("group", PodGroup, "a PodGroup"),),
-    PodGroupDeleted: (("key", str, "a text"),),
-    Bound: (("uid", str, "a text"), ("node", str, "a text"), ("attempt", int, "a whole number")),
+    PodGroupDeleted: (("key", str, "a string"),),
+    Bound: (("uid", str, "a string"), ("node", str, "a string"), ("attempt", int, "an int")),
     BindFailed: (
-        ("uid", str, "a text"),
-        ("attempt", int, "a whole number"),
-        ("reason", str, "a text"),
+        ("uid", str, "a string"),
+        ("attempt", int, "an int"),
+        ("reason", str, "a string"),
     ),
 }
 
@@ -50,30 +50,30 @@ _ASKED: Final = ("nodes", "node", "pods", "pod", "pods_on", "pod_groups", "pod_g
 
 
 def check_cluster(cluster: object) -> None:
-    """Refuse what lacks a method of ``ClusterState``.
+    """Require an object with the methods of ``ClusterState``.
 
     Runtime complexity: O(1).
 
     Raises:
-        InvalidValueError: It does (``cluster``).
+        InvalidValueError: A method is missing (``cluster``).
     """
     lacking = [name for name in _ASKED if not callable(getattr(cluster, name, None))]
     if lacking:
-        expected = f"a ClusterState, which has the methods {', '.join(lacking)}"
+        expected = f"a ClusterState with the methods {', '.join(lacking)}"
         raise InvalidValueError("cluster", cluster, expected)
 
 
 def check_event(event: object) -> None:
-    """Refuse what is no fact.
+    """Require an event.
 
     Runtime complexity: O(1).
 
     Raises:
-        InvalidValueError: It is of no class of facts (``event``), or carries what it cannot.
+        InvalidValueError: *event* is no event (``event``), or a field has a wrong type.
     """
     carried = _CARRIED.get(type(event))
     if carried is None:
-        raise InvalidValueError("event", event, "a fact, see gangsched.events.Event")
+        raise InvalidValueError("event", event, "an Event, see gangsched.events")
     for name, kind, expected in carried:
         value = getattr(event, name)
         if not isinstance(value, kind):

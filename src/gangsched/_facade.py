@@ -1,14 +1,19 @@
-"""How ``import gangsched`` gives its names: each is loaded when it is first asked for.
+"""Lazy loading of the names of ``gangsched``: each is imported when it is first used.
 
-Who imports the package for one function does not pay for the value classes of all of it, which take
-most of the time. ``__init__`` says to type checkers where each name is from; a test keeps that and
-``ORIGINS`` the same.
+Python runs ``gangsched/__init__.py`` before any submodule. If that imported everything, every user
+of one module would pay 110 ms, most of it for value classes that attrs compiles. With lazy loading
+``import gangsched`` takes 7 ms, one primitive 10 to 25 ms, and ``import hypothesis``, which loads
+``gangsched.model`` through an entry point, 20 ms. A program that makes a scheduler pays the same in
+both cases.
+
+``__init__`` imports the names under ``TYPE_CHECKING`` for type checkers. A test compares these
+imports with ``ORIGINS``.
 
 Rules:
-  R1  what was asked for is kept: from then on it costs what any name of a module costs;
-  R2  where a name is also that of a module, as ``membership`` is, it stays what the facade says,
-      whoever loads the module and whenever;
-  R3  a public module is there by its name, too, without an import of its own.
+  R1  a loaded name becomes an ordinary attribute of the module;
+  R2  a name that is also the name of a submodule, as ``membership`` is, keeps its value when the
+      submodule is imported;
+  R3  a public submodule is an attribute of ``gangsched`` without an import of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ ORIGINS: Final = {
     "errors": (
         "ClusterStateError DecisionLogError GangRejectedError GangschedError InternalError "
         "InvalidPodGroupError InvalidValueError ManifestError PluginError ProfileError "
-        "TraceError UnknownPodError"
+        "ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
@@ -62,7 +67,7 @@ ORIGINS: Final = {
     "status": "PodGroupPhase PodGroupStatus pod_group_status",
     "what_if": "Insufficient SmallestChange Sufficient WhatIf",
 }
-"""Module to the names that the facade takes from it."""
+"""The names of the facade, by the module that defines them."""
 
 MODULES: Final = (
     "constraints",
@@ -84,16 +89,16 @@ MODULES: Final = (
     "status",
     "what_if",
 )
-"""Public modules that are names of the facade themselves."""
+"""The public submodules that are attributes of the facade."""
 
 _ORIGIN: Final = {name: module for module, names in ORIGINS.items() for name in names.split()}
 
 
 class Facade(ModuleType):
-    """A module that loads its names when they are asked for."""
+    """A module that imports its names when they are first used."""
 
     def __getattr__(self, name: str) -> object:
-        """Load a name, and keep it."""
+        """Import a name and store it as an attribute."""
         if name in _ORIGIN:
             value: object = getattr(import_module(f"{self.__name__}.{_ORIGIN[name]}"), name)
         elif name in MODULES:
@@ -105,7 +110,7 @@ class Facade(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set a name; but a module that is loaded does not take the place of what is no module."""
+        """Set an attribute, unless the import system sets a submodule over another name (R2)."""
         if not (name in _ORIGIN and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
@@ -115,5 +120,5 @@ class Facade(ModuleType):
 
 
 def open_facade(name: str) -> None:
-    """Let a module, by its name, load what it has when it is asked for."""
+    """Make the module of a name a ``Facade``."""
     sys.modules[name].__class__ = Facade

@@ -1,9 +1,9 @@
-"""What the fields of the nouns take: converters and validators.
+"""Converters and validators for the fields of the model classes.
 
 Rules:
-  R1  a converter refuses no shape: what it cannot take apart it hands on as it is, and the
-      validator refuses it, as only that knows the field's name;
-  R2  every refusal names the field, dotted where it is nested, and the value.
+  R1  a converter never raises: it returns a value that it cannot convert unchanged, and the
+      validator raises, because attrs tells the field's name to the validator only;
+  R2  every error names the field, dotted if it is nested, and the value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = [
     "Check",
-    "check_amounts",
     "as_counts",
     "as_resources",
     "as_texts",
     "as_tuple",
+    "check_amounts",
     "check_count",
     "check_counts",
     "check_each",
@@ -55,7 +55,7 @@ class _Keyed(Protocol):
 
 
 def as_resources(given: Resources | Mapping[str, str | int]) -> Resources:
-    """Return amounts; for ``check_amounts`` to validate."""
+    """Convert a mapping to ``Resources``; ``check_amounts`` validates the result."""
     if isinstance(given, Resources):
         return given
     if _is_mapping(given):
@@ -68,7 +68,7 @@ def as_resources(given: Resources | Mapping[str, str | int]) -> Resources:
 
 
 def as_texts(given: Mapping[str, str]) -> FrozenMap[str]:
-    """Return an immutable mapping; for ``check_texts`` to validate."""
+    """Convert to an immutable mapping; ``check_texts`` validates the result."""
     if isinstance(given, FrozenMap):
         return given
     if _is_mapping(given):
@@ -80,14 +80,15 @@ def as_texts(given: Mapping[str, str]) -> FrozenMap[str]:
 
 
 def as_counts(given: Mapping[str, int]) -> FrozenMap[int]:
-    """Return an immutable mapping; for ``check_counts`` to validate."""
+    """Convert to an immutable mapping; ``check_counts`` validates the result."""
     return cast("FrozenMap[int]", as_texts(cast("Mapping[str, str]", given)))
 
 
 def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
-    """Return a tuple of what is not one text; for ``check_each`` to validate.
+    """Convert an iterable other than a string to a tuple; ``check_each`` validates the result.
 
-    A field names it by way of a function of its own, as a type checker reads no generic converter.
+    Each field wraps it in a function of its own, because type checkers do not resolve generic
+    converters.
     """
     if not isinstance(given, tuple | str):
         try:
@@ -107,61 +108,64 @@ def _is_mapping(given: object) -> bool:
 
 
 def check_text(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a text that is not empty."""
+    """Require a non-empty string."""
     if not isinstance(value, str) or not value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty")
+        raise InvalidValueError(attribute.name, value, "a non-empty string")
 
 
 def check_string(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a text."""
+    """Require a string."""
     if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
+        raise InvalidValueError(attribute.name, value, "a string")
 
 
 def check_namespace(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a namespace: with a slash in it, two keys ``namespace/name`` could be one."""
+    """Require a namespace: a non-empty string without a slash.
+
+    With a slash, two groups could share one key ``namespace/name``.
+    """
     if not isinstance(value, str) or not value or "/" in value:
-        raise InvalidValueError(attribute.name, value, "a text that is not empty, without a slash")
+        raise InvalidValueError(attribute.name, value, "a non-empty string without a slash")
 
 
 def check_instant(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for an instant."""
+    """Require an instant: a finite number of seconds."""
     if not is_seconds(value):
         raise InvalidValueError(attribute.name, value, "a finite number of seconds")
 
 
 def check_seconds(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a length of time."""
+    """Require a duration: a finite number of seconds >= 0."""
     if not is_seconds(value) or value < 0:
-        raise InvalidValueError(attribute.name, value, "seconds, finite and not negative")
+        raise InvalidValueError(attribute.name, value, "a finite number of seconds >= 0")
 
 
 def check_positive(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a whole number of at least 1."""
+    """Require an int >= 1."""
     if type(value) is not int or value < 1:
-        raise InvalidValueError(attribute.name, value, "a whole number of at least 1")
+        raise InvalidValueError(attribute.name, value, "an int >= 1")
 
 
 def check_whole(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a whole number."""
+    """Require an int."""
     if type(value) is not int:
-        raise InvalidValueError(attribute.name, value, "a whole number")
+        raise InvalidValueError(attribute.name, value, "an int")
 
 
 def check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a whole number, not negative; no truth value."""
+    """Require an int >= 0; a bool is not accepted."""
     if type(value) is not int or value < 0:
-        raise InvalidValueError(attribute.name, value, "a whole number, not negative")
+        raise InvalidValueError(attribute.name, value, "an int >= 0")
 
 
 def check_flag(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a truth value."""
+    """Require a bool."""
     if type(value) is not bool:
-        raise InvalidValueError(attribute.name, value, "true or false")
+        raise InvalidValueError(attribute.name, value, "a bool")
 
 
 def check_amounts(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for amounts that are not negative."""
+    """Require ``Resources`` with no amount below zero."""
     if value is NOTHING:
         return
     if not isinstance(value, Resources):
@@ -174,41 +178,45 @@ def check_amounts(_owner: object, attribute: Attribute[Any], value: object) -> N
             raise InvalidValueError(
                 f"{attribute.name}.{name}",
                 format_quantity(amount),
-                "a quantity that is not negative",
+                "a quantity >= 0",
             )
 
 
 def check_texts(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a mapping of texts to texts."""
+    """Require a mapping of strings to strings."""
     if value is EMPTY:
         return
     if not isinstance(value, Mapping):
-        raise InvalidValueError(attribute.name, value, "a mapping of texts to texts")
+        raise InvalidValueError(attribute.name, value, "a mapping of strings to strings")
     for name, one in cast("Mapping[object, object]", value).items():
         if not isinstance(name, str) or not isinstance(one, str):
-            raise InvalidValueError(f"{attribute.name}.{name}", one, "a text")
+            raise InvalidValueError(f"{attribute.name}.{name}", one, "a string")
 
 
 def check_counts(_owner: object, attribute: Attribute[Any], value: object) -> None:
-    """Ask for a mapping of names to whole numbers of at least 1."""
+    """Require a mapping of non-empty strings to ints >= 1."""
     if value is EMPTY:
         return
     if not isinstance(value, Mapping) or isinstance(value, Resources):
-        raise InvalidValueError(attribute.name, value, "a mapping of names to whole numbers")
+        raise InvalidValueError(attribute.name, value, "a mapping of strings to ints")
     for name, count in cast("Mapping[object, object]", value).items():
         if not isinstance(name, str) or not name:
-            raise InvalidValueError(attribute.name, name, "names that are texts, not empty")
+            raise InvalidValueError(
+                attribute.name, name, "a mapping with non-empty strings as names"
+            )
         if type(count) is not int or count < 1:
-            expected = "a whole number of at least 1"
+            expected = "an int >= 1"
             raise InvalidValueError(f"{attribute.name}.{name}", count, expected)
 
 
 def check_each(kind: type[object], expected: str) -> Check:
-    """Return what asks for a tuple of *kind*."""
+    """Return a validator that requires a tuple of *kind*."""
 
     def check(_owner: object, attribute: Attribute[Any], value: object) -> None:
         if not isinstance(value, tuple):
-            raise InvalidValueError(attribute.name, value, f"a sequence, each {expected}")
+            raise InvalidValueError(
+                attribute.name, value, f"a sequence with {expected} as each item"
+            )
         for index, one in enumerate(cast("tuple[object, ...]", value)):
             if not isinstance(one, kind):
                 raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)
@@ -217,7 +225,7 @@ def check_each(kind: type[object], expected: str) -> Check:
 
 
 def of_group(check: Check) -> Check:
-    """Return a check that names the group too."""
+    """Return a validator whose error names the group too."""
 
     def check_and_name(owner: _Keyed, attribute: Attribute[Any], value: object) -> None:
         try:
@@ -231,15 +239,15 @@ def of_group(check: Check) -> Check:
 
 
 def check_now(now: object) -> None:
-    """Ask for the current instant, which is an argument and no field.
+    """Require the argument ``now`` to be an instant.
 
     Raises:
-        InvalidValueError: It is none (``now``).
+        InvalidValueError: *now* is not a finite number of seconds.
     """
     if not is_seconds(now):
         raise InvalidValueError("now", now, "a finite number of seconds")
 
 
 def refuse_choice(kind: type[enum.Enum], field: str, value: object) -> NoReturn:
-    """Refuse what is no member of an enumeration."""
+    """Raise for a value that is not a member of an enumeration."""
     raise InvalidValueError(field, value, "one of " + ", ".join(one.value for one in kind))

@@ -1,10 +1,10 @@
-"""How a value is written as JSON, and read back: one form for each kind of value.
+"""Write values as JSON data and read them back: one form for each kind of value.
 
 Rules:
-  R1  what was written is read back as an equal value;
-  R2  the forms are a closed set: there is no reading of what no form describes;
-  R3  a field that has its plain default is left out, and so is read as that default;
-  R4  what is refused is named by its dotted path, with its value.
+  R1  reading a written value returns an equal value;
+  R2  the forms are a closed set: data that no form describes is an error;
+  R3  a field with its default value is left out, and a missing field is read as the default;
+  R4  an error names the dotted path of the data and the value.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ T = TypeVar("T")
 @final
 @frozen
 class Form(Generic[T]):
-    """How values of one kind are written and read.
+    """Two functions that write and read values of one kind.
 
     Attributes:
-        write: Returns the JSON value of a value.
-        read: Returns the value of a JSON value; it is told the path of it, for its errors, which
-            are ``InvalidValueError``.
+        write: Returns the JSON data of a value.
+        read: Returns the value of JSON data. The second argument is the path of the data, for
+            the message of ``InvalidValueError``.
     """
 
     write: Callable[[T], Any]
@@ -60,7 +60,7 @@ class Form(Generic[T]):
 
 
 def at(path: str, name: str) -> str:
-    """Return the path of a field of what is at *path*."""
+    """Return the path of the field *name* of the object at *path*."""
     return f"{path}.{name}" if path else name
 
 
@@ -73,9 +73,9 @@ def _checked(kind: Callable[[Any], bool], expected: str) -> Form[Any]:
     return Form(lambda value: value, read)
 
 
-TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a text")
-WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "a whole number")
-FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "true or false")
+TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a string")
+WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "an int")
+FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "a bool")
 
 _ENDLESS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -90,19 +90,19 @@ def _read_seconds(value: Any, path: str) -> float:
     if isinstance(value, str) and value in _ENDLESS:
         return _ENDLESS[value]
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise InvalidValueError(path, value, 'seconds, a number or "Infinity"')
+        raise InvalidValueError(path, value, 'a number of seconds or "Infinity"')
     return value
 
 
 SECONDS: Final = Form(_write_seconds, _read_seconds)
-"""A number; what is no number in JSON is written as a text."""
+"""A number of seconds; an infinite one is written as a string."""
 
 
 def _plain(value: Any, path: str) -> Any:
     if isinstance(value, dict):
         entries = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in entries):
-            raise InvalidValueError(path, entries, "an object, with names that are texts")
+            raise InvalidValueError(path, entries, "an object with strings as names")
         return {name: _plain(one, at(path, name)) for name, one in entries.items()}
     if isinstance(value, list):
         items = cast("Sequence[Any]", value)
@@ -114,11 +114,15 @@ def _plain(value: Any, path: str) -> Any:
 
 
 PLAIN: Final[Form[Any]] = Form(lambda value: _plain(value, "value"), _plain)
-"""Whatever JSON can say; a copy of it."""
+"""Any JSON data; reading and writing copy it."""
 
 
 def as_object(value: Any, path: str) -> dict[str, Any]:
-    """Return an object; refuse what is none."""
+    """Require a JSON object.
+
+    Raises:
+        InvalidValueError: *value* is not a dict.
+    """
     if not isinstance(value, dict):
         raise InvalidValueError(path, value, "an object")
     return cast("dict[str, Any]", value)
@@ -166,7 +170,7 @@ def row(*forms: Form[Any]) -> Form[tuple[Any, ...]]:
 
 
 def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
-    """Return the form of a mapping from texts."""
+    """Return the form of a mapping with strings as keys."""
     return Form(
         lambda value: {name: form.write(one) for name, one in value.items()},
         lambda value, path: FrozenMap(
@@ -177,14 +181,14 @@ def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
 
 NAMED: Final[Form[Any]] = mapping(TEXT)
 _AMOUNTS: Final[Form[Any]] = mapping(WHOLE)
-RESOURCES: Final = Form(
-    _AMOUNTS.write, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
+RESOURCES: Final[Form[Resources]] = Form(
+    Resources.to_milli, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
 )
-"""Amounts in thousandths: whole numbers, so that the largest is as exact as the smallest."""
+"""Amounts in thousandths. Integers, because a float would round large amounts."""
 
 
 def choice(kind: type[enum.Enum]) -> Form[Any]:
-    """Return the form of a member of an enumeration."""
+    """Return the form of an enumeration: the values of its members."""
     values = {member.value: member for member in kind}
 
     def read(value: Any, path: str) -> enum.Enum:
@@ -196,7 +200,7 @@ def choice(kind: type[enum.Enum]) -> Form[Any]:
 
 
 def by_name(kind: type[enum.Enum]) -> Form[Any]:
-    """Return the form of a member of an enumeration, by its name in small letters."""
+    """Return the form of an enumeration: the names of its members in lower case."""
     members = {member.name.lower(): member for member in kind}
 
     def read(value: Any, path: str) -> enum.Enum:
@@ -209,18 +213,18 @@ def by_name(kind: type[enum.Enum]) -> Form[Any]:
 
 @final
 class Record(Generic[T]):
-    """The form of a class of values: an object with a field for each of theirs.
+    """The form of an attrs class: a JSON object with a key for each field.
 
     Args:
-        kind: The class, of attrs.
-        whole: Whether fields that have their default are written too.
+        kind: The attrs class.
+        whole: Whether fields with their default value are written too.
         forms: The form of each field.
     """
 
     def __init__(self, kind: type[T], /, *, whole: bool = False, **forms: Form[Any]) -> None:
         self.kind = kind
         self.forms: Mapping[str, Form[Any]] = forms
-        # cast: a generic kind cannot be said to be of attrs
+        # cast: type[T] cannot be declared to be an attrs class
         attributes = fields_dict(cast("Any", kind))
         self._defaults = {name: attributes[name].default for name in forms}
         plain = (bool, int, float, str, tuple, FrozenMap, enum.Enum, type(None))
@@ -232,7 +236,7 @@ class Record(Generic[T]):
         self.form: Form[T] = Form(self.write, self.read)
 
     def write(self, value: T) -> dict[str, Any]:
-        """Return the object of a value."""
+        """Return the JSON object of a value."""
         defaults = self._defaults
         written: dict[str, Any] = {}
         for name, form in self.forms.items():
@@ -242,7 +246,7 @@ class Record(Generic[T]):
         return written
 
     def read(self, value: Any, path: str) -> T:
-        """Return the value of an object."""
+        """Return the value of a JSON object."""
         given = as_object(value, path)
         for name in given:
             if name not in self.forms:
@@ -250,7 +254,7 @@ class Record(Generic[T]):
                 raise InvalidValueError(at(path, name), given[name], expected)
         for name in self._required:
             if name not in given:
-                raise InvalidValueError(at(path, name), None, "to be there")
+                raise InvalidValueError(at(path, name), None, "present")
         read = {name: self.forms[name].read(one, at(path, name)) for name, one in given.items()}
         try:
             return self.kind(**read)
@@ -259,7 +263,7 @@ class Record(Generic[T]):
 
 
 def union(*records: Record[Any]) -> Form[Any]:
-    """Return the form of values of several classes: an object that says its ``kind``."""
+    """Return the form of several classes: a JSON object with the class name as ``kind``."""
     by_kind: dict[type, Record[Any]] = {record.kind: record for record in records}
     by_name = {record.kind.__name__: record for record in records}
 

@@ -1,8 +1,8 @@
-"""The nouns, the facts and the effects as JSON: one table.
+"""JSON forms of the model classes, the events and the effects: one table.
 
 Rules:
-  R1  every class of facts and of effects is in the table, with every field;
-  R2  amounts are whole numbers of thousandths, instants and durations are seconds.
+  R1  every event class and every effect class is in the table, with every field;
+  R2  amounts are integers (thousandths), instants and durations are numbers of seconds.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY),
 )
-"""The nouns, and what they are made of."""
+"""The model classes and the classes of their fields."""
 
 EVENTS: Final[tuple[Record[Any], ...]] = (
     Record(PodAdded, pod=POD.form),
@@ -150,7 +150,7 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
     Record(Bound, uid=TEXT, node=TEXT, attempt=WHOLE),
     Record(BindFailed, uid=TEXT, attempt=WHOLE, reason=TEXT),
 )
-"""The facts."""
+"""The events."""
 
 EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Release, group=TEXT, members=many(TEXT)),

@@ -1,8 +1,9 @@
-"""Where a pod may go: taints and tolerations, conditions on a node's labels.
+"""Placement constraints: taints and tolerations, node selector terms, topology.
 
 Rules:
-  R1  values only: frozen, validated once, compared and hashed by their fields;
-  R2  each says whether it matches; who is asked in which order is a plugin's business.
+  R1  each class is a frozen value, validated by its constructor, compared and hashed by its
+      attributes;
+  R2  a constraint only decides whether it matches. Plugins combine constraints.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gangsched._fields import (
     check_text,
     refuse_choice,
 )
+from gangsched._repr import short_repr
 from gangsched.errors import InvalidValueError
 
 __all__ = [
@@ -34,7 +36,7 @@ __all__ = [
 
 
 class TaintEffect(enum.Enum):
-    """What a taint does to a pod that does not tolerate it."""
+    """The effect of a taint on a pod that does not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -52,7 +54,7 @@ def _effect(given: TaintEffect | str | None) -> TaintEffect | None:
 def _values(given: Iterable[str]) -> tuple[str, ...]:
     values = as_tuple(given)
     if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
-        raise InvalidValueError("values", given, "texts")
+        raise InvalidValueError("values", given, "a sequence of strings")
     return values
 
 
@@ -65,23 +67,32 @@ def _requirements(
 @final
 @frozen
 class Taint:
-    """A mark on a node that keeps pods away which do not tolerate it."""
+    """A taint on a node: it repels pods that do not tolerate it.
+
+    Attributes:
+        key: The key, a non-empty string.
+        value: The value.
+        effect: The effect.
+    """
 
     key: str = field(validator=check_text)
     value: str = field(default="", validator=check_string)
     effect: TaintEffect = field(default=TaintEffect.NO_SCHEDULE, converter=TaintEffect)
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 @final
 @frozen
 class Toleration:
-    """A pod's consent to a taint.
+    """A toleration of a pod for taints.
 
     Attributes:
-        key: The taint's key; empty with ``exists`` for every key.
-        value: The taint's value, when *exists* is false.
-        exists: Tolerate any value.
-        effect: Tolerate this effect only; None for all.
+        key: The key of the taint; empty for every key, which requires *exists*.
+        value: The value of the taint; ignored if *exists* is true.
+        exists: Whether to tolerate every value, as the operator ``Exists`` does.
+        effect: The effect to tolerate; None for all effects.
     """
 
     key: str = field(default="", validator=check_string)
@@ -91,21 +102,31 @@ class Toleration:
 
     def __attrs_post_init__(self) -> None:
         if not self.key and not self.exists:
-            raise InvalidValueError("key", self.key, "a key, unless the operator is Exists")
+            raise InvalidValueError("key", self.key, "a non-empty string, unless exists is true")
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether this toleration covers *taint*."""
+        """Return whether this toleration matches *taint*."""
         if self.effect is not None and self.effect is not taint.effect:
             return False
         if self.key and self.key != taint.key:
             return False
         return self.exists or self.value == taint.value
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 @final
 @frozen
 class NodeSelectorRequirement:
-    """One condition on a node's labels: *key* *operator* *values*."""
+    """One condition on the labels of a node: *key* *operator* *values*.
+
+    Attributes:
+        key: The key of the label, a non-empty string.
+        operator: One of ``OPERATORS``, with the meaning that it has in Kubernetes.
+        values: The values: at least one for ``In`` and ``NotIn``, one integer for ``Gt`` and
+            ``Lt``, none for ``Exists`` and ``DoesNotExist``.
+    """
 
     OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
@@ -120,17 +141,21 @@ class NodeSelectorRequirement:
             )
         if self.operator in ("In", "NotIn") and not self.values:
             raise InvalidValueError(
-                "values", self.values, f"at least one value with {self.operator}"
+                "values", self.values, f"non-empty if the operator is {self.operator}"
             )
         if self.operator in ("Exists", "DoesNotExist") and self.values:
-            raise InvalidValueError("values", self.values, f"no value with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"empty if the operator is {self.operator}"
+            )
         if self.operator in ("Gt", "Lt") and not (
             len(self.values) == 1 and _is_int(self.values[0])
         ):
-            raise InvalidValueError("values", self.values, f"one whole number with {self.operator}")
+            raise InvalidValueError(
+                "values", self.values, f"one integer if the operator is {self.operator}"
+            )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether *labels* meet the condition."""
+        """Return whether *labels* meet the condition."""
         present = labels.get(self.key)
         match self.operator:
             case "In":
@@ -147,6 +172,9 @@ class NodeSelectorRequirement:
                 bound = int(self.values[0])
                 return int(present) > bound if self.operator == "Gt" else int(present) < bound
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 def _is_int(text: str) -> bool:
     if len(text) > 20 or not text.isascii() or not text.removeprefix("-").isdigit():
@@ -157,7 +185,11 @@ def _is_int(text: str) -> bool:
 @final
 @frozen
 class NodeSelectorTerm:
-    """Conditions that a node must meet together."""
+    """A conjunction of conditions on the labels of a node.
+
+    Attributes:
+        requirements: The conditions.
+    """
 
     requirements: tuple[NodeSelectorRequirement, ...] = field(
         converter=_requirements,
@@ -165,22 +197,28 @@ class NodeSelectorTerm:
     )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether *labels* meet every condition; a term without any matches no node."""
+        """Return whether *labels* meet every condition; False if there are no conditions."""
         return bool(self.requirements) and all(r.matches(labels) for r in self.requirements)
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @final
 @frozen
 class Topology:
-    """A label of nodes such that a gang belongs on nodes with one value of it.
+    """A topology constraint of a gang: its nodes have one value of a label in common.
 
     Source: the topology constraints of KEP-5732.
 
     Attributes:
-        key: The label: of a rack, a zone, a fast network.
-        required: Whether the gang waits until it fits within one value. If not, it is spread over
-            several where it fits into none.
+        key: The key of the label: of a rack, a zone, a network.
+        required: Whether the constraint is hard. If it is, the gang waits until it fits into one
+            value. If not, a gang that fits into no single value is spread over several.
     """
 
     key: str = field(validator=check_text)
     required: bool = field(default=True, validator=check_flag)
+
+    def __repr__(self) -> str:
+        return short_repr(self)

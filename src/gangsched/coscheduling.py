@@ -1,12 +1,21 @@
 """The gang policy, as a plugin.
 
+How a group gets its nodes, pod by pod. ``pre_enqueue`` keeps its members out of the queue until
+enough of them exist. Each member that finds a node is assumed there and waits at ``permit``. The
+member that completes the quorum gets ``Success``, and the scheduler releases it with its waiting
+siblings. If a member finds no node, ``post_filter`` computes whether the members still to be tried
+suffice for the quorum. If they do not, ``when_blocked`` decides how long the waiting members keep
+their nodes. A member that loses its node before release is reported by ``unreserve``: without it
+the attempt cannot succeed, so the whole group is rejected.
+
 Rules:
-  R1  it keeps no state: the scheduler shows it the group, and carries out what it returns;
-  R2  an incomplete group is held, never punished; only a group that was tried and failed rests;
-  R3  a group that was scheduled once is not torn down by what happens to single members later,
-      unless the policy says so: ``match_policy``, ``when_bind_fails``;
-  R4  one attempt of a group has one deadline, set when its first member waits: every member
-      that joins waits for the rest of it, so a failed attempt holds nodes for one timeout.
+  R1  the plugin keeps no state: the scheduler shows it the group, and carries out its verdicts;
+  R2  an incomplete group is not admitted to the queue and gets no backoff. Only a group whose
+      attempt was rejected does;
+  R3  a released group survives what happens to single members later, unless ``match_policy`` or
+      ``when_bind_fails`` says otherwise;
+  R4  an attempt has one deadline, set when its first member waits. Each member that joins waits for
+      the remaining time, so a failed attempt holds nodes for one timeout.
 
 Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what differs is in
 ``docs/explanation/differences-from-the-proposal.md``.
@@ -43,14 +52,14 @@ __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
 
 class WhenBlocked(enum.Enum):
-    """What members that hold a node do when the group cannot be completed as things stand."""
+    """How long waiting members keep their nodes when the group cannot be completed at present."""
 
     UNTIL_OTHERS_TURN = "until_others_turn"
-    """Keep it until another entity's cycle begins, in the hope that room is freed."""
+    """Until the scheduling cycle of another entity begins: capacity may become free before."""
     UNTIL_TIMEOUT = "until_timeout"
-    """Keep it until the attempt's deadline."""
+    """Until the deadline of the attempt."""
     AT_ONCE = "at_once"
-    """Give it back, unless too few are missing: see ``reject_percentage``."""
+    """Not at all, unless few members are missing: see ``reject_percentage``."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -58,10 +67,10 @@ class WhenBlocked(enum.Enum):
 
 
 class WhenBindFails(enum.Enum):
-    """What becomes of a group that was let go, when a bind fails and leaves too few members."""
+    """What happens to a released group if a bind fails and leaves fewer members than the quorum."""
 
     RETRY_MEMBER = "retry_member"
-    """The others stay; the member is tried again, by itself where the match policy lets it."""
+    """The others stay. The member is tried again, alone if the match policy allows it."""
     RELEASE_GROUP = "release_group"
     """The others are evicted, and the group starts anew when it is complete again."""
 
@@ -72,7 +81,7 @@ class WhenBindFails(enum.Enum):
 
 def _check_percentage(_owner: object, _attribute: object, value: int) -> None:
     if type(value) is not int or not 0 <= value <= 100:
-        raise InvalidValueError("reject_percentage", value, "a whole number between 0 and 100")
+        raise InvalidValueError("reject_percentage", value, "an int from 0 to 100")
 
 
 @final
@@ -81,14 +90,14 @@ class Coscheduling:
     """Start the members of a group together, or none of them.
 
     Attributes:
-        permit_timeout: For how many seconds members that hold a node wait for the others, per
-            attempt, where the group does not say; finite and not negative.
+        permit_timeout: The longest wait on permit in an attempt, in seconds, for a group without
+            a timeout of its own; finite and >= 0.
         order: Which of the two published queue orders.
-        when_blocked: What members that hold a node do when the group cannot be completed.
-        reject_percentage: With ``at_once``, how many percent of the minimum may be missing for
-            them to keep their nodes all the same, until the attempt's deadline: 0 to 100.
+        when_blocked: How long waiting members keep their nodes when the group cannot be completed.
+        reject_percentage: With ``at_once``, the percentage of the minimum that may be missing
+            while waiting members still keep their nodes until the deadline: 0 to 100.
         match_policy: Which members count for the quorum.
-        when_bind_fails: What becomes of a group whose bind fails after it was let go.
+        when_bind_fails: What happens to a released group if a bind fails.
     """
 
     permit_timeout: float = field(default=10.0, validator=check_seconds)
@@ -107,37 +116,37 @@ class Coscheduling:
 
     @property
     def group_wide(self) -> Collection[str]:
-        """All that it says of one member holds for the others."""
+        """The points at which the answer for one member holds for all of them."""
         return ("pre_filter", "reserve", "permit")
 
     def queue_sort(self, entity: EntityView) -> Rank:
-        """Return the entity's place in the published order."""
+        """Return the sort key of the published order."""
         return sort_key(entity, order=self.order)
 
     def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
-        """Hold the members of a group until it is complete."""
+        """Admit the members of a group once it is complete."""
         return self._complete(group)
 
     def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
-        """End the cycle of a member whose group is not complete. O(1)."""
+        """End the cycle of a member of an incomplete group. O(1)."""
         return self._complete(state.group)
 
     def members_needed(self, group: GroupView) -> int | None:
-        """Return how many more members must hold a node for *group* to be let go. O(1)."""
+        """Return how many more members must have a node before *group* is released. O(1)."""
         return _quorum.members_needed(group, self.match_policy)
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """Return how many more members of each role must hold a node. O(roles)."""
+        """Return how many more members of each role must have a node. O(roles)."""
         return _quorum.roles_needed(group, self.match_policy)
 
     def group_requests(self, group: GroupView) -> Resources:
-        """Return what the group says that it needs in all."""
+        """Return the total request that the group states."""
         return group.min_resources
 
     def post_filter(
         self, state: CycleView, pod: Pod, reason: str, *, now: float
     ) -> Outcome | Verdict:
-        """Decide what waiting members do when *pod* found no node. O(1)."""
+        """Decide how long waiting members keep their nodes after *pod* found none. O(1)."""
         group = state.group
         if group is None:
             return SKIP
@@ -167,17 +176,17 @@ class Coscheduling:
                 assert_never(self.when_blocked)
 
     def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Take nothing: the scheduler counts the member as assumed."""
+        """Take nothing: the scheduler itself counts the member as assumed."""
         return SUCCESS
 
     def unreserve(
         self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
     ) -> RejectGroup | EvictGroup | None:
-        """Say whether a member that gives its node back takes its group along. O(1)."""
+        """Decide whether the group is rejected after *pod* gave its node back. O(1)."""
         group = state.group
         if group is None or group.min_available is None:
             return None
-        # the member is off its node by now, and is spoken of as it was
+        # the counts no longer include the member, so _held adds it
         if cause == "bind_failed":
             if self.when_bind_fails is WhenBindFails.RETRY_MEMBER:
                 return None
@@ -201,10 +210,10 @@ class Coscheduling:
             case "node_gone":
                 return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
             case _:
-                return RejectGroup(group.key, f"pod {pod.name} was turned down: {held}")
+                return RejectGroup(group.key, f"pod {pod.name} was refused: {held}")
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Let the group go when it has its quorum, else let *pod* wait for the others. O(1)."""
+        """Release the group if it has its quorum, else let *pod* wait for the others. O(1)."""
         group = state.group
         if group is None:
             return SUCCESS
@@ -233,7 +242,7 @@ class Coscheduling:
         )
 
     def _held(self, group: GroupView, minimum: int) -> str:
-        """Say how many members held a node, the one that has just given its own back included."""
+        """Return how many members held a node, including the one that just gave its own back."""
         held = _quorum.counted(group, self.match_policy) + 1
         lacking = [
             f"{each.least - each.scheduled} {each.role}"

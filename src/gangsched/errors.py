@@ -1,11 +1,13 @@
 """The exception tree.
 
 Rules:
-  R1  every exception of ours is a ``GangschedError``, and also the builtin that a
-      caller who does not know us would catch;
-  R2  each carries fields; the sentence is made from the fields, never parsed;
-  R3  not being schedulable is an outcome, never an exception;
-  R4  this module imports nothing of ours.
+  R1  every exception of this package is a ``GangschedError``, and also the builtin that code
+      without knowledge of this package would catch;
+  R2  each exception carries fields; the message is made from the fields, never parsed;
+  R3  an unschedulable pod is an outcome, never an exception;
+  R4  a message says what was wrong, the value, and what is expected:
+      ``priority must be an int, got 'high'``;
+  R5  this module imports nothing from this package.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ __all__ = [
     "ManifestError",
     "PluginError",
     "ProfileError",
+    "ReentrantCallError",
     "TraceError",
     "UnknownPodError",
 ]
@@ -33,12 +36,12 @@ class GangschedError(Exception):
 
 
 class InvalidValueError(GangschedError, ValueError):
-    """A value was refused when it was given.
+    """An argument or a field has a value that is not allowed.
 
     Attributes:
-        field: The field that refused it, dotted where it is nested.
-        value: The refused value, as given.
-        expected: What the field takes, in words.
+        field: The name of the argument or field; dotted if it is nested.
+        value: The value, as given.
+        expected: What is allowed, as a phrase that follows "must be".
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
@@ -48,14 +51,14 @@ class InvalidValueError(GangschedError, ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        return f"{self.field}: expected {self.expected}, got {self.value!r}"
+        return f"{self.field} must be {self.expected}, got {self.value!r}"
 
 
 class InvalidPodGroupError(InvalidValueError):
-    """A pod group, or a pod's claim to be in one, is malformed.
+    """A pod group, or the group labels of a pod, are malformed or contradict the group.
 
     Attributes:
-        subject: The group (``namespace/name``) or the pod that makes the claim.
+        subject: The group (``namespace/name``) or the pod.
     """
 
     def __init__(self, subject: str, field: str, value: object, expected: str) -> None:
@@ -68,10 +71,10 @@ class InvalidPodGroupError(InvalidValueError):
 
 
 class UnknownPodError(GangschedError, LookupError):
-    """A question was asked about a pod or group that is not known.
+    """A pod or pod group is not known to the scheduler.
 
     Attributes:
-        subject: The UID or the group key that was asked for.
+        subject: The UID or the group key that was looked up.
     """
 
     def __init__(self, subject: str) -> None:
@@ -83,11 +86,11 @@ class UnknownPodError(GangschedError, LookupError):
 
 
 class ProfileError(GangschedError, ValueError):
-    """A profile cannot work. Raised when it is built, never when it runs.
+    """A profile is inconsistent. Raised when the profile is built, never when it is used.
 
     Attributes:
-        point: The extension point at fault.
-        problem: What is wrong with it, naming the plugins.
+        point: The extension point that is misconfigured.
+        problem: What is wrong, with the names of the plugins.
     """
 
     def __init__(self, point: str, problem: str) -> None:
@@ -100,10 +103,10 @@ class ProfileError(GangschedError, ValueError):
 
 
 class ClusterStateError(GangschedError):
-    """The cluster state contradicts itself, or an event that was given.
+    """The cluster state contradicts itself or an event.
 
     Attributes:
-        subject: The pod, node or group at fault.
+        subject: The pod, node or group.
         problem: What is wrong.
     """
 
@@ -117,13 +120,13 @@ class ClusterStateError(GangschedError):
 
 
 class PluginError(GangschedError):
-    """A plugin raised, or returned what its extension point does not allow.
+    """A plugin raised, or returned a value that its extension point does not allow.
 
     Attributes:
         plugin: The plugin's name.
-        point: The extension point that was running.
-        subject: The pod it ran for.
-        problem: What happened. What the plugin raised is chained as the cause.
+        point: The extension point that was called.
+        subject: The pod that it was called for.
+        problem: What happened. The exception of the plugin is chained as the cause.
     """
 
     def __init__(self, plugin: str, point: str, subject: str, problem: str) -> None:
@@ -138,10 +141,10 @@ class PluginError(GangschedError):
 
 
 class InternalError(GangschedError):
-    """An invariant of ours is broken. Please report it.
+    """An invariant of this package is broken. Please report it.
 
     Attributes:
-        invariant: The broken invariant, in words.
+        invariant: The broken invariant.
     """
 
     def __init__(self, invariant: str) -> None:
@@ -152,15 +155,32 @@ class InternalError(GangschedError):
         return f"broken invariant, please report: {self.invariant}"
 
 
-class GangRejectedError(GangschedError):
-    """A member waited at a gate, and its gang fell: it must not go, and gives its place back.
+class ReentrantCallError(GangschedError, RuntimeError):
+    """A scheduler was called from inside one of its own calls; nothing has changed.
 
-    Raised where a member waits, by ``PermitGate``: whoever does not look at what a wait returns
-    would go without its gang.
+    Attributes:
+        inner: The call that was refused.
+        outer: The call that was under way.
+    """
+
+    def __init__(self, inner: str, outer: str) -> None:
+        super().__init__(inner, outer)
+        self.inner = inner
+        self.outer = outer
+
+    def __str__(self) -> str:
+        return f"{self.inner} was called from inside {self.outer} of the same scheduler"
+
+
+class GangRejectedError(GangschedError):
+    """A gang was rejected while a member waited at a gate: the member must give its place back.
+
+    ``PermitGate`` raises it where the member waits. A return value could be ignored, and the
+    member would start without its gang.
 
     Attributes:
         uid: The member.
-        reason: Why, in words.
+        reason: Why the gang was rejected.
     """
 
     def __init__(self, uid: str, reason: str) -> None:
@@ -169,7 +189,7 @@ class GangRejectedError(GangschedError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.uid} must not go: {self.reason}"
+        return f"{self.uid} must not start: {self.reason}"
 
 
 class ManifestError(GangschedError, ValueError):
@@ -177,8 +197,8 @@ class ManifestError(GangschedError, ValueError):
 
     Attributes:
         file: The file, as the caller named it.
-        document: The document's number in the file, from 1.
-        field: The dotted path of the field at fault; empty for the document as a whole.
+        document: The number of the document in the file, from 1.
+        field: The dotted path of the field; empty for the document as a whole.
         problem: What is wrong, with the value.
     """
 
@@ -201,8 +221,8 @@ class TraceError(GangschedError, ValueError):
 
     Attributes:
         file: The file, as the caller named it.
-        line: The line's number in the file, from 1; the header is line 1.
-        column: The column at fault; empty for the line as a whole.
+        line: The number of the line in the file, from 1; the header is line 1.
+        column: The name of the column; empty for the line as a whole.
         problem: What is wrong, with the value.
     """
 
@@ -225,8 +245,8 @@ class DecisionLogError(GangschedError, ValueError):
 
     Attributes:
         file: The file, as the caller named it.
-        line: The line's number in the file, from 1; the header is line 1.
-        field: The dotted path of the field at fault; empty for the line as a whole.
+        line: The number of the line in the file, from 1; the header is line 1.
+        field: The dotted path of the field; empty for the line as a whole.
         problem: What is wrong, with the value.
     """
 

@@ -1,11 +1,11 @@
-"""Facts that go in, effects and notices that come out.
+"""Events that the caller reports, effects and notices that the scheduler returns.
 
 Rules:
-  R1  facts are past tense, effects imperative, notices past participle;
-  R2  a fact is told after the cluster state shows it, and may be told twice, late or out of
-      order: telling it again changes nothing;
-  R3  effects come in the order in which they must be performed; notices tell what was decided
-      and need no action;
+  R1  events have names in the past tense, effects in the imperative, notices as past participles;
+  R2  the caller updates the cluster state first and reports the event then. Events may arrive
+      twice, late or out of order: a repeated event changes nothing;
+  R3  effects are in the order in which the caller must perform them. Notices report decisions and
+      need no action;
   R4  all three are frozen values.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 
@@ -48,13 +48,13 @@ __all__ = [
     "Release",
 ]
 
-# Facts ------------------------------------------------------------------------------------
+# Events -----------------------------------------------------------------------------------
 
 
 @final
 @frozen
 class PodAdded:
-    """A pod exists."""
+    """A pod was created."""
 
     pod: Pod
 
@@ -62,7 +62,7 @@ class PodAdded:
 @final
 @frozen
 class PodUpdated:
-    """A pod changed: its phase, its node, its gates, its deletion; or it was replaced."""
+    """A pod changed: its phase, node, gates or deletion timestamp; or another pod replaced it."""
 
     pod: Pod
 
@@ -70,15 +70,15 @@ class PodUpdated:
 @final
 @frozen
 class PodDeleted:
-    """A pod is gone."""
+    """A pod was deleted."""
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
 
 
 @final
 @frozen
 class NodeAdded:
-    """A node exists."""
+    """A node was added."""
 
     node: Node
 
@@ -86,7 +86,7 @@ class NodeAdded:
 @final
 @frozen
 class NodeUpdated:
-    """A node changed: what it offers, its labels, its taints, whether it is cordoned."""
+    """A node changed: its allocatable resources, labels or taints, or it was (un)cordoned."""
 
     node: Node
 
@@ -94,15 +94,15 @@ class NodeUpdated:
 @final
 @frozen
 class NodeDeleted:
-    """A node is gone."""
+    """A node was deleted."""
 
-    name: NodeName
+    name: NodeName = field(converter=NodeName)
 
 
 @final
 @frozen
 class PodGroupAdded:
-    """A pod group's specification exists."""
+    """The specification of a pod group was created."""
 
     group: PodGroup
 
@@ -110,7 +110,7 @@ class PodGroupAdded:
 @final
 @frozen
 class PodGroupUpdated:
-    """A pod group's specification changed."""
+    """The specification of a pod group changed."""
 
     group: PodGroup
 
@@ -118,9 +118,9 @@ class PodGroupUpdated:
 @final
 @frozen
 class PodGroupDeleted:
-    """A pod group's specification is gone; its pods may live on."""
+    """The specification of a pod group was deleted; its pods may remain."""
 
-    key: GroupKey
+    key: GroupKey = field(converter=GroupKey)
 
 
 @final
@@ -130,28 +130,28 @@ class Bound:
 
     Attributes:
         uid: The pod.
-        node: The node that it is bound to.
-        attempt: The attempt that the ``Bind`` carried.
+        node: The node that the pod is bound to.
+        attempt: The attempt number of the ``Bind``.
     """
 
-    uid: PodUID
-    node: NodeName
+    uid: PodUID = field(converter=PodUID)
+    node: NodeName = field(converter=NodeName)
     attempt: int
 
 
 @final
 @frozen
 class BindFailed:
-    """A ``Bind`` could not be performed; nothing was bound.
+    """A ``Bind`` failed; the pod is not bound.
 
     Attributes:
         uid: The pod.
-        attempt: The attempt that the ``Bind`` carried. News of any other attempt is late and
+        attempt: The attempt number of the ``Bind``. A report for any other attempt is late and
             changes nothing.
-        reason: Why, in words.
+        reason: Why the bind failed.
     """
 
-    uid: PodUID
+    uid: PodUID = field(converter=PodUID)
     attempt: int
     reason: str
 
@@ -176,14 +176,14 @@ Event: TypeAlias = (
 @final
 @frozen
 class Release:
-    """The members go together: their ``Bind`` effects follow at once.
+    """Permit is granted to members of a group; their ``Bind`` effects follow directly.
 
-    A shell that can perform several binds as one transaction takes these for its bounds; another
-    may pass it over.
+    A caller that can perform several binds in one transaction uses it as the bounds of the
+    transaction. Any other caller may ignore it.
 
     Attributes:
         group: The group.
-        members: Who is let go in this step, in the order of their binds.
+        members: The members that are released in this call, in the order of their binds.
     """
 
     group: GroupKey
@@ -193,12 +193,12 @@ class Release:
 @final
 @frozen
 class Bind:
-    """Bind the pod to the node, then tell ``Bound`` or ``BindFailed`` with the same attempt.
+    """Bind the pod to the node, then report ``Bound`` or ``BindFailed`` with the same attempt.
 
     Attributes:
         uid: The pod.
         node: The node.
-        attempt: Which attempt of this pod it is, from 1.
+        attempt: The number of the attempt of this pod, from 1.
     """
 
     uid: PodUID
@@ -209,15 +209,15 @@ class Bind:
 @final
 @frozen
 class Evict:
-    """Delete the pod, which is bound or being bound, then tell ``PodDeleted`` when it is gone.
+    """Delete the pod, which is bound or being bound, then report ``PodDeleted`` when it is gone.
 
-    Whoever made the pod makes a new one. A shell tries until the pod is gone: until then it holds
-    its node, and counts as terminating.
+    The pod's controller creates a new pod. The caller retries until the pod is gone: until then
+    the pod keeps its node and counts as terminating.
 
     Attributes:
         uid: The pod.
-        node: The node that it holds.
-        reason: Why.
+        node: The node that the pod is bound to.
+        reason: Why the pod is evicted.
     """
 
     uid: PodUID
@@ -231,7 +231,7 @@ class Evict:
 @final
 @frozen
 class PodRefused:
-    """A pod will not be scheduled as it is: its user has to change it."""
+    """A pod is invalid and is not scheduled until its user changes it."""
 
     uid: PodUID
     reason: str
@@ -240,7 +240,10 @@ class PodRefused:
 @final
 @frozen
 class PodNotAdmitted:
-    """A pod does not enter the queue yet; of a group that waits for others of its bundle, one."""
+    """A pod is not admitted to the queue yet.
+
+    If a group waits for the other groups of its bundle, the notice names one member only.
+    """
 
     uid: PodUID
     reason: str
@@ -249,13 +252,13 @@ class PodNotAdmitted:
 @final
 @frozen
 class GroupIncomplete:
-    """A group has fewer members than it needs; none of them is tried.
+    """A group has fewer members than its minimum; no member is tried.
 
     Attributes:
         group: The group.
-        present: How many members count.
-        min_available: How many it needs; None while nobody has said it.
-        roles: Of which roles it has too few: the role, how many it needs, how many count.
+        present: The number of members that count for the quorum.
+        min_available: The minimum; None if neither a specification nor a member gives it.
+        roles: The roles with too few members: role, minimum, members that count.
     """
 
     group: GroupKey
@@ -267,7 +270,7 @@ class GroupIncomplete:
 @final
 @frozen
 class PodUnschedulable:
-    """A try of one pod ended without a node."""
+    """No node was found for a pod in a scheduling cycle."""
 
     uid: PodUID
     reason: str
@@ -276,13 +279,13 @@ class PodUnschedulable:
 @final
 @frozen
 class PodWaiting:
-    """A pod holds a node and waits for its siblings.
+    """A pod is assumed on a node and waits on permit for the other members of its group.
 
     Attributes:
         uid: The pod.
-        node: The node that it holds.
-        deadline: When it gives the node back at the latest.
-        remaining: How many more members the group needs.
+        node: The node that the pod is assumed on.
+        deadline: When the wait ends at the latest; the pod then loses the node.
+        remaining: The number of members that the quorum still lacks.
     """
 
     uid: PodUID
@@ -294,7 +297,7 @@ class PodWaiting:
 @final
 @frozen
 class PodRejected:
-    """A pod that held a node has given it back."""
+    """A pod was rejected after it was assumed on a node; the node is free again."""
 
     uid: PodUID
     node: NodeName
@@ -304,13 +307,13 @@ class PodRejected:
 @final
 @frozen
 class GroupRejected:
-    """An attempt of a group ended without a quorum; nothing is held for it any more.
+    """An attempt of a group was rejected; no member is assumed on a node any more.
 
     Attributes:
         group: The group.
-        attempt: Which attempt of the group, from 1.
-        reason: Why it fell.
-        retry_after: When it may be tried again at the earliest.
+        attempt: The number of the attempt of the group, from 1.
+        reason: Why the attempt was rejected.
+        retry_after: When the backoff of the group ends.
     """
 
     group: GroupKey
@@ -322,13 +325,13 @@ class GroupRejected:
 @final
 @frozen
 class GroupScheduled:
-    """A group has its quorum and is let go.
+    """A group reached its quorum and its waiting members were released.
 
     Attributes:
         group: The group.
-        attempt: Which attempt of the group, from 1.
-        scheduled: How many members hold a node in this instant.
-        waited: Seconds since the group was complete for the first time.
+        attempt: The number of the attempt of the group, from 1.
+        scheduled: The number of members that hold a node at this instant.
+        waited: Seconds since the group had enough members for the first time.
     """
 
     group: GroupKey
@@ -340,7 +343,7 @@ class GroupScheduled:
 @final
 @frozen
 class PodScheduled:
-    """A pod is bound."""
+    """The bind of a pod was reported as done."""
 
     uid: PodUID
     node: NodeName
@@ -349,18 +352,19 @@ class PodScheduled:
 @final
 @frozen
 class Nominated:
-    """Room is made for a pod or a gang that fits nowhere: it is kept until those in it are gone.
+    """Nodes are nominated for a pod or a gang that preempts other pods.
 
-    Meanwhile nobody of the same or of a lower priority is placed there. It is over when its pods
-    are bound, there or elsewhere, or with ``NominationLapsed``.
+    Capacity is reserved for it until its victims are gone. Meanwhile no pod of the same or a
+    lower priority is placed there. The nomination ends when its pods are bound, on these nodes
+    or others, or with ``NominationLapsed``.
 
     Attributes:
         group: The group; None for a regular pod.
-        priority: The priority up to which the room is kept from others.
-        places: Which pod is meant to go to which node.
-        victims: The pods that are evicted for it by this call; empty where it only waits for
-            those that are terminating already.
-        deadline: Until when it is kept at the latest.
+        priority: Pods of this priority or a lower one cannot use the reserved capacity.
+        places: The nominated node of each pod.
+        victims: The pods that this call evicts; empty if the nomination waits only for pods that
+            are terminating already.
+        deadline: When the nomination ends at the latest.
     """
 
     group: GroupKey | None
@@ -373,12 +377,12 @@ class Nominated:
 @final
 @frozen
 class NominationLapsed:
-    """The room that was kept for a pod or a gang is kept no more.
+    """A nomination ended before its pods were bound; its reserved capacity is free again.
 
     Attributes:
         group: The group; None for a regular pod.
-        pods: For whom it was kept, as far as they are there.
-        reason: Why.
+        pods: The nominated pods that still exist.
+        reason: Why the nomination ended.
     """
 
     group: GroupKey | None
@@ -401,4 +405,4 @@ Notice: TypeAlias = (
 )
 
 Effect: TypeAlias = Release | Bind | Evict | Notice
-"""What a call returns: effects and notices in one flat order."""
+"""What a call returns: effects and notices in one sequence."""

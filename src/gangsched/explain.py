@@ -2,10 +2,9 @@
 
 Rules:
   R1  the set is closed: match on it and end with ``assert_never``;
-  R2  an answer is a value, with the figures that its sentence is made from; ``str`` is the
-      sentence;
-  R3  who is to blame is named: the member, and how many nodes refused it for which reason, or
-      what in it contradicts its group.
+  R2  an answer is a value with every figure of its sentence; ``str`` returns the sentence;
+  R3  an answer names the cause: the unschedulable member, with the number of nodes for each reason,
+      or the member that contradicts its group.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_instant
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 
 __all__ = [
@@ -21,21 +21,21 @@ __all__ = [
     "Binding",
     "Diagnosis",
     "Finished",
-    "NotAdmitted",
-    "UnschedulableMember",
     "NoNodeFits",
+    "NotAdmitted",
     "NotEnoughMembers",
     "OnPermit",
     "Queued",
     "Refused",
     "Running",
+    "SearchBudgetExhausted",
     "Shortage",
     "Terminating",
-    "SearchBudgetExhausted",
+    "UnschedulableMember",
     "Why",
 ]
 
-_NAMED: Final = 2  # how many of those that are refused a sentence names
+_NAMED: Final = 2  # the number of refused members that a sentence names
 
 
 @final
@@ -44,8 +44,8 @@ class Diagnosis:
     """Why no node can take a pod, in kube-scheduler's words.
 
     Attributes:
-        nodes: How many nodes there are.
-        reasons: How many nodes say what. A node may have several reasons.
+        nodes: The number of nodes.
+        reasons: Each reason with the number of nodes that gave it. A node may give several.
     """
 
     nodes: int
@@ -65,16 +65,16 @@ class Shortage:
     """A proof that not enough members of a gang fit at once, wherever they are put.
 
     Attributes:
-        needed: How many had to fit.
-        fits: How many do at most.
-        exact: Whether so many do fit; else it is only known that not more do.
+        needed: The number of members that have to fit.
+        fits: An upper bound on the number of members that fit.
+        exact: Whether that many do fit; otherwise it is only known that no more do.
         role: The role whose minimum cannot be met; empty for the gang as a whole.
-        resource: The resource for want of which: if it alone were boundless, they would fit. None
-            where there is no such resource, or none was found within the budget.
-        in_pieces: Whether there is enough of it in all, in pieces too small.
-        within: Of a gang that belongs within one value of a label, the label and the value within
-            which the most fit: ``rack=r1``; empty for a gang that may go anywhere.
-        group: Of a bundle, the group whose minimum cannot be met; None for a group alone.
+        resource: The scarce resource: the members would fit if it alone were unlimited. None if
+            there is no such resource, or none was found within the search budget.
+        in_pieces: Whether the cluster has enough of the resource in total, in pieces too small.
+        within: For a gang with a required topology, the label and the value where most members
+            fit, such as ``rack=r1``; otherwise empty.
+        group: In a bundle, the group whose minimum cannot be met; None for a single group.
     """
 
     needed: int
@@ -102,12 +102,12 @@ class Shortage:
 @final
 @frozen
 class SearchBudgetExhausted:
-    """The search for a placement ended with its budget: there may be one.
+    """The search for a placement used up its budget: a placement may exist.
 
     Attributes:
-        needed: How many members have to fit.
-        placed: The most that were placed.
-        steps: How many steps the search took.
+        needed: The number of members that have to fit.
+        placed: The largest number of members that the search placed.
+        steps: The number of steps of the search.
     """
 
     needed: int
@@ -124,14 +124,14 @@ class SearchBudgetExhausted:
 @final
 @frozen
 class UnschedulableMember:
-    """A member that was tried and found no node.
+    """A member of a failed attempt that found no node.
 
     Attributes:
         uid: The member.
-        pod: Its ``namespace/name``, for people.
+        pod: Its ``namespace/name``.
         reason: Why, in words.
-        diagnosis: Which nodes refused it for what; None when it was not for the nodes.
-        proof: Of a gang that was tried as a whole, what is known of its members together.
+        diagnosis: The number of nodes by reason; None if no node was to blame.
+        proof: For a gang that was tried as a whole, what is known of its members together.
     """
 
     uid: PodUID
@@ -147,16 +147,15 @@ class UnschedulableMember:
 @final
 @frozen
 class NotEnoughMembers:
-    """The group is incomplete: none of its members is tried.
+    """The group is incomplete: no member is tried.
 
     Attributes:
         group: The group.
-        present: How many members count.
-        min_available: How many it needs; None while nobody has said it.
-        apart: Further members that do not count, by what they are: ``gated``, ``terminating`` …
-        roles: Of which roles it has too few: the role, how many it needs, how many count.
-        refused: Members that contradict it or themselves, each with why, in the order in which
-            they came.
+        present: The number of members that count.
+        min_available: The quorum; None while it is unknown.
+        apart: The number of members that do not count, by state: ``gated``, ``terminating`` …
+        roles: The roles with too few members: the role, its minimum, the number that count.
+        refused: The members that contradict the group or themselves, in the order of arrival.
     """
 
     group: GroupKey
@@ -168,7 +167,7 @@ class NotEnoughMembers:
 
     @property
     def missing(self) -> int | None:
-        """How many more members it needs; None while nobody has said it."""
+        """The number of members that are missing; None while the quorum is unknown."""
         if self.min_available is None:
             return None
         in_roles = sum(least - some for _role, least, some in self.roles)
@@ -178,19 +177,19 @@ class NotEnoughMembers:
     def __str__(self) -> str:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.min_available is None:
-            return f"waiting for pod group {self.group}: nobody gives its minimum{self._blame}"
+            return f"waiting for pod group {self.group}: its minimum is unknown{self._blame}"
         members = "member" if self.min_available - self.present == 1 else "members"
         parts = [(members, self.min_available, self.present), *self.roles]
         short = [
-            f"{least - some} more {who}: {some} of {least} exist"
-            for who, least, some in parts
+            f"{least - some} more {role}: {some} of {least} exist"
+            for role, least, some in parts
             if some < least or not self.roles
         ]
         return f"waiting for {'; '.join(short)}{apart}{self._blame}"
 
     @property
     def _blame(self) -> str:
-        """Who is refused and why, of the first ones: each reason names its pod."""
+        """The reasons of the first refused members; each reason names its pod."""
         more = len(self.refused) - _NAMED
         reasons = [one.reason for one in self.refused[:_NAMED]]
         reasons += [f"and {more} more"] * (more > 0)
@@ -200,18 +199,18 @@ class NotEnoughMembers:
 @final
 @frozen
 class NotAdmitted:
-    """It may not queue: it has scheduling gates, or a plugin says so."""
+    """It is not in the queue: it has scheduling gates, or a plugin does not admit it."""
 
     reason: str
 
     def __str__(self) -> str:
-        return f"held: {self.reason}"
+        return f"not admitted: {self.reason}"
 
 
 @final
 @frozen
 class Refused:
-    """It contradicts its group or itself: its user has to change it."""
+    """It contradicts its group or itself, and is ignored until its user changes it."""
 
     uid: PodUID
     reason: str
@@ -223,13 +222,13 @@ class Refused:
 @final
 @frozen
 class Queued:
-    """Its turn is to come.
+    """It is queued, and its scheduling cycle is yet to come.
 
     Attributes:
-        ahead: How many pods and groups have their turn before.
-        behind: Somebody who asks for the same and is tried first; None when nobody is.
-        unschedulable_member: Who did not fit when it was last tried; None when it was not, or
-            nobody is.
+        ahead: The number of pods and groups before it in the queue.
+        behind: The entity of the same equivalence class that is tried first; None if it is itself.
+        unschedulable_member: The member that did not fit in the last attempt; None if there was
+            no attempt, or it failed for another reason.
     """
 
     ahead: int
@@ -237,9 +236,11 @@ class Queued:
     unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
-        after = "" if self.behind is None else f", behind {self.behind}, which asks for the same"
+        after = "" if self.behind is None else f", behind {self.behind}, which requests the same"
         last = (
-            "" if self.unschedulable_member is None else f"; last time {self.unschedulable_member}"
+            ""
+            if self.unschedulable_member is None
+            else f"; last attempt: {self.unschedulable_member}"
         )
         return f"queued, {self.ahead} ahead{after}{last}"
 
@@ -247,14 +248,14 @@ class Queued:
 @final
 @frozen
 class OnPermit:
-    """Members hold nodes and wait for the others.
+    """Members have a node and wait on permit for their siblings.
 
     Attributes:
-        members: Who waits, in the order in which they began to.
-        since: When the first of them did.
-        needed: How many more members must hold a node.
-        deadline: When the first of them gives its node back at the latest.
-        unschedulable_member: Who was tried meanwhile and did not fit; None when nobody was.
+        members: The waiting members, in the order in which they began to wait.
+        since: When the first of them began to wait.
+        needed: The number of further members that must have a node.
+        deadline: When the first wait expires.
+        unschedulable_member: The sibling that did not fit meanwhile; None if there is none.
     """
 
     members: tuple[PodUID, ...]
@@ -266,21 +267,21 @@ class OnPermit:
     def __str__(self) -> str:
         blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
         return (
-            f"waiting on permit since {self.since:g}, needs {self.needed} more,"
-            f" until {self.deadline:g}{blame}"
+            f"waiting on permit since {format_instant(self.since)}, needs {self.needed} more,"
+            f" until {format_instant(self.deadline)}{blame}"
         )
 
 
 @final
 @frozen
 class BackingOff:
-    """It was tried and failed, and rests before it is tried again.
+    """Its attempt failed, and it is in backoff.
 
     Attributes:
-        until: When its rest ends.
-        attempts: How many tries in a row failed.
-        reason: Why the last one did.
-        unschedulable_member: Who did not fit then; None when it was not for that.
+        until: When the backoff ends.
+        attempts: The number of consecutive failed attempts.
+        reason: Why the last one failed.
+        unschedulable_member: The member that did not fit; None if it failed for another reason.
     """
 
     until: float
@@ -291,18 +292,18 @@ class BackingOff:
     def __str__(self) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         why = self.unschedulable_member or self.reason
-        return f"backing off until {self.until:g} after {times}: {why}"
+        return f"backing off until {format_instant(self.until)} after {times}: {why}"
 
 
 @final
 @frozen
 class NoNodeFits:
-    """It was tried and failed, and waits for a fact that may help it.
+    """Its attempt failed, and it is parked until an event that may help it.
 
     Attributes:
-        attempts: How many tries in a row failed.
-        reason: Why the last one did.
-        unschedulable_member: Who did not fit then; None when it was not for that.
+        attempts: The number of consecutive failed attempts.
+        reason: Why the last one failed.
+        unschedulable_member: The member that did not fit; None if it failed for another reason.
     """
 
     attempts: int
@@ -316,7 +317,7 @@ class NoNodeFits:
 @final
 @frozen
 class Binding:
-    """It was let go; its bind is under way."""
+    """It was released; its bind is in progress."""
 
     node: NodeName
 
@@ -327,11 +328,11 @@ class Binding:
 @final
 @frozen
 class Running:
-    """It is not pending: the pod is bound, or nobody of the group is to be placed.
+    """It is not pending: the pod is bound, or the group has no pending member.
 
     Attributes:
-        node: The pod's node; None for a group.
-        members: How many members hold a node; 1 for a pod.
+        node: The node of the pod; None for a group.
+        members: The number of members with a node; 1 for a pod.
     """
 
     node: NodeName | None
@@ -344,7 +345,7 @@ class Running:
 @final
 @frozen
 class Terminating:
-    """Its end was asked for."""
+    """It is terminating, or its eviction was requested."""
 
     reason: str
 

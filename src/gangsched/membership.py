@@ -1,11 +1,14 @@
-"""Which group a pod belongs to, and in which role: every spelling, in two tables.
+"""Read the group and the role of a pod from its labels, annotations and fields.
+
+Several projects have a spelling of their own for "this pod is a member of that group". Two tables
+list all spellings that are supported.
 
 Rules:
-  R1  the tables below are the whole truth; their order is the order of precedence;
-  R2  spellings that name different groups, minima or roles are an error, not a choice;
-  R3  a minimum that is not a positive integer, a minimum without a name and an empty name are
-      errors that the pod's user sees, never "then it is a regular pod";
-  R4  a role is read of who claims a group; by itself it says nothing.
+  R1  only the spellings in the tables are read; the first row has the highest precedence;
+  R2  two spellings on one pod must agree on group, minimum and role; otherwise it is an error;
+  R3  these are errors that are reported for the pod: a minimum that is not a positive integer, a
+      minimum without a group name, an empty name. The pod is never taken for a regular pod;
+  R4  the role of a pod without a group is ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Final, assert_never, final
 
 from attrs import evolve, frozen
 
-from gangsched.errors import InvalidPodGroupError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import GroupKey, Pod, group_key
 
 __all__ = [
@@ -30,7 +33,7 @@ __all__ = [
 
 
 class Source(enum.Enum):
-    """Where on a pod a spelling is written."""
+    """The part of a pod that a spelling is read from."""
 
     LABEL = "label"
     ANNOTATION = "annotation"
@@ -40,13 +43,13 @@ class Source(enum.Enum):
 @final
 @frozen
 class Spelling:
-    """One way to say which group a pod is in, or which role it has there.
+    """One spelling of the group of a pod, or of its role.
 
     Attributes:
-        source: Where it is written.
-        name: The key whose value is the group's name, or the role's.
-        minimum: The key whose value is the group's minimum; None where it is only in the
-            group's own specification.
+        source: The part of the pod.
+        name: The key whose value is the name of the group or the role.
+        minimum: The label whose value is the minimum of the group; None if the spelling has
+            none.
     """
 
     source: Source
@@ -80,13 +83,13 @@ ROLE_SPELLINGS: Final = (
 @final
 @frozen
 class Membership:
-    """A pod's claim to be in a group.
+    """The claim of a pod to be a member of a group.
 
     Attributes:
-        group: The group's key; always in the pod's own namespace.
-        min_available: The minimum that the pod gives; None where it gives none.
-        spelling: Which spelling said so.
-        role: What it is in its group, such as ``worker``; None where it does not say.
+        group: The key of the group, which is in the namespace of the pod.
+        min_available: The minimum that the pod claims; None if it claims none.
+        spelling: The spelling that the claim was read from.
+        role: The role in the group, such as ``worker``; None if the pod names none.
     """
 
     group: GroupKey
@@ -96,13 +99,16 @@ class Membership:
 
 
 def membership(pod: Pod) -> Membership | None:
-    """Return the group that *pod* claims to be in; None for a regular pod.
+    """Return the claim of a pod to be in a group; None for a regular pod.
 
-    Runtime complexity: O(1), one look-up per row of the tables.
+    Runtime complexity: O(1), one look-up for each row of the tables.
 
     Raises:
-        InvalidPodGroupError: The claim is malformed or contradicts itself.
+        InvalidPodGroupError: A spelling is malformed, or two spellings differ.
+        InvalidValueError: *pod* is not a ``Pod``.
     """
+    if not isinstance(pod, Pod):
+        raise InvalidValueError("pod", pod, "a Pod")
     if pod.pod_group is None and not pod.labels and not pod.annotations:
         return None
     claim: Membership | None = None
@@ -117,7 +123,7 @@ def membership(pod: Pod) -> Membership | None:
                 f"pod {pod.key}",
                 found.spelling.name,
                 found.group,
-                f"{claim.group}, as {claim.spelling.name} says",
+                f"{claim.group!r}, the value of {claim.spelling.name}",
             )
         elif claim.min_available is None:
             claim = found if found.min_available is not None else claim
@@ -126,14 +132,14 @@ def membership(pod: Pod) -> Membership | None:
                 f"pod {pod.key}",
                 str(found.spelling.minimum),
                 found.min_available,
-                f"{claim.min_available}, as {claim.spelling.minimum} says",
+                f"{claim.min_available}, the value of {claim.spelling.minimum}",
             )
     role = None if claim is None else _read_role(pod)
     return claim if claim is None or role is None else evolve(claim, role=role)
 
 
 def ungrouped(_pod: Pod) -> None:
-    """Say of every pod that it is in no group: scheduling without gangs."""
+    """Return None for every pod: scheduling without gangs."""
 
 
 def _written(pod: Pod, spelling: Spelling) -> str | None:
@@ -149,19 +155,19 @@ def _written(pod: Pod, spelling: Spelling) -> str | None:
 
 
 def _read_role(pod: Pod) -> str | None:
-    said: Spelling | None = None
+    first: Spelling | None = None
     role: str | None = None
     for spelling in ROLE_SPELLINGS:
         found = _written(pod, spelling)
         if found is None or found == role:
             continue
         if not found:
-            expected = "a role's name, not empty"
+            expected = "a non-empty role name"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
-        if said is not None:
-            expected = f"{role}, as {said.name} says"
+        if first is not None:
+            expected = f"{role!r}, the value of {first.name}"
             raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
-        said, role = spelling, found
+        first, role = spelling, found
     return role
 
 
@@ -172,16 +178,14 @@ def _read(pod: Pod, spelling: Spelling) -> Membership | None:
     if name is None:
         if minimum is not None:
             raise InvalidPodGroupError(
-                subject, spelling.name, None, f"a group's name beside {spelling.minimum}"
+                subject, spelling.name, None, f"present beside {spelling.minimum}"
             )
         return None
     if not name:
-        raise InvalidPodGroupError(subject, spelling.name, name, "a group's name, not empty")
+        raise InvalidPodGroupError(subject, spelling.name, name, "a non-empty group name")
     count: int | None = None
     if minimum is not None:
         if not (minimum.isascii() and minimum.isdigit()) or len(minimum) > 9 or int(minimum) < 1:
-            raise InvalidPodGroupError(
-                subject, str(spelling.minimum), minimum, "a whole number of at least 1"
-            )
+            raise InvalidPodGroupError(subject, str(spelling.minimum), minimum, "an int >= 1")
         count = int(minimum)
     return Membership(group_key(pod.namespace, name), count, spelling)

@@ -1,8 +1,8 @@
-"""InMemoryCluster: the ``ClusterState`` port with nothing behind it.
+"""``InMemoryCluster``: a ``ClusterState`` that consists of the events applied to it.
 
 Invariants (checked by ``_check``):
-  I1  a pod is listed on a node exactly while it is assigned there and not finished;
-  I2  an event that cannot be is refused, and nothing has changed.
+  I1  ``pods_on`` lists a pod exactly while the pod is assigned to that node and not finished;
+  I2  an event that contradicts the state is refused before anything changes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ E = TypeVar("E", bound=Event)
 
 
 class InMemoryCluster:
-    """A cluster that is only remembered: for tests, simulations and hosts without one.
+    """A cluster state in memory, for tests, simulations, and hosts without a cache of their own.
 
-    Not thread-safe.
+    Apply each event before the scheduler handles it. Not thread-safe.
     """
 
     __slots__ = ("_groups", "_nodes", "_on", "_pods")
@@ -50,18 +50,25 @@ class InMemoryCluster:
         self._on: MutableMapping[NodeName, dict[PodUID, Pod]] = {}
 
     def apply(self, event: E) -> E:
-        """Make a fact true, and return it, so that it can be handed on.
+        """Apply an event, and return it, so that it can be passed to ``Scheduler.handle``.
+
+        An event about an object that is not there adds the object, or does nothing if it deletes.
 
         Runtime complexity: O(1).
 
+        Args:
+            event: The event.
+
         Raises:
-            InvalidValueError: It is no fact, or carries what it cannot; nothing has changed.
-            ClusterStateError: The event names a pod that is not there, or binds one that is
-                bound elsewhere; nothing has changed.
+            InvalidValueError: *event* is not an event, or has an attribute of a wrong type;
+                nothing has changed.
+            ClusterStateError: A ``Bound`` names a pod that is not there, or that is bound to
+                another node; nothing has changed.
         """
         check_event(event)
-        fact: Event = event
-        match fact:
+        # A second name, because assert_never needs the union and not the type variable.
+        given: Event = event
+        match given:
             case PodAdded(pod) | PodUpdated(pod):
                 self._put(pod)
             case PodDeleted(uid):
@@ -77,43 +84,50 @@ class InMemoryCluster:
             case Bound(uid, name):
                 known = self._pods.get(uid)
                 if known is None:
-                    raise ClusterStateError(uid, f"is not there, cannot be bound to {name}")
+                    raise ClusterStateError(uid, f"is not there and cannot be bound to {name}")
                 if known.node_name not in (None, name):
-                    raise ClusterStateError(known.key, f"is bound to {known.node_name} already")
+                    problem = f"is bound to {known.node_name} and cannot be bound to {name}"
+                    raise ClusterStateError(known.key, problem)
                 self._put(evolve(known, node_name=name))
             case BindFailed():
                 pass
             case _:
-                assert_never(fact)
+                assert_never(given)
         return event
 
     def nodes(self) -> Iterable[Node]:
-        """Return every node, in the order in which they came."""
+        """Return every node, in the order in which they were added."""
         return tuple(self._nodes.values())
 
-    def node(self, name: NodeName) -> Node | None:
-        """Return one node; None when there is none."""
-        return self._nodes.get(name)
+    def node(self, name: str) -> Node | None:
+        """Return the node of a name; None if there is none. O(1)."""
+        return self._nodes.get(NodeName(name))
 
     def pods(self) -> Iterable[Pod]:
-        """Return every pod, in the order in which they came."""
+        """Return every pod, in the order in which they were added."""
         return tuple(self._pods.values())
 
-    def pod(self, uid: PodUID) -> Pod | None:
-        """Return one pod; None when there is none."""
-        return self._pods.get(uid)
+    def pod(self, uid: str) -> Pod | None:
+        """Return the pod of a UID; None if there is none. O(1)."""
+        return self._pods.get(PodUID(uid))
 
-    def pods_on(self, node: NodeName) -> Iterable[Pod]:
-        """Return the pods that are assigned to *node* and not finished."""
-        return tuple(self._on.get(node, {}).values())
+    def pods_on(self, node: str) -> Iterable[Pod]:
+        """Return the pods that are assigned to *node* and not finished. O(these pods)."""
+        return tuple(self._on.get(NodeName(node), {}).values())
 
     def pod_groups(self) -> Iterable[PodGroup]:
-        """Return every pod group, in the order in which they came."""
+        """Return every pod group, in the order in which they were added."""
         return tuple(self._groups.values())
 
-    def pod_group(self, key: GroupKey) -> PodGroup | None:
-        """Return one pod group's specification; None when there is none."""
-        return self._groups.get(key)
+    def pod_group(self, key: str) -> PodGroup | None:
+        """Return the specification of a pod group by its key; None if there is none. O(1)."""
+        return self._groups.get(GroupKey(key))
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} nodes={len(self._nodes)} pods={len(self._pods)}"
+            f" pod_groups={len(self._groups)}>"
+        )
 
     def _put(self, pod: Pod) -> None:
         before = self._pods.get(pod.uid)
@@ -143,4 +157,4 @@ class InMemoryCluster:
             if pod.node_name is not None and not pod.is_finished
         }
         if listed != assigned or not all(self._on.values()):
-            raise InternalError("pods on nodes and assigned pods differ")
+            raise InternalError("the pods listed on nodes differ from the assigned pods")

@@ -1,12 +1,11 @@
-"""What a scheduler does, for Prometheus: under the names of kube-scheduler where it has one.
+"""Prometheus metrics of a scheduler, with the names of kube-scheduler where it has the metric.
 
 Rules:
-  R1  what is counted is read from the calls and what they return; a scheduler that is measured
-      decides as one that is not;
-  R2  depths are read when they are asked for, between two calls: a scrape in another thread waits
-      for the call that is under way, and a call for a scrape;
-  R3  nothing is labelled by a pod or a group, so the number of series does not grow;
-  R4  prometheus-client is loaded when ``Metrics`` is made, and by nobody else.
+  R1  counters are derived from the calls and their results; measuring does not change decisions;
+  R2  queue depths are read at a scrape, between two calls. A lock makes a scrape in another
+      thread wait for the current call, and a call wait for a scrape;
+  R3  no label contains a pod or a group, so that the number of time series is bounded;
+  R4  prometheus-client is imported only when ``Metrics`` is created.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
@@ -37,6 +36,8 @@ from gangsched.replay import RecordedScheduler
 
 __all__ = ["MeasuredScheduler", "Metrics"]
 
+T = TypeVar("T")
+
 # kube-scheduler's: 1 ms to 16 s for attempts and for waits
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
@@ -48,20 +49,26 @@ _STATES: Final[tuple[str, ...]] = ("incomplete", "pending", "waiting", "started"
 class Metrics:
     """The metrics of one scheduler, in a registry of prometheus-client.
 
-    A registry has one of them for each *profile*. The scheduler is the one that was watched last,
-    so counts go on over a restart of it in one process.
+    A registry holds one ``Metrics`` for each *profile*. It measures the scheduler that was passed
+    to ``watch`` last, so that counters continue when a process creates a new scheduler.
 
     Args:
-        registry: The ``CollectorRegistry``; None for the one that prometheus-client makes.
+        registry: The ``CollectorRegistry``; None for the default registry of prometheus-client.
         profile: The value of the label ``profile``.
 
     Raises:
-        ImportError: prometheus-client is not installed: ``pip install gangsched[metrics]``.
-        ValueError: The registry has such metrics already.
+        ModuleNotFoundError: prometheus-client is not installed. The message names the extra.
+        ValueError: The registry has metrics of these names already.
     """
 
     def __init__(self, registry: Any = None, *, profile: str = "gangsched") -> None:
-        import prometheus_client  # pyright: ignore[reportMissingImports]
+        try:
+            import prometheus_client  # pyright: ignore[reportMissingImports]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "gangsched.metrics.Metrics needs: pip install 'gangsched[metrics]'",
+                name="prometheus_client",
+            ) from error
 
         client: Any = prometheus_client
         self._families: Any = client.metrics_core
@@ -90,25 +97,27 @@ class Metrics:
             **by_result,
         )
         self._started = client.Counter(
-            "gangsched_groups_started_total", "Number of gangs that were let go.", **plain
+            "gangsched_groups_started_total", "Number of gangs that were released.", **plain
         )
-        self._fallen = client.Counter(
-            "gangsched_groups_rejected_total", "Number of attempts of gangs that fell.", **plain
+        self._rejected = client.Counter(
+            "gangsched_groups_rejected_total",
+            "Number of attempts of gangs that were rejected.",
+            **plain,
         )
         self._start_seconds = client.Histogram(
             "gangsched_group_start_duration_seconds",
-            "From the instant a gang had enough members until it was let go.",
+            "From the instant a gang had enough members until it was released.",
             buckets=_WAIT_SECONDS,
             **plain,
         )
-        self._rest_seconds = client.Histogram(
+        self._backoff_seconds = client.Histogram(
             "gangsched_group_backoff_seconds",
-            "How long gangs rest after an attempt that fell.",
+            "Backoff of gangs after a rejected attempt.",
             buckets=(0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256),
             **plain,
         )
         self._evicted = client.Counter(
-            "gangsched_evictions_total", "Number of pods whose end was asked for.", **plain
+            "gangsched_evictions_total", "Number of evicted pods.", **plain
         )
         registry.register(self)
 
@@ -118,11 +127,14 @@ class Metrics:
         *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> MeasuredScheduler:
-        """Return a scheduler whose calls are measured; nobody calls the other one from now on.
+        """Return a wrapper that measures the calls of a scheduler.
+
+        From now on, call the wrapper only: calls of *scheduler* itself are not measured, and not
+        locked against a scrape.
 
         Args:
-            scheduler: The scheduler, or one that is recorded.
-            clock: Seconds, to measure calls by.
+            scheduler: The scheduler, or a recorded scheduler.
+            clock: Returns seconds, to measure the duration of calls.
         """
         with self._lock:
             self._waits.clear()
@@ -131,24 +143,24 @@ class Metrics:
         return MeasuredScheduler(self, scheduler, inner, self._lock, clock)
 
     def see(self, effects: Iterable[Effect], now: float) -> None:
-        """Count what a call returned; called by the scheduler that is watched."""
+        """Count the effects of a call; called by ``MeasuredScheduler``."""
         for effect in effects:
             self._see(effect, now)
 
     def attempt(self, result: str, seconds: float) -> None:
-        """Count an attempt; called by the scheduler that is watched.
+        """Count an attempt; called by ``MeasuredScheduler``.
 
         Args:
             result: ``scheduled``, ``waiting``, ``unschedulable`` or ``error``.
-            seconds: How long it took.
+            seconds: The duration of the attempt.
         """
         self._attempts.labels(self._profile, result).inc()
         self._attempt_seconds.labels(self._profile, result).observe(seconds)
 
     def collect(self) -> Iterator[Any]:
-        """Return the depths as they are; called by the registry, at a scrape.
+        """Return the current queue depths; called by the registry at a scrape.
 
-        Runtime complexity: O(what is queued x log of it).
+        Runtime complexity: O(n log n) for n queued entities.
         """
         pods, groups = self._depths()
         queued = self._families.GaugeMetricFamily(
@@ -160,7 +172,7 @@ class Metrics:
             queued.add_metric((self._profile, name), pods[name])
         yield queued
         known = self._families.GaugeMetricFamily(
-            "gangsched_groups", "Number of gangs, by what they do.", labels=("profile", "state")
+            "gangsched_groups", "Number of gangs, by state.", labels=("profile", "state")
         )
         for name in _STATES:
             known.add_metric((self._profile, name), groups[name])
@@ -200,9 +212,9 @@ class Metrics:
                 self._started.labels(self._profile).inc()
                 self._start_seconds.labels(self._profile).observe(effect.waited)
             case GroupRejected():
-                self._fallen.labels(self._profile).inc()
+                self._rejected.labels(self._profile).inc()
                 if effect.retry_after > now:
-                    self._rest_seconds.labels(self._profile).observe(effect.retry_after - now)
+                    self._backoff_seconds.labels(self._profile).observe(effect.retry_after - now)
             case Evict():
                 self._evicted.labels(self._profile).inc()
             case _:
@@ -218,11 +230,11 @@ class Metrics:
 class MeasuredScheduler:
     """A scheduler whose calls are measured; made by ``Metrics.watch``.
 
-    Has the calls of ``Scheduler``, which see; like it, it is for one thread at a time, but that a
-    scrape may come from another.
+    It has the calls of ``Scheduler``. Only one thread at a time may make them, but a scrape may
+    come from any thread.
 
     Attributes:
-        scheduler: The scheduler itself, for reading.
+        scheduler: The scheduler itself; read-only.
     """
 
     __slots__ = ("_calls", "_clock", "_lock", "_metrics", "scheduler")
@@ -242,19 +254,19 @@ class MeasuredScheduler:
         self.scheduler: Scheduler = scheduler
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Take in a fact; return what follows from it."""
+        """See ``Scheduler.handle``."""
         return self._seen(lambda: self._calls.handle(event, now=now), now)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
-        """Let time pass; return what follows from it."""
+        """See ``Scheduler.advance``."""
         return self._seen(lambda: self._calls.advance(now=now), now)
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
-        """Take in all that the cluster state shows."""
+        """See ``Scheduler.rebuild``."""
         return self._seen(lambda: self._calls.rebuild(now=now), now)
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
-        """Make one decision; None when there is nobody to decide about and nothing to tell."""
+        """See ``Scheduler.schedule_one``."""
         with self._lock:
             began = self._clock()
             try:
@@ -268,8 +280,18 @@ class MeasuredScheduler:
             return effects
 
     def next_deadline(self) -> float | None:
-        """Return when ``advance`` has something to do; None when only a fact changes anything."""
+        """See ``Scheduler.next_deadline``."""
         return self._calls.next_deadline()
+
+    def ask(self, question: Callable[[Scheduler], T]) -> T:
+        """Return what a question about the scheduler returns; a scrape waits meanwhile.
+
+        Args:
+            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
+                change it.
+        """
+        with self._lock:
+            return question(self.scheduler)
 
     def _seen(self, call: Callable[[], tuple[Effect, ...]], now: float) -> tuple[Effect, ...]:
         with self._lock:
@@ -279,7 +301,7 @@ class MeasuredScheduler:
 
 
 def _result(effects: tuple[Effect, ...]) -> str:
-    """Say what became of an attempt: the best of what its effects say."""
+    """Return the result of an attempt: the best one that its effects contain."""
     kinds = {type(effect) for effect in effects}
     if Bind in kinds:
         return "scheduled"
@@ -293,7 +315,7 @@ def _pods(entities: Iterable[QueuedEntity]) -> int:
 
 
 def _state(info: PodGroupInfo) -> str:
-    """Say what a group with members does."""
+    """Return the state label of a group with members."""
     if info.waiting:
         return "waiting"
     if info.was_scheduled:

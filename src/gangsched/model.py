@@ -1,11 +1,13 @@
-"""The nouns: Pod, PodGroup, Node; with what they are made of, under one name.
+"""``Pod``, ``PodGroup`` and ``Node``, and the values that their attributes hold.
 
 Rules:
-  R1  every noun is frozen and validated once, when it is made; nothing downstream
-      checks again;
-  R2  identity is the UID: two pods with one name and two UIDs are two pods;
-  R3  quantities are integers in thousandths (see ``gangsched.quantity``);
-  R4  instants and durations are seconds on the caller's clock; ``*_at`` is an instant.
+  R1  every value is frozen, and validated once, by its constructor. The rest of the library relies
+      on that;
+  R2  a pod is identified by its UID: two pods of one name with two UIDs are two pods;
+  R3  amounts of resources are integers in thousandths (see ``gangsched.quantity``);
+  R4  instants and durations are seconds on the caller's clock; names that end in ``_at`` are
+      instants;
+  R5  parameters take ``str``; attributes have the types ``PodUID``, ``GroupKey`` and ``NodeName``.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from gangsched._fields import (
     of_group,
     refuse_choice,
 )
+from gangsched._repr import short_repr
 from gangsched.constraints import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -79,29 +82,33 @@ def _check_topology(_owner: object, _attribute: object, value: object) -> None:
         raise InvalidValueError("topology", value, "a Topology or None")
 
 
-def _as_keys(given: Iterable[GroupKey]) -> tuple[GroupKey, ...]:
+def _as_keys(given: Iterable[str]) -> tuple[GroupKey, ...]:
     found = as_tuple(given)
     if isinstance(found, tuple) and all(isinstance(key, str) for key in found):
-        return tuple(sorted(set(found)))
-    return found
+        found = tuple(sorted(set(found)))
+    return cast("tuple[GroupKey, ...]", found)
+
+
+def _as_node_name(given: str | None) -> NodeName | None:
+    return None if given is None else NodeName(given)
 
 
 def _check_keys(_owner: object, _attribute: object, value: object) -> None:
     if not isinstance(value, tuple):
-        raise InvalidValueError("bundle", value, "keys of groups")
+        raise InvalidValueError("bundle", value, "a sequence of group keys, each namespace/name")
     for key in cast("tuple[object, ...]", value):
         namespace, slash, name = key.partition("/") if isinstance(key, str) else ("", "", "")
         if not (namespace and slash and name) or "/" in name:
-            raise InvalidValueError("bundle", key, "the key of a group, namespace/name")
+            raise InvalidValueError("bundle", key, "a group key, namespace/name")
 
 
 def group_key(namespace: str, name: str) -> GroupKey:
-    """Return the key of a group: ``namespace/name``."""
+    """Return the key of a pod group: ``namespace/name``."""
     return GroupKey(f"{namespace}/{name}")
 
 
 class PodPhase(enum.Enum):
-    """The phase of a pod, as the API server has it."""
+    """The phase of a pod, as in ``status.phase``."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -115,7 +122,7 @@ class PodPhase(enum.Enum):
 
 
 class PreemptionPolicy(enum.Enum):
-    """Whether somebody may displace others to have room, where preemption is switched on."""
+    """Whether a pod or a gang may preempt pods of lower priority, if preemption is enabled."""
 
     PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
     NEVER = "Never"
@@ -126,7 +133,7 @@ class PreemptionPolicy(enum.Enum):
 
 
 class QOSClass(enum.IntEnum):
-    """The quality-of-service class of a pod; the smaller comes first."""
+    """The quality-of-service class of a pod; a smaller value is ordered first."""
 
     GUARANTEED = 0
     BURSTABLE = 1
@@ -156,34 +163,43 @@ def _uid_from_name(pod: Pod) -> PodUID:
 @final
 @frozen(kw_only=True)
 class Pod:
-    """A pod: what it asks for, where it may go, and what became of it.
+    """A pod: its requests, its scheduling constraints and its status.
 
     Attributes:
-        uid: Its identity. A recreated pod has the same name and another UID.
-        name: Its name, not empty.
-        namespace: Its namespace, not empty, without a slash.
-        priority: Higher goes first.
-        requests: What it reserves on its node.
-        limits: What it may use at most; read for the QoS class only.
-        labels: Read for the group that it belongs to.
-        annotations: Read likewise.
-        node_selector: Labels that its node must have.
-        affinity: Terms of which its node must match one; empty for no condition.
-        tolerations: The taints that it consents to.
-        pod_group: ``spec.schedulingGroup.podGroupName``; None where it is not set.
-        scheduling_gates: While there is one, the pod is held and counts for no quorum.
-        owners: The names of what owns it.
-        node_name: The node that it is assigned to; None before that.
-        phase: Its phase.
-        deleted_at: When its deletion was asked for; a terminating pod counts for no quorum.
-        created_at: When it was created.
-        preemption_policy: Whether it may displace others of lower priority; of a gang, each of
-            its pending members has to be allowed to.
+        uid: The identity of the pod; by default ``namespace/name``. A recreated pod has the same
+            name and another UID.
+        name: The name, a non-empty string.
+        namespace: The namespace, a non-empty string without a slash.
+        priority: The priority; a pod of higher priority is scheduled first.
+        requests: The resources that the pod reserves on its node.
+        limits: The resources that the pod may use at most; used only for the QoS class.
+        labels: The labels; ``membership`` reads the pod's group from them.
+        annotations: The annotations; ``membership`` reads them too.
+        node_selector: The labels that the node must have.
+        affinity: The terms of the required node affinity; the node must match at least one. Empty
+            for no condition.
+        tolerations: The taints that the pod tolerates.
+        pod_group: ``spec.schedulingGroup.podGroupName``; None if it is not set.
+        scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
+            count for the quorum of its group.
+        owners: The names of the pod's owners.
+        node_name: The node that the pod is assigned to; None if it is not assigned.
+        phase: The phase.
+        deleted_at: The instant at which its deletion was requested; None if it is not terminating.
+            A terminating pod does not count for the quorum of its group.
+        created_at: The instant at which the pod was created.
+        preemption_policy: Whether the pod may preempt pods of lower priority. A gang may preempt
+            only if each of its pending members may.
+
+    Raises:
+        InvalidValueError: A value is malformed. The error names the attribute and the value.
     """
 
     name: str = field(validator=check_text)
     namespace: str = field(default="default", validator=check_namespace)
-    uid: PodUID = field(default=Factory(_uid_from_name, takes_self=True), validator=check_text)
+    uid: PodUID = field(
+        default=Factory(_uid_from_name, takes_self=True), converter=PodUID, validator=check_text
+    )
     priority: int = field(default=0, validator=check_whole)
     requests: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
     limits: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
@@ -202,12 +218,14 @@ class Pod:
     )
     pod_group: str | None = field(default=None, validator=optional(check_string))
     scheduling_gates: tuple[str, ...] = field(
-        default=(), converter=_names, validator=check_each(str, "a text")
+        default=(), converter=_names, validator=check_each(str, "a string")
     )
     owners: tuple[str, ...] = field(
-        default=(), converter=_names, validator=check_each(str, "a text")
+        default=(), converter=_names, validator=check_each(str, "a string")
     )
-    node_name: NodeName | None = field(default=None, validator=optional(check_text))
+    node_name: NodeName | None = field(
+        default=None, converter=_as_node_name, validator=optional(check_text)
+    )
     phase: PodPhase = field(default=PodPhase.PENDING, converter=PodPhase)
     deleted_at: float | None = field(default=None, validator=optional(check_instant))
     created_at: float = field(default=0.0, validator=check_instant)
@@ -217,17 +235,20 @@ class Pod:
 
     @property
     def key(self) -> str:
-        """``namespace/name``, for people; never an identity."""
+        """``namespace/name``, for messages; the identity of a pod is its UID."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has succeeded or failed: it holds nothing any more."""
+        """Whether the pod has succeeded or failed, and so uses no resources of its node."""
         return self.phase is PodPhase.SUCCEEDED or self.phase is PodPhase.FAILED
 
     @property
     def qos_class(self) -> QOSClass:
-        """Guaranteed: limits equal requests for cpu and memory; BestEffort: neither is set."""
+        """The QoS class: Guaranteed if limits equal requests for cpu and memory.
+
+        BestEffort if neither is set for either of them, Burstable otherwise.
+        """
         both = ("cpu", "memory")
         if not any(self.requests.amount(n) or self.limits.amount(n) for n in both):
             return QOSClass.BEST_EFFORT
@@ -237,9 +258,15 @@ class Pod:
             return QOSClass.GUARANTEED
         return QOSClass.BURSTABLE
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 def _in_roles(group: PodGroup) -> Any:
-    """Return the minimum of a group that gives none; None, which is refused, without roles."""
+    """Return the default of ``min_available``: the sum of the roles.
+
+    Without roles there is no default. The result is then None, which the constructor refuses.
+    """
     counts = group.roles.values() if isinstance(group.roles, FrozenMap) else ()
     return sum(count for count in counts if type(count) is int) or None
 
@@ -247,37 +274,41 @@ def _in_roles(group: PodGroup) -> Any:
 @final
 @frozen(kw_only=True)
 class PodGroup:
-    """Pods that start together: the specification.
+    """The specification of a pod group: pods that start together, or not at all.
 
     Attributes:
-        name: Its name, not empty.
-        namespace: The namespace of the group and of its members, not empty, without a slash.
-        roles: How many members of which role the quorum must have, each at least 1:
-            ``{"ps": 1, "worker": 4}``. Together no more than *min_available*; empty where any
-            members will do. ``minTaskMember`` in Volcano.
-        min_available: The quorum: start at least this many members together, or none.
-            ``minMember`` and ``minCount`` elsewhere. At least 1; where it is not given, as many
-            as *roles* ask for together.
-        schedule_timeout: For how many seconds members that hold a node wait for the others, per
-            attempt; None for the policy's default, 0 for not at all. Not negative, finite.
-        min_resources: What the group needs in all: while the nodes have less than that free
-            together, no attempt is made.
-        priority: The priority of its members; None to take theirs.
-        created_at: When it was created.
-        topology: Within one value of which label of nodes its members belong; None for anywhere.
-        bundle: The groups with which it starts together or not at all, by key, of any namespace;
-            with or without itself. Each of them has to name the same ones. Empty for none.
-        preemption_policy: Whether it may displace others of lower priority; None to ask its
-            members.
+        name: The name, a non-empty string.
+        namespace: The namespace of the group and of its members, a non-empty string without a
+            slash.
+        roles: The minimum number of members of each role, each at least 1:
+            ``{"ps": 1, "worker": 4}``. Their sum is at most *min_available*. Empty if the quorum
+            does not depend on roles. ``minTaskMember`` in Volcano.
+        min_available: The quorum: the number of members that start together, at least 1. By
+            default the sum of *roles*. ``minMember`` and ``minCount`` elsewhere.
+        schedule_timeout: The number of seconds for which members wait on permit for the others, in
+            each attempt; finite and >= 0. None for the default of the policy, 0 to not wait.
+        min_resources: The resources that the group needs in total. The group is not attempted while
+            the nodes together have less than that free.
+        priority: The priority of the group; None to use the priority of its members.
+        created_at: The instant at which the group was created.
+        topology: The topology constraint: the node label of which all members' nodes must have one
+            value. None for no constraint.
+        bundle: The keys of the groups that start together with this one, or not at all. They may be
+            of other namespaces, and the key of this group may be left out. Each group of a bundle
+            must name the same groups. Empty for none.
+        preemption_policy: Whether the group may preempt pods of lower priority; None to use the
+            policy of its members.
 
     Raises:
-        InvalidPodGroupError: A value is malformed; names the group, the field and the value.
-        InvalidValueError: In ``min_resources`` is what is no quantity; names the resource.
+        InvalidPodGroupError: A value is malformed. The error names the group, the attribute and
+            the value.
+        InvalidValueError: A value of *min_resources* is not a quantity. The error names the
+            resource.
     """
 
     name: str = field(validator=of_group(check_text))
     namespace: str = field(default="default", validator=of_group(check_namespace))
-    # before the minimum, which is made of it
+    # Before min_available, because the default of that is computed from the roles.
     roles: FrozenMap[int] = field(
         default=EMPTY, converter=as_counts, validator=of_group(check_counts)
     )
@@ -298,11 +329,9 @@ class PodGroup:
 
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
-            raise InvalidPodGroupError(
-                self.key, "min_available", self.min_available, "a whole number of at least 1"
-            )
+            raise InvalidPodGroupError(self.key, "min_available", self.min_available, "an int >= 1")
         if sum(self.roles.values()) > self.min_available:
-            expected = f"together at most min_available, which is {self.min_available}"
+            expected = f"counts with a sum <= min_available, which is {self.min_available}"
             raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
         timeout = self.schedule_timeout
         if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
@@ -310,37 +339,44 @@ class PodGroup:
                 self.key,
                 "schedule_timeout",
                 timeout,
-                "seconds, finite and not negative, or None",
+                "a finite number of seconds >= 0, or None",
             )
         if self.priority is not None and type(self.priority) is not int:
-            raise InvalidPodGroupError(
-                self.key, "priority", self.priority, "a whole number or None"
-            )
+            raise InvalidPodGroupError(self.key, "priority", self.priority, "an int or None")
 
     @property
     def key(self) -> GroupKey:
-        """``namespace/name``."""
+        """The key of the group: ``namespace/name``."""
         return group_key(self.namespace, self.name)
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @final
 @frozen(kw_only=True)
 class Node:
-    """A node: what it offers and whom it takes.
+    """A node: its allocatable resources, its labels and its taints.
 
     Attributes:
-        name: Its name, not empty.
-        allocatable: What pods may reserve on it in all. ``pods`` bounds their number; a node
-            that does not name ``pods`` takes any number.
-        labels: Read by selectors and affinity.
-        taints: What keeps pods away.
-        unschedulable: Cordoned: takes no new pod.
+        name: The name, a non-empty string.
+        allocatable: The resources that pods can reserve on the node in total. ``pods`` limits the
+            number of pods: with ``pods: 0`` the node takes none, without ``pods`` any number.
+        labels: The labels, as node selectors and affinity read them.
+        taints: The taints; a pod that does not tolerate them is not placed here.
+        unschedulable: Whether the node is cordoned: it takes no new pod.
+
+    Raises:
+        InvalidValueError: A value is malformed. The error names the attribute and the value.
     """
 
-    name: NodeName = field(validator=check_text)
+    name: NodeName = field(converter=NodeName, validator=check_text)
     allocatable: Resources = field(default=NOTHING, converter=as_resources, validator=check_amounts)
     labels: FrozenMap[str] = field(default=EMPTY, converter=as_texts, validator=check_texts)
     taints: tuple[Taint, ...] = field(
         default=(), converter=_taints, validator=check_each(Taint, "a Taint")
     )
     unschedulable: bool = field(default=False, validator=check_flag)
+
+    def __repr__(self) -> str:
+        return short_repr(self)

@@ -1,9 +1,13 @@
-"""OverlayCluster: facts laid over a cluster state that stays as it is.
+"""``OverlayCluster``: events applied on top of another cluster state, which is not changed.
+
+Each of the four mappings of ``InMemoryCluster`` is replaced by one that reads the state below when
+a key is asked for, and stores changes in itself.
 
 Rules:
-  R1  nothing is ever told to the state below: it is read, and read no more than is asked for;
-  R2  what is laid over it counts; what is not is as the state below shows it;
-  R3  everything comes in the order in which it would come if the facts had been told below.
+  R1  the state below is only read, and only where a caller asks;
+  R2  an object that an event changed here hides the one below; every other object is shown as the
+      state below shows it;
+  R3  iteration has the order that it would have if the events had been applied below.
 
 Invariant (checked by ``_check``): see ``gangsched.memory``.
 """
@@ -13,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Generic, TypeVar, final
 
+from gangsched._checks import check_cluster
 from gangsched.memory import InMemoryCluster
 from gangsched.model import NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
@@ -25,20 +30,23 @@ V = TypeVar("V")
 
 @final
 class OverlayCluster(InMemoryCluster):
-    """A cluster that is what another is, but for the facts that it was told itself.
+    """A view of another cluster state with events applied to the view alone.
 
-    Making one costs nothing, and a fact costs what it is about. Of no use any more once the state
-    below has changed.
+    Discard the overlay when the state below changes: it may then be inconsistent. Not thread-safe.
 
-    Not thread-safe.
+    Runtime complexity: construction O(1); an event O(the object that it is about).
 
     Args:
         below: The state below.
+
+    Raises:
+        InvalidValueError: *below* lacks a method of ``ClusterState``.
     """
 
     __slots__ = ()
 
     def __init__(self, below: ClusterState) -> None:
+        check_cluster(below)
         super().__init__()
         self._nodes = _Layer(below.node, below.nodes, lambda node: node.name)
         self._pods = _Layer(below.pod, below.pods, lambda pod: pod.uid)
@@ -48,9 +56,10 @@ class OverlayCluster(InMemoryCluster):
 
 @final
 class _Layer(MutableMapping[K, V], Generic[K, V]):
-    """A mapping over another that is asked by functions.
+    """A mapping with changes on top of another one, which is read by functions.
 
-    What was there below keeps its place when it is changed; what comes, or comes back, is last.
+    A changed key keeps its place in the order. A new key comes last, and so does a key that was
+    deleted and added again.
     """
 
     __slots__ = ("_below", "_changed", "_everything", "_gone", "_key", "_new")
@@ -104,7 +113,7 @@ class _Layer(MutableMapping[K, V], Generic[K, V]):
 
 @final
 class _Listings(MutableMapping[NodeName, dict[PodUID, Pod]]):
-    """Who is on which node; of a node that nobody asked about, the state below knows."""
+    """The pods on each node. A node is read from the state below at its first use."""
 
     __slots__ = ("_below", "_read")
 

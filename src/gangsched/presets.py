@@ -1,11 +1,22 @@
-"""The lines that everyone would write."""
+"""Ready-made profiles and schedulers.
+
+A plugin of your own is one argument::
+
+    scheduler = presets.gang(cluster, plugins=[MyPlugin()])
+
+It runs after the default plugins. Only at ``bind`` it runs before the default binder, because there
+the first plugin that does not skip ends the point.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
+from gangsched.errors import ProfileError
 from gangsched.framework import (
     Backfill,
     PlacementStrategy,
@@ -29,27 +40,73 @@ from gangsched.protocols import ClusterState
 __all__ = ["coscheduling", "coscheduling_profile", "default_profile", "gang", "pod_by_pod"]
 
 
-def default_profile(*, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> Profile:
-    """Return kube-scheduler's defaults as far as they concern fitting: no gangs."""
-    return Profile(PrioritySort(), *_placement(strategy))
+def default_profile(
+    *,
+    strategy: Strategy = Strategy.LEAST_ALLOCATED,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
+) -> Profile:
+    """Return the default filters and scores of kube-scheduler, without gangs.
+
+    Args:
+        strategy: Whether emptier or fuller nodes score higher.
+        plugins: Further plugins. One with ``queue_sort`` replaces ``PrioritySort``.
+        weights: By the name of a score plugin, its weight; 1 for the others.
+
+    Raises:
+        ProfileError: The profile cannot work.
+    """
+    added = _added(plugins)
+    sorts = any(callable(getattr(plugin, "queue_sort", None)) for plugin in added)
+    before = () if sorts else (PrioritySort(),)
+    return Profile(*before, *_placement(strategy, added), weights=weights)
 
 
 def coscheduling_profile(
-    policy: Coscheduling | None = None, *, strategy: Strategy = Strategy.LEAST_ALLOCATED
+    policy: Coscheduling | None = None,
+    *,
+    strategy: Strategy = Strategy.LEAST_ALLOCATED,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
 ) -> Profile:
-    """Return the defaults with the gang policy in the place of the priority sort."""
-    return Profile(policy or Coscheduling(), *_placement(strategy))
+    """Return the default filters and scores with the gang policy.
+
+    Args:
+        policy: The gang policy, which orders the queue too; None for its defaults.
+        strategy: Whether emptier or fuller nodes score higher.
+        plugins: Further plugins, without ``queue_sort``.
+        weights: By the name of a score plugin, its weight; 1 for the others.
+
+    Raises:
+        ProfileError: The profile cannot work.
+    """
+    added = _added(plugins)
+    return Profile(policy or Coscheduling(), *_placement(strategy, added), weights=weights)
 
 
 def pod_by_pod(
     cluster: ClusterState,
     *,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
 ) -> Scheduler:
-    """Return a scheduler that knows no gangs: each pod goes when it fits."""
+    """Return a scheduler without gangs: each pod is bound as soon as it fits.
+
+    Args:
+        cluster: The cluster state.
+        plugins: Further plugins. One with ``queue_sort`` replaces ``PrioritySort``.
+        weights: By the name of a score plugin, its weight; 1 for the others.
+        backoff: How long a failed pod waits before its next attempt; None for the defaults.
+        preemption: Whether pods may preempt pods of lower priority; None for never.
+    """
     return Scheduler(
-        cluster, default_profile(), membership=ungrouped, backoff=backoff, preemption=preemption
+        cluster,
+        default_profile(plugins=plugins, weights=weights),
+        membership=ungrouped,
+        backoff=backoff,
+        preemption=preemption,
     )
 
 
@@ -63,24 +120,28 @@ def coscheduling(
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
     unit: SchedulingUnit = SchedulingUnit.POD,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
 ) -> Scheduler:
-    """Return a scheduler that starts gangs together or not at all, pod by pod with a permit.
+    """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
     Args:
         cluster: The cluster state.
-        permit_timeout: For how many seconds members that hold a node wait for the others.
+        permit_timeout: The longest wait on permit, in seconds, of members with a node.
         order: Which of the two published queue orders.
-        when_blocked: What they do when the group cannot be completed as things stand.
+        when_blocked: What waiting members do while the group cannot be completed.
         reject_percentage: See ``Coscheduling``.
         match_policy: Which members count for the quorum.
-        when_bind_fails: What becomes of a group whose bind fails after it was let go.
-        unit: Whether one decision is about a pod, or about a gang as a whole.
-        backoff: How long what failed rests.
-        preemption: Whether lower priorities may be displaced; None for never.
-        backfill: With the unit ``group``, for whom room is reserved; None for nobody.
+        when_bind_fails: What happens to a released group if a bind fails.
+        unit: Whether one scheduling cycle is about a pod, or about a whole gang.
+        plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
+        weights: By the name of a score plugin, its weight; 1 for the others.
+        backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
+        preemption: Whether pods and gangs may preempt lower priorities; None for never.
+        backfill: With the unit ``group``, which gang gets a reservation; None for no reservations.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -92,7 +153,7 @@ def coscheduling(
     )
     return Scheduler(
         cluster,
-        coscheduling_profile(policy),
+        coscheduling_profile(policy, plugins=plugins, weights=weights),
         unit=unit,
         backoff=backoff,
         preemption=preemption,
@@ -108,30 +169,34 @@ def gang(
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
     search_budget: int = 10_000,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
 ) -> Scheduler:
-    """Return a scheduler that starts gangs together or not at all, a gang in one decision.
+    """Return a scheduler that places and releases a gang in one scheduling cycle.
 
-    No member ever waits on a node for the others.
+    No member ever holds a node while it waits for its siblings.
 
     Args:
         cluster: The cluster state.
-        placement: Where the members of a gang go.
+        placement: Which of the feasible nodes the members of a gang are placed on.
         order: Which of the two published queue orders.
         match_policy: Which members count for the quorum.
-        when_bind_fails: What becomes of a group whose bind fails after it was let go.
-        search_budget: How many steps the search for a placement may take where placing one member
-            after the other leaves too few.
-        backoff: How long what failed rests.
-        preemption: Whether lower priorities may be displaced; None for never.
-        backfill: For whom room is reserved; None for nobody.
+        when_bind_fails: What happens to a released group if a bind fails.
+        search_budget: The number of steps of the search for a placement. The search runs if
+            placing one member after the other leaves too few members placed.
+        plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
+        weights: By the name of a score plugin, its weight; 1 for the others.
+        backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
+        preemption: Whether pods and gangs may preempt lower priorities; None for never.
+        backfill: Which gang gets a reservation; None for no reservations.
     """
     policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
     return Scheduler(
         cluster,
-        coscheduling_profile(policy),
+        coscheduling_profile(policy, plugins=plugins, weights=weights),
         unit=SchedulingUnit.GROUP,
         placement=placement,
         search_budget=search_budget,
@@ -141,11 +206,21 @@ def gang(
     )
 
 
-def _placement(strategy: Strategy) -> tuple[object, ...]:
+def _added(plugins: Iterable[object]) -> tuple[object, ...]:
+    """Return further plugins; a single plugin, which is easily given by mistake, is refused."""
+    try:
+        return tuple(plugins)
+    except TypeError:
+        expected = "expected a sequence of plugins"
+        raise ProfileError("plugins", f"{plugins!r} is not iterable, {expected}") from None
+
+
+def _placement(strategy: Strategy, added: tuple[object, ...]) -> tuple[object, ...]:
     return (
         NodeUnschedulable(),
         TaintToleration(),
         NodeAffinity(),
         NodeResources(strategy),
-        DefaultBinder(),
+        *added,
+        DefaultBinder(),  # last, since it never skips
     )

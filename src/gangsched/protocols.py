@@ -1,17 +1,18 @@
-"""The ports: what the scheduler asks of a cluster, and what it asks of a plugin.
+"""The ports: what the scheduler asks of a cluster and of a plugin, as protocols.
 
 Rules:
   R1  ``ClusterState`` is read-only and local: it answers from memory and never blocks. It shows a
-      fact before the fact is told;
-  R2  a plugin is any object with the method of its point: no base class, no registration, no
-      handle. It gets values and ``now``, and returns a decision;
-  R3  the views that plugins get are read-only and valid for the length of the call;
-  R4  a plugin keeps nothing between calls that a decision depends on, unless it says so.
+      change before the scheduler gets the event of that change;
+  R2  a plugin is any object with the methods of its extension points: no base class, no
+      registration, no handle. A method gets values and ``now``, and returns an outcome;
+  R3  the views that a plugin gets are read-only, and valid until the method returns;
+  R4  a plugin keeps no state between calls on which an outcome depends, unless it declares it with
+      ``KeepsState`` or ``Forkable``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -38,14 +39,17 @@ __all__ = [
     "NodeLabelsRead",
     "NodeSignature",
     "NodeView",
+    "NormalizeScore",
     "Observer",
     "PermitPlugin",
     "Plugin",
     "PodSignature",
+    "PodsRead",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
+    "PreFilterExtensions",
     "PreFilterPlugin",
     "PreScorePlugin",
     "QueueSortPlugin",
@@ -60,15 +64,15 @@ __all__ = [
 
 T = TypeVar("T")
 
-Rank: TypeAlias = tuple[int, float, int, int, int]
-"""A place in the queue: smaller goes first. ``gangsched.SortKey`` is one, with names."""
+Rank: TypeAlias = tuple[Any, ...]
+"""A sort key in the queue: the smallest goes first. ``gangsched.SortKey`` is one, with names."""
 
 
 class ClusterState(Protocol):
-    """What is there: nodes, assigned pods, groups. Never what is only planned.
+    """What exists in the cluster: nodes, pods, pod groups. Nothing that is only planned.
 
-    Every method answers from memory. Iteration is in an order that depends on the cluster's
-    history alone, so that two runs over one history agree.
+    Every method answers from memory. The order of iteration depends only on the history of the
+    cluster, so that two runs over one history agree.
     """
 
     def nodes(self) -> Iterable[Node]:
@@ -76,19 +80,19 @@ class ClusterState(Protocol):
         ...
 
     def node(self, name: NodeName) -> Node | None:
-        """Return one node; None when there is none. O(1)."""
+        """Return one node, or None if there is no such node. O(1)."""
         ...
 
     def pods(self) -> Iterable[Pod]:
-        """Return every pod, whatever its state."""
+        """Return every pod, in every phase."""
         ...
 
     def pod(self, uid: PodUID) -> Pod | None:
-        """Return one pod; None when there is none. O(1)."""
+        """Return one pod, or None if there is no such pod. O(1)."""
         ...
 
     def pods_on(self, node: NodeName) -> Iterable[Pod]:
-        """Return the pods that are assigned to *node* and not finished. O(pods on the node)."""
+        """Return the unfinished pods that are assigned to *node*. O(pods on the node)."""
         ...
 
     def pod_groups(self) -> Iterable[PodGroup]:
@@ -96,47 +100,47 @@ class ClusterState(Protocol):
         ...
 
     def pod_group(self, key: GroupKey) -> PodGroup | None:
-        """Return one pod group's specification; None when there is none. O(1)."""
+        """Return the specification of one pod group, or None if there is no such group. O(1)."""
         ...
 
 
 class FourCalls(Protocol):
-    """The four calls of a scheduler, for who drives one; see ``Scheduler``."""
+    """The four calls of a scheduler, as a driver needs them; see ``Scheduler``."""
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Take in a fact; return what follows from it."""
+        """Process an event; return the effects."""
         ...
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
-        """Let time pass; return what follows from it."""
+        """Let time pass until *now*; return the effects."""
         ...
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
-        """Make one decision; None when there is nobody to decide about and nothing to tell."""
+        """Run one scheduling cycle; return None if there is nothing to schedule or report."""
         ...
 
     def next_deadline(self) -> float | None:
-        """Return when ``advance`` has something to do; None when only a fact changes anything."""
+        """Return when ``advance`` is due; None until the next event."""
         ...
 
 
 class Observer(Protocol):
-    """Sees everything that goes into a scheduler and comes out, in order, under any shell.
+    """Sees every event and every effect of a scheduler, in order, under any driver.
 
     Notices are effects: ``GroupScheduled``, ``PodUnschedulable`` and so on. An observer that raises
     ends the run.
     """
 
     def event(self, event: Event, now: float) -> None:
-        """Be told of a fact, before the scheduler is; as often as it is, and as late."""
+        """Observe an event before the scheduler handles it, also a repeated or late event."""
         ...
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Be told what a call of the scheduler returned, before it is performed."""
+        """Observe what a call of the scheduler returned, before it is performed."""
         ...
 
     def settled(self, now: float) -> None:
-        """Be told that nothing more happens until time passes or a fact comes."""
+        """Observe that nothing more happens until time passes or an event arrives."""
         ...
 
 
@@ -144,31 +148,31 @@ class Observer(Protocol):
 
 
 class RoleView(Protocol):
-    """The members of a group that have one role, counted in the words of ``GroupView``."""
+    """The members of a group that have one role, counted as in ``GroupView``."""
 
     @property
     def unscheduled(self) -> int:
-        """Members of this role that hold no node."""
+        """The number of members of this role without a node."""
         ...
 
     @property
     def waiting(self) -> int:
-        """Members of this role that hold a node and wait on permit."""
+        """The number of members of this role that wait on permit."""
         ...
 
     @property
     def scheduled(self) -> int:
-        """Members of this role that hold a node: waiting, being bound, or bound."""
+        """The number of members of this role with a node: waiting, being bound, or bound."""
         ...
 
     @property
     def untried(self) -> int:
-        """Unscheduled members of this role whose turn in the attempt is still to come."""
+        """The number of unscheduled members of this role that the attempt has not tried yet."""
         ...
 
 
 class GroupView(Protocol):
-    """What the scheduler knows of a pod group, for reading.
+    """A pod group as the scheduler knows it, read-only.
 
     The member counts are disjoint: each member is in exactly one state.
     """
@@ -180,34 +184,34 @@ class GroupView(Protocol):
 
     @property
     def uid(self) -> int:
-        """The scheduler's own number for this group, ascending in the order of arrival."""
+        """The scheduler's number of this group, ascending in the order of arrival."""
         ...
 
     @property
     def min_available(self) -> int | None:
-        """The quorum; None while nobody has said it."""
+        """The quorum; None while it is unknown."""
         ...
 
     @property
     def roles(self) -> Mapping[str, int]:
-        """How many members of which role the quorum must have; empty when any will do."""
+        """The minimum number of members by role; empty if any members form the quorum."""
         ...
 
     def role(self, name: str) -> RoleView:
-        """Return the counts of the members that have a role; zeros for one that nobody has. O(1).
+        """Return the counts of the members of a role; zeros for a role without members. O(1).
 
-        A member without a role, or with one that has no minimum, counts for the whole only.
+        A member without a role, or of a role without a minimum, counts for the group only.
         """
         ...
 
     @property
     def schedule_timeout(self) -> float | None:
-        """The group's own permit timeout in seconds; None for the policy's default."""
+        """The permit timeout of the group in seconds; None for the default of the policy."""
         ...
 
     @property
     def min_resources(self) -> Resources:
-        """What the group says that it needs in all; empty when it does not say."""
+        """The total request that the group states; empty if it states none."""
         ...
 
     @property
@@ -222,12 +226,12 @@ class GroupView(Protocol):
 
     @property
     def last_failure_at(self) -> float | None:
-        """When its last attempt fell; None before any did, and again once it is scheduled."""
+        """When its last attempt was rejected; None if none was since it was last scheduled."""
         ...
 
     @property
     def attempts(self) -> int:
-        """How many attempts have begun: the number of the current or last one."""
+        """The number of attempts that have begun, which is the number of the last attempt."""
         ...
 
     @property
@@ -237,51 +241,51 @@ class GroupView(Protocol):
 
     @property
     def was_scheduled(self) -> bool:
-        """Whether the group has been let go once."""
+        """Whether the group has been released once."""
         ...
 
     @property
     def all(self) -> int:
-        """Members that count: unscheduled and scheduled. Not gated, terminating or finished."""
+        """The number of unscheduled and scheduled members; not gated, terminating or finished."""
         ...
 
     @property
     def unscheduled(self) -> int:
-        """Members that hold no node."""
+        """The number of members without a node."""
         ...
 
     @property
     def waiting(self) -> int:
-        """Members that hold a node and wait on permit."""
+        """The number of members that wait on permit, each with a node."""
         ...
 
     @property
     def assumed(self) -> int:
-        """Members that hold a node and are not known to be bound: waiting, or being bound."""
+        """The number of members with a node that are not yet bound: waiting, or being bound."""
         ...
 
     @property
     def assigned(self) -> int:
-        """Members that are bound."""
+        """The number of bound members."""
         ...
 
     @property
     def scheduled(self) -> int:
-        """Members that hold a node: assumed and assigned."""
+        """The number of members with a node: assumed and assigned."""
         ...
 
     @property
     def untried(self) -> int:
-        """Unscheduled members whose turn in the current attempt is still to come."""
+        """The number of unscheduled members that the current attempt has not tried yet."""
         ...
 
 
 class EntityView(Protocol):
-    """What stands in the queue, a pod or a group, for reading."""
+    """An entity of the queue, a pod or a pod group, read-only."""
 
     @property
     def priority(self) -> int:
-        """Its priority."""
+        """The priority of the pod or the group."""
         ...
 
     @property
@@ -291,12 +295,12 @@ class EntityView(Protocol):
 
     @property
     def queued_at(self) -> float:
-        """When it last came into the queue: on arrival, or after a try that failed."""
+        """When it was last enqueued: on arrival, or after a failed attempt."""
         ...
 
     @property
     def seq(self) -> int:
-        """An ascending number: no two entities share one."""
+        """A unique number, ascending in the order of arrival."""
         ...
 
     @property
@@ -325,13 +329,22 @@ class NodeView(Protocol):
 
     @property
     def pod_count(self) -> int:
-        """How many pods hold the node."""
+        """The number of pods on the node, and of pods for which capacity is reserved there."""
+        ...
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods on the node: bound, assumed, and planned earlier in the same decision.
+
+        In ``filter`` and ``score`` the *node* argument shows them only for a pod for which the
+        plugin's ``reads_pods`` returns True; see ``PodsRead``. Otherwise reading it raises.
+        """
         ...
 
 
 @frozen(eq=False)
 class StateKey(Generic[T]):
-    """A typed key of a cycle's scratch: make one per plugin, at module level."""
+    """A typed key of cycle state: make one per plugin, at module level."""
 
     name: str
 
@@ -346,7 +359,7 @@ class CycleView(Protocol):
 
     @property
     def nodes(self) -> Mapping[NodeName, NodeView]:
-        """Every node."""
+        """All nodes, in the same state as the node that ``filter`` and ``score`` are given."""
         ...
 
     def read(self, key: StateKey[T]) -> T | None:
@@ -366,16 +379,16 @@ class Plugin(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, for messages; unique in a profile."""
+        """Its name in messages, unique in a profile."""
         ...
 
 
 class PodSignature(Protocol):
-    """Optional for plugins with ``filter`` or ``score``: on which part of a pod they depend.
+    """Optional for a plugin with ``filter`` or ``score``: which part of a pod it reads.
 
-    Two pods with equal signatures get equal answers on equal nodes, so the answer is computed
-    once for both. Plugins whose answer depends on anything but the pod's signature and the node
-    must not have this method; the pods of a profile with such a plugin are evaluated one by one.
+    Pods with equal signatures get equal answers on equal nodes, so the answer is computed once
+    for them. A plugin whose answer depends on anything but the pod's signature and the node must
+    not have this method. Pods of a profile with such a plugin are evaluated one by one.
 
     Source: the signatures of KEP-5598.
     """
@@ -386,104 +399,167 @@ class PodSignature(Protocol):
 
 
 class NodeSignature(Protocol):
-    """Optional for plugins with ``filter`` or ``score``: on which part of a node they depend.
+    """Optional for a plugin with ``filter`` or ``score``: which part of a node it reads.
 
-    Two nodes with equal signatures, and equal labels where the plugin reads labels, get equal
-    answers for equal pods, so the answer is computed once for all of them. With a plugin that
-    does not have this method, each node is evaluated by itself whenever it changes.
+    Nodes with equal signatures, and equal labels if the plugin reads labels, get equal answers for
+    equal pods, so the answer is computed once for them. If a plugin lacks this method, each node
+    is evaluated by itself whenever it changes.
 
-    Labels that differ from node to node, such as a host's name, do not belong here: a plugin
-    that reads labels names them with ``labels_read``.
+    Labels that differ from node to node, such as the host name, do not belong here. A plugin that
+    reads labels names their keys with ``labels_read``.
     """
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Return the part of *node* that this plugin reads, but for its labels."""
+        """Return the part of *node* that this plugin reads, except its labels."""
         ...
 
 
 class NodeLabelsRead(Protocol):
-    """Optional for plugins with ``node_signature``: which labels of nodes they read."""
+    """Optional for a plugin with ``node_signature``: which node labels it reads."""
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
-        """Return the keys of the labels that this plugin reads of nodes for pods like *pod*."""
+        """Return the keys of the node labels that this plugin reads for pods like *pod*."""
+        ...
+
+
+class PodsRead(Protocol):
+    """Optional for plugins with ``filter`` or ``score``: for which pods they read other pods.
+
+    For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
+    another, are shown the pods on each node, and are called again for every member of a gang that
+    is planned. Nothing is kept of their answers. They may look at every node of ``state.nodes``.
+    For any other pod the answers are kept, so they must not depend on the pods on nodes.
+
+    ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
+    besides its pods.
+    """
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the answers for *pod* depend on which pods are on nodes.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class PreFilterExtensions(Protocol):
+    """Optional for plugins with ``pre_filter`` and ``reads_pods``: keep a count up to date.
+
+    ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
+    planned, these methods tell the cycle of each member which siblings are placed. Where a
+    decision is tried without some victims, ``pre_filter`` is called anew on the nodes without
+    them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.
+
+    Source: ``PreFilterExtensions`` of kube-scheduler.
+    """
+
+    def add_pod(self, state: CycleView, pod: Pod, added: Pod, node: NodeView) -> None:
+        """Account for *added*, which is on *node* from now on, in the cycle of *pod*."""
+        ...
+
+    def remove_pod(self, state: CycleView, pod: Pod, removed: Pod, node: NodeView) -> None:
+        """Account for *removed*, which is not on *node* any more, in the cycle of *pod*."""
         ...
 
 
 class Fitting(Protocol):
-    """Optional for plugins with ``filter``: which resources a pod must find free on its node.
+    """Optional for a plugin with ``filter``: which resources a pod must find free on its node.
 
-    Lets the scheduler prove from sums of what is free that a gang cannot fit, and name the
-    resource. Without a plugin that has it, only a search of every way can tell.
+    With this method the scheduler can prove from sums of free capacity that a gang cannot fit, and
+    name the scarce resource. Without it only an exhaustive search can.
     """
 
     def fitted(self, pod: Pod) -> Iterable[str]:
-        """Return the resources of which this plugin refuses a node that has less than *pod* asks.
+        """Return the resources for which ``filter`` refuses a node with less than *pod* requests.
 
-        Of each, the pod takes from its node exactly what it asks for.
+        Of each resource, the pod takes exactly its request from its node.
         """
         ...
 
 
 class Headroom(Protocol):
-    """Optional for plugins with ``filter``: a bound on how many pods a node could take.
+    """Optional for a plugin with ``filter``: a bound on how many pods fit on a node.
 
-    Lets the scheduler see that a gang cannot fit without trying it: without a plugin that has
-    it, every node that passes the filters is taken to have room for any number.
+    With this method the scheduler can see that a gang cannot fit without trying it. Without it a
+    node that passes the filters counts as unbounded.
     """
 
     def headroom(self, pod: Pod, node: NodeView) -> int:
-        """Return how many pods like *pod* could hold *node* at most, as it is now."""
+        """Return an upper bound, >= 0, on the number of pods like *pod* that *node* can take."""
+        ...
+
+
+class NormalizeScore(Protocol):
+    """Optional for a plugin with ``score``: turn raw scores into scores from 0 to 100.
+
+    A raw score of such a plugin is any int. After all passing nodes are scored, this method gets
+    the raw scores of all of them at once, as ``NormalizeScore`` in kube-scheduler does.
+
+    The answer depends on all nodes, so the pods of a profile with such a plugin are evaluated one
+    by one. A scheduling cycle then costs O(nodes), as it does with ``pre_score``. If an absolute
+    score will do, leave this method out.
+    """
+
+    def normalize_score(
+        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
+    ) -> Mapping[NodeName, int]:
+        """Return the normalized score of each node, an int from 0 to 100.
+
+        Nodes with equal raw scores must get equal normalized scores.
+        """
         ...
 
 
 class QuorumRule(Protocol):
-    """Optional for plugins with ``permit``: how many more members a group needs at once.
+    """Optional for a plugin with ``permit``: how many more members a group needs at once.
 
-    Tells the scheduler when an attempt of a group cannot succeed any more, and when a group's
-    members go one by one. Without a plugin that has it, the rule is ``once_satisfied``.
+    With this method the scheduler sees when an attempt of a group can no longer succeed, and when
+    the members of a group are released one by one. Without it the rule is ``once_satisfied``.
     """
 
     def members_needed(self, group: GroupView) -> int | None:
-        """Return how many more members must hold a node for *group* to be let go.
+        """Return how many more members must have a node before *group* is released.
 
-        0 or less with a quorum; None where its members go one by one.
+        0 or less if it has its quorum; None if its members are released one by one.
         """
         ...
 
 
 class RoleRule(Protocol):
-    """Optional for plugins with ``members_needed``: which members a group needs, by role.
+    """Optional for a plugin with ``members_needed``: how many more members it needs by role.
 
-    Without it the plugin's rule knows no roles, and ``GroupView.roles`` is not looked at.
+    Without this method the rule of the plugin ignores roles, and so ``GroupView.roles``.
     """
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """Return how many more members of each role must hold a node for *group* to be let go.
+        """Return how many more members of each role must have a node before *group* is released.
 
-        Under ``""`` stands how many of any role; 0 or less where there are enough already. Empty
-        where its members go one by one. What is needed at once, ``members_needed``, is the number
-        under ``""`` or the sum of what the roles lack, whichever is more.
+        The key ``""`` stands for members of any role. A number is 0 or less for a role with enough
+        members. The mapping is empty if the members are released one by one. The number of members
+        needed at once, ``members_needed``, is the larger of two: the number under ``""``, and the
+        sum of what the roles lack.
         """
         ...
 
 
 class GroupRequests(Protocol):
-    """Optional for plugins with ``permit``: what a group needs of the cluster in all.
+    """Optional for a plugin with ``permit``: what a group needs of the cluster in total.
 
-    An attempt is made only while the nodes have that much free in all, and its failure is
-    remembered until they do: nothing polls.
+    The scheduler attempts the group only while all nodes together have that much free. It
+    remembers a failure until they do, and never polls.
     """
 
     def group_requests(self, group: GroupView) -> Resources:
-        """Return what the nodes must have free for *group*, with what its members hold."""
+        """Return what must be free for *group*, counting what its members hold already."""
         ...
 
 
 class GroupWide(Protocol):
-    """Optional for plugins that speak of groups: which answers hold for a whole group.
+    """Optional for a plugin that decides about groups: at which points one answer holds for all.
 
-    Where one decision is about a gang, a point named here is asked of one of its members, and the
-    answer counts for all. A plugin that looks at the pod or the node must not name the point.
+    If one scheduling cycle is about a whole gang, a point named here is asked about one member, and
+    the answer counts for all members. A plugin that reads the pod or the node must not name the
+    point.
     """
 
     @property
@@ -493,62 +569,62 @@ class GroupWide(Protocol):
 
 
 class KeepsState(Protocol):
-    """Optional for plugins that keep something between calls: what a snapshot has of it.
+    """Optional for a plugin that keeps state between calls: its part of a snapshot.
 
-    Without it a plugin's own state is not in a snapshot, and is whatever the plugin has where the
-    snapshot is restored.
+    Without these methods a snapshot leaves the state of the plugin out. A restored scheduler then
+    uses whatever state its plugin has.
     """
 
     def snapshot(self) -> object:
-        """Return what this plugin keeps, as plain JSON data."""
+        """Return the state of this plugin as plain JSON data."""
         ...
 
     def restore(self, data: Any) -> None:
-        """Keep what *data* says, in the place of what is kept, or raise having changed nothing.
+        """Replace the state of this plugin with *data*, or raise with nothing changed.
 
         Args:
-            data: What ``snapshot`` returned, perhaps of another process.
+            data: What ``snapshot`` returned, perhaps in another process.
         """
         ...
 
 
 class KeepsScratch(Protocol):
-    """Optional for plugins that write into a cycle: what a snapshot keeps of a placement.
+    """Optional for a plugin that writes cycle state: which of it a snapshot contains.
 
-    What is written under these keys must be plain JSON data. Of a pod that holds a node, what is
-    written under any other key cannot be kept, and the snapshot is refused.
+    What is written under these keys must be plain JSON data. If a pod holds a node, and its cycle
+    state has any other key, ``Scheduler.snapshot`` raises.
     """
 
     @property
     def state_keys(self) -> Iterable[StateKey[Any]]:
-        """The keys; no two plugins have different keys of one name."""
+        """The keys; two different keys in a profile have different names."""
         ...
 
 
 class Forkable(Protocol):
-    """May be added to a plugin that keeps something between calls, so that *what if* can be asked.
+    """Optional for a plugin that keeps state between calls: lets it answer *what if*.
 
-    ``Scheduler.what_if`` makes its calls with ``fork()`` in the place of the plugin. Without this
-    method a plugin is asked itself, if it can be seen to keep nothing: it has no attributes, or it
-    is a frozen ``attrs`` class or dataclass that holds nothing but values that never change. Any
-    other is refused. The same holds for the ``RunTimes`` of backfill, and for what a plugin writes
-    into the scratch of a cycle; there, lists, dicts and sets of values are copied.
+    ``Scheduler.what_if`` runs with ``fork()`` in the place of the plugin. Without this method, a
+    plugin takes part itself if it visibly keeps no state: it has no attributes, or it is a frozen
+    ``attrs`` class or dataclass of immutable values. Any other plugin is refused.
 
-    A ``ClusterState`` may have it too: what it returns is read in its place, and shows the same.
+    The same holds for the ``RunTimes`` of backfill, and for the values that a plugin writes into
+    cycle state; there, lists, dicts and sets of such values are copied. A ``ClusterState`` may have
+    this method too: the fork is read in its place, and must show the same.
     """
 
     def fork(self) -> object:
-        """Return another that keeps the same, and shares nothing that either may change."""
+        """Return an object with the same state that shares nothing mutable with this one."""
         ...
 
 
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Holds a pod back before it takes a place in the queue."""
+    """Admits pods to the queue."""
 
     def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
-        """Return ``Success`` or ``Skip`` to let *pod* queue, ``Unschedulable`` to hold it.
+        """Return ``Success`` or ``Skip`` to admit *pod*, ``Unschedulable`` to keep it out.
 
-        Asked again whenever the pod or its group changes.
+        Called again whenever the pod or its group changes.
         """
         ...
 
@@ -557,16 +633,20 @@ class QueueSortPlugin(Plugin, Protocol):
     """Orders the queue. A profile has exactly one."""
 
     def queue_sort(self, entity: EntityView) -> Rank:
-        """Return the entity's place: smaller goes first, and no two entities share one.
+        """Return the sort key of *entity*: the smallest key goes first.
 
-        Asked once per enqueueing, not per comparison; the answer is kept until the entity is
-        put in anew.
+        A key is a non-empty tuple of numbers, strings and such tuples. Give every key the same
+        kinds of parts: keys of different kinds are ordered by kind. End the key with
+        ``entity.seq``, so that no two keys are equal. A key of at most five numbers is fastest.
+
+        Called once per enqueueing, not per comparison. The key stays until the entity is enqueued
+        again.
         """
         ...
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """A cheap check before any node is looked at."""
+    """Checks a pod before any node is evaluated, and may write counts into the cycle."""
 
     def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
         """Return ``Success``, ``Skip``, or ``Unschedulable`` to end the cycle."""
@@ -574,36 +654,51 @@ class PreFilterPlugin(Plugin, Protocol):
 
 
 class FilterPlugin(Plugin, Protocol):
-    """Says which nodes can take a pod."""
+    """Accepts or refuses a node for a pod."""
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Return ``Success`` or ``Skip`` when *node* can take *pod*, else ``Unschedulable``.
+        """Return ``Success`` or ``Skip`` if *node* can take *pod*, else ``Unschedulable``.
 
-        Pure. Called once per node whose state has changed since the last pod of this signature.
+        Pure. Called once for each class of nodes that the last pod with this signature did not
+        meet. For a pod for which ``reads_pods`` returns True it is called for single nodes.
         """
         ...
 
 
 class PostFilterPlugin(Plugin, Protocol):
-    """Runs when no node, or no quorum, can be had."""
+    """Runs after a scheduling cycle found no node for a pod, or no quorum for its group."""
 
     def post_filter(
         self, state: CycleView, pod: Pod, reason: str, *, now: float
     ) -> Outcome | Verdict:
-        """Return what becomes of the pod's group, or ``Skip``."""
+        """Return a verdict on a group, or ``Success``, to end the point.
+
+        After ``Unschedulable`` and ``Skip`` the next plugin is asked, as in kube-scheduler.
+        """
         ...
 
 
 class PreScorePlugin(Plugin, Protocol):
-    """Prepares for scoring."""
+    """Prepares for the scoring of nodes."""
 
-    def pre_score(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
-        """Return ``Success``, or ``Unschedulable`` to end the cycle."""
+    def pre_score(
+        self, state: CycleView, pod: Pod, nodes: Sequence[NodeView], *, now: float
+    ) -> Outcome:
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to end the cycle.
+
+        Not called if no node passes the filters.
+
+        Args:
+            state: The state of the scheduling cycle.
+            pod: The pod.
+            nodes: The nodes that passed the filters, in the order in which they were added.
+            now: The current instant.
+        """
         ...
 
 
 class ScorePlugin(Plugin, Protocol):
-    """Ranks the nodes that can take a pod."""
+    """Scores the nodes that can take a pod."""
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         """Return how good *node* is for *pod*, 0 to 100; scores of all plugins are added.
@@ -617,7 +712,7 @@ class ReservePlugin(Plugin, Protocol):
     """Takes and gives back what a tentative placement needs."""
 
     def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success``, or ``Unschedulable`` to give everything back."""
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement."""
         ...
 
     def unreserve(
@@ -625,42 +720,42 @@ class ReservePlugin(Plugin, Protocol):
     ) -> RejectGroup | EvictGroup | None:
         """Undo ``reserve``. Idempotent; may be called for a pod that was never reserved.
 
-        Runs for every member that gives its node back without being bound, in the reverse order
-        of ``reserve``. Answers that name a group which is falling already change nothing.
+        Runs for every member that gives its node back without being bound, in the reverse order of
+        ``reserve``. A verdict on a group whose attempt is being rejected already changes nothing.
 
         Args:
-            state: The cycle's state.
+            state: The state of the scheduling cycle.
             pod: The pod.
-            node: The node that it gives back.
-            cause: ``timeout``, ``deleted``, ``changed`` (it ended, is ending or is gated, or it is
-                another pod or in another group for the scheduler), ``rejected``, ``refused`` (a
-                later point said no), ``bind_failed`` or ``node_gone``.
+            node: The node that the pod gives back.
+            cause: ``timeout``; ``deleted``; ``changed``: the pod has finished, is terminating or
+                gated, or is now another pod or in another group; ``rejected``; ``refused``: a
+                later point returned ``Unschedulable``; ``bind_failed``; or ``node_gone``.
             now: The current instant.
         """
         ...
 
 
 class PermitPlugin(Plugin, Protocol):
-    """The last gate before binding."""
+    """The last decision before binding."""
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success`` to let the pod, and every sibling that waits, go; ``Wait`` to hold.
+        """Return ``Success`` to release the pod and its waiting siblings, ``Wait`` to wait.
 
-        The pod counts as assumed already.
+        The pod counts as assumed already. ``Unschedulable`` undoes its placement.
         """
         ...
 
 
 class PreBindPlugin(Plugin, Protocol):
-    """Runs for each pod that is let go, before its bind."""
+    """Runs for each released pod before its bind."""
 
     def pre_bind(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success``, or ``Unschedulable`` to give the node back."""
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement."""
         ...
 
 
 class BindPlugin(Plugin, Protocol):
-    """Says how a pod is bound."""
+    """Makes the effect that binds a pod."""
 
     def bind(self, pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind | Skip:
         """Return the effect that binds *pod*, or ``Skip`` to leave it to the next plugin."""
@@ -668,8 +763,8 @@ class BindPlugin(Plugin, Protocol):
 
 
 class PostBindPlugin(Plugin, Protocol):
-    """Is told of each pod that was bound."""
+    """Is notified of each bound pod."""
 
     def post_bind(self, pod: Pod, node: NodeName, *, now: float) -> None:
-        """Take note."""
+        """Process the notification; the return value is None."""
         ...

@@ -1,9 +1,12 @@
-"""Amounts of resources, and the immutable mapping under them.
+"""``Resources``, the amounts of named resources, and ``FrozenMap``, the immutable mapping below it.
 
 Rules:
-  R1  both are immutable, hashable and picklable, and iterate in name order, so that whatever
-      is made from them is the same in every run;
-  R2  an amount is an integer in thousandths of a unit (see ``gangsched.quantity``).
+  R1  both are immutable, hashable and picklable. Both iterate in name order, so that results do
+      not depend on the order in which entries were given;
+  R2  an amount is an integer in thousandths of a unit (see ``gangsched.quantity``), of a type that
+      says so: ``Resources(dict(r)) == r``;
+  R3  a resource with amount zero is left out, so that equal amounts compare equal. ``pods`` is the
+      exception: on a node, ``pods: 0`` allows no pod and a missing ``pods`` sets no limit.
 """
 
 from __future__ import annotations
@@ -12,34 +15,37 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
 from gangsched.errors import InvalidValueError
-from gangsched.quantity import format_quantity, parse_quantity
+from gangsched.quantity import Thousandths, format_quantity, parse_quantity
 
 __all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources"]
 
 V = TypeVar("V")
 T = TypeVar("T")
 _BINARY_NAMES: Final = ("memory", "ephemeral-storage", "hugepages-")
+_LIMIT: Final = "pods"
+"""The resource of which zero differs from not being named."""
 
 
 def _entries(field: str, given: Any) -> dict[str, Any]:
-    """Take apart what a mapping is made of."""
+    """Return the entries of a mapping or of an iterable of pairs."""
     try:
         entries: dict[Any, Any] = dict(given)
     except (TypeError, ValueError):
-        raise InvalidValueError(field, given, "a mapping, or pairs") from None
+        raise InvalidValueError(field, given, "a mapping, or an iterable of pairs") from None
     for name in entries:
         if not isinstance(name, str):
-            raise InvalidValueError(field, name, "names that are texts")
+            raise InvalidValueError(field, name, "a mapping with string keys")
     return entries
 
 
 class FrozenMap(Mapping[str, V], Generic[V]):
     """An immutable, hashable, picklable mapping with string keys, in key order.
 
-    Runtime complexity: look-up O(1); making one O(n log n); hash O(n) once.
+    Runtime complexity: look-up O(1); construction O(n log n); hash O(n), computed once.
 
     Raises:
-        InvalidValueError: It is made of what is no mapping, or of a key that is no text.
+        InvalidValueError: *items* is neither a mapping nor an iterable of pairs, or a key is not
+            a string.
     """
 
     __slots__ = ("_data", "_hash")
@@ -60,7 +66,7 @@ class FrozenMap(Mapping[str, V], Generic[V]):
     def __contains__(self, key: object) -> bool:
         return key in self._data
 
-    # a mapping has these already, made of the methods above; these are some times as fast
+    # Mapping implements these on top of __getitem__; the dict's own are several times as fast.
     def items(self) -> ItemsView[str, V]:
         return self._data.items()
 
@@ -98,22 +104,35 @@ class FrozenMap(Mapping[str, V], Generic[V]):
 class Resources(FrozenMap[int]):
     """Amounts of named resources, exact, in thousandths of a unit.
 
-    Made from quantities in Kubernetes' notation or from whole numbers of units::
+    The constructor takes quantities in Kubernetes' notation, or an int as a number of whole units.
+    The values of the mapping are ints in thousandths::
 
-        >>> Resources({"cpu": "500m", "nvidia.com/gpu": 2})["cpu"]
+        >>> asked = Resources({"cpu": "500m", "nvidia.com/gpu": 2})
+        >>> asked
+        Resources({'cpu': '500m', 'nvidia.com/gpu': '2'})
+        >>> asked.amount("cpu")
         500
 
-    A resource that is not named is zero; zeros are dropped, so equal amounts are equal.
-    Subtraction may go below zero: an overcommitted node has less than nothing free.
+    These values are of type ``Thousandths``, so a copy keeps its amounts. The result of arithmetic
+    on them is a plain int; ``from_milli`` takes it::
+
+        >>> Resources({**asked, "nvidia.com/gpu": 1})
+        Resources({'cpu': '500m', 'nvidia.com/gpu': '1'})
+        >>> Resources.from_milli({name: 2 * amount for name, amount in asked.items()})
+        Resources({'cpu': '1', 'nvidia.com/gpu': '4'})
+
+    A resource that is not named has amount zero. Subtraction can go below zero: an overcommitted
+    node has a negative amount free.
 
     Raises:
-        InvalidValueError: It is made of what is no mapping of names to quantities; what is no
-            quantity is named by its resource.
+        InvalidValueError: *quantities* is neither a mapping nor an iterable of pairs, a key is not
+            a string, or a value is not a quantity. The error names the resource.
     """
 
     __slots__ = ()
 
-    # Two signatures, as a type checker reads a mixed dict literal as no union of both.
+    # Two signatures, because type checkers do not infer the union of both for a dict literal with
+    # str and int values.
     @overload
     def __init__(self, quantities: Mapping[str, str | int] = ...) -> None: ...
     @overload
@@ -123,41 +142,71 @@ class Resources(FrozenMap[int]):
     ) -> None:
         given: dict[str, str | int] = _entries("quantities", quantities)
         amounts = {name: parse_quantity(quantity, field=name) for name, quantity in given.items()}
-        super().__init__({name: amount for name, amount in amounts.items() if amount})
+        self._data = _sorted(amounts)
+        self._hash = None
 
     @classmethod
     def from_milli(cls, amounts: Mapping[str, int]) -> Resources:
-        """Make one from integers in thousandths."""
-        made = cls()
-        made._data = dict(sorted((name, n) for name, n in amounts.items() if n))
-        return made
+        """Return the resources for amounts in thousandths.
+
+        Raises:
+            InvalidValueError: *amounts* is not a mapping, a key is not a string, or a value is not
+                an int. The error names the resource.
+        """
+        given = _entries("amounts", amounts)
+        for name, amount in given.items():
+            if not isinstance(amount, int) or isinstance(amount, bool):
+                raise InvalidValueError(name, amount, "an int, in thousandths of a unit")
+        return _made(given)
+
+    def to_milli(self) -> dict[str, int]:
+        """Return the amounts as plain ints in thousandths, in a new dict."""
+        return {name: int(amount) for name, amount in self._data.items()}
 
     def __add__(self, other: Resources) -> Resources:
-        return self.from_milli({n: self.amount(n) + other.amount(n) for n in {**self, **other}})
+        return _made({n: self.amount(n) + other.amount(n) for n in {**self, **other}})
 
     def __sub__(self, other: Resources) -> Resources:
-        return self.from_milli({n: self.amount(n) - other.amount(n) for n in {**self, **other}})
+        return _made({n: self.amount(n) - other.amount(n) for n in {**self, **other}})
 
     def amount(self, name: str) -> int:
-        """Return how much of one resource, in thousandths; 0 when it is not named."""
+        """Return the amount of one resource in thousandths; 0 if it is not named."""
         return self._data.get(name, 0)
 
     def missing_from(self, free: Mapping[str, int]) -> tuple[str, ...]:
         """Return the resources of which *free* (in thousandths) has too little, in name order.
 
-        Runtime complexity: O(resources asked for).
+        Runtime complexity: O(resources requested).
         """
         return tuple(n for n, need in self._data.items() if need > free.get(n, 0) and need > 0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Resources.from_milli, (self._data,))
+        return (Resources.from_milli, (self.to_milli(),))
+
+    def __repr__(self) -> str:
+        return f"Resources({dict(zip(self._data, map(self.quantity, self._data), strict=True))})"
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={self.quantity(name)}" for name in self._data) or "nothing"
 
     def quantity(self, name: str) -> str:
-        """Return how much of one resource, in Kubernetes' notation."""
+        """Return the amount of one resource in Kubernetes' notation."""
         return format_quantity(self.amount(name), binary=name.startswith(_BINARY_NAMES))
+
+
+def _made(amounts: Mapping[str, int]) -> Resources:
+    """Return the resources for amounts in thousandths that are known to be valid."""
+    made = Resources()
+    made._data = _sorted(amounts)
+    return made
+
+
+def _sorted(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: Thousandths(amounts[name])
+        for name in sorted(amounts)
+        if amounts[name] or name == _LIMIT
+    }
 
 
 NOTHING: Final = Resources()

@@ -1,8 +1,9 @@
-"""RunTimes: estimates of when pods end.
+"""Estimates of how long pods run, for reservations and backfill.
 
 Rules:
-  R1  a run time is an estimate: a wrong one costs waiting time or capacity, and breaks no law;
-  R2  no clock is read: the instants are arguments.
+  R1  a run time is an estimate. A wrong estimate costs waiting time or unused capacity; no law of
+      the scheduler depends on it;
+  R2  nothing here reads a clock: instants are arguments.
 """
 
 from __future__ import annotations
@@ -26,19 +27,23 @@ _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
 class RunTimes(Protocol):
-    """Estimates when pods end; see ``Forkable`` for one that has state."""
+    """A source of expected end times of pods.
+
+    If it has state, it also needs ``fork`` for ``Scheduler.what_if``; see
+    ``gangsched.protocols.Forkable``.
+    """
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return the instant at which a pod is expected to end; None if that is unknown.
+        """Return the instant at which a pod is expected to end; None if it is unknown.
 
-        For a pending pod, the answer less *now* is the time that it runs. It must not change until
-        there is an event about the pod, since it is remembered. The answer for a running pod may
-        change at any time.
+        For a pending pod, the answer minus *now* is its run time. It must stay the same until an
+        event about the pod arrives, because the scheduler keeps it. For a pod that has started,
+        the answer may change at any time.
 
         Args:
             pod: The pod.
-            started_at: When its bind was reported, or it was first seen on its node. None for a
-                pending pod: then the answer is when it would end if it started now.
+            started_at: The instant at which its bind was reported, or at which it was first seen
+                on its node. None for a pending pod: the pod is then taken to start at *now*.
             now: The current instant.
         """
         ...
@@ -52,14 +57,14 @@ def _check_wrong_by(_owner: object, _attribute: object, value: float) -> None:
 @final
 @frozen
 class AnnotatedRunTimes:
-    """Read from an annotation how many seconds a pod runs; see ``RunTimes``.
+    """Run times that are read from an annotation of the pod; see ``RunTimes``.
 
     Attributes:
-        annotation: The key of the annotation; its value is decimal seconds. The run time of a pod
-            without it, or with another value, is unknown.
-        wrong_by: The factor by which an estimate may be wrong, either way; 1 for exact estimates.
-            Each group, and each regular pod, draws its own factor.
-        seed: The seed of the factors.
+        annotation: The key of the annotation. Its value is the run time in decimal seconds. Without
+            the annotation, or with another value, the run time is unknown.
+        wrong_by: The largest factor by which an estimate is wrong, in either direction; 1 for
+            exact estimates. The factor is drawn for each group and for each pod without a group.
+        seed: The seed of these factors.
 
     Raises:
         InvalidValueError: A value is malformed.
@@ -70,7 +75,7 @@ class AnnotatedRunTimes:
     seed: int = field(default=0, validator=check_whole)
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-        """Return the pod's start, or *now*, plus the seconds of its annotation. O(1)."""
+        """Return the start of the pod, or *now* if it is pending, plus its run time. O(1)."""
         text = pod.annotations.get(self.annotation)
         if text is None or not _DECIMAL.fullmatch(text):
             return None
@@ -81,7 +86,7 @@ class AnnotatedRunTimes:
         return end if math.isfinite(end) else None
 
     def _factor(self, pod: Pod) -> float:
-        """Return a factor between 1 / wrong_by and wrong_by; below and above 1 are as likely."""
+        """Return the factor of a pod, log-uniform between 1 / wrong_by and wrong_by."""
         try:
             claim = membership(pod)
         except InvalidPodGroupError:

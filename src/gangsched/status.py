@@ -1,11 +1,12 @@
-"""The status of a pod group: a phase and counts, from what its members do.
+"""The status of a pod group: a phase and counts, computed from its members.
 
 Rules:
-  R1  a status is computed from the members as they are and from the status before, never by
-      counting on; the same members give the same status, however often it is asked for;
-  R2  the phases are decided in one order, and every case is in it: see ``pod_group_status``;
-  R3  a pod counts for the very group that it claims, namespace included; one whose claim is
-      malformed counts for none.
+  R1  a status is computed from the current members and the previous status, without counters
+      that accumulate. Computing it again for the same members gives the same status;
+  R2  the conditions of the phases are checked in one order that covers all cases, see
+      ``pod_group_status``;
+  R3  a pod counts for the group that it claims, in its own namespace. A pod with a malformed
+      claim counts for no group.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ __all__ = ["PodGroupPhase", "PodGroupStatus", "pod_group_status"]
 
 
 class PodGroupPhase(enum.Enum):
-    """Where a pod group is in its life."""
+    """The phase of a pod group."""
 
     PENDING = "Pending"
-    """It has fewer members than its minimum."""
+    """The group has fewer members than its minimum."""
     SCHEDULING = "Scheduling"
-    """It has enough members, and they do not run yet."""
+    """The group has enough members, but too few of them run."""
     RUNNING = "Running"
-    """Those that run and those that have succeeded are a quorum."""
+    """The running and the succeeded members are a quorum."""
     FINISHED = "Finished"
-    """A quorum has succeeded. It stays so."""
+    """A quorum of members has succeeded. This phase is final."""
     FAILED = "Failed"
-    """Members failed, and what is left is no quorum. A member that is replaced can heal it."""
+    """Members failed, and the others are no quorum. Replacing failed members can end this phase."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -48,26 +49,26 @@ _NOT_HEALED: Final = (PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING)
 
 def _count(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if type(value) is not int or value < 0:
-        raise InvalidValueError(attribute.name, value, "a whole number of at least 0")
+        raise InvalidValueError(attribute.name, value, "an int >= 0")
 
 
 def _string(_owner: object, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, str):
-        raise InvalidValueError(attribute.name, value, "a text")
+        raise InvalidValueError(attribute.name, value, "a string")
 
 
 @final
 @frozen(kw_only=True)
 class PodGroupStatus:
-    """What became of a pod group so far.
+    """The status of a pod group.
 
     Attributes:
-        phase: Its phase.
-        occupied_by: Who owns its first member, as ``namespace/name``, sorted, with commas
-            between; empty when nobody does.
-        running: How many members run.
-        succeeded: How many members have succeeded.
-        failed: How many members have failed.
+        phase: The phase.
+        occupied_by: The owners of the first member, as ``namespace/name``, sorted and separated
+            by commas; empty if it has none.
+        running: The number of running members.
+        succeeded: The number of succeeded members.
+        failed: The number of failed members.
     """
 
     phase: PodGroupPhase = field(default=PodGroupPhase.PENDING, converter=PodGroupPhase)
@@ -86,30 +87,45 @@ def pod_group_status(
 ) -> PodGroupStatus:
     """Return the status of a group whose members are among *pods*.
 
-    A quorum has as many members as the group's minimum, and of each role as many as its own. The
-    first that holds decides the phase:
+    A quorum has at least the group's minimum of members, and at least the minimum of each role.
+    The first condition that holds decides the phase:
 
-    - a group that was finished stays so, with the counts that it had: its pods may be removed;
-    - with fewer members than the minimum it is pending, or stays failed;
-    - it is failed when those that run or succeeded are no quorum, and with those that failed
-      they would be;
-    - it is finished when a quorum has succeeded;
-    - it runs when those that run or succeeded are a quorum;
-    - else it is scheduling, or stays failed.
+    - a finished group stays finished and keeps its counts, because its pods may be deleted;
+    - without a quorum of members, the group is pending. If it was failed, it stays failed;
+    - if running and succeeded members are no quorum, but would be one together with the failed
+      members, the group is failed;
+    - if the succeeded members are a quorum, the group is finished;
+    - if running and succeeded members are a quorum, the group is running;
+    - otherwise the group is scheduling. If it was failed, it stays failed.
 
     Pure. Runtime complexity: O(pods).
 
     Args:
         group: The group.
-        pods: Pods of any groups or none, such as all pods of a cluster; read once.
-        before: The status that it had; None when it had none.
-        membership: Says which group a pod belongs to.
+        pods: Pods of this and other groups, such as all pods of a cluster; iterated once.
+        before: The previous status; None if there is none.
+        membership: Returns the claim of a pod.
+
+    Raises:
+        InvalidValueError: An argument has a wrong type.
     """
+    if not isinstance(group, PodGroup):
+        raise InvalidValueError("group", group, "a PodGroup")
+    if not isinstance(pods, Iterable):
+        raise InvalidValueError("pods", pods, "an iterable of Pods")
     if before is None:
         before = PodGroupStatus()
+    if not isinstance(before, PodGroupStatus):
+        raise InvalidValueError("before", before, "a PodGroupStatus or None")
+    if not callable(membership):
+        raise InvalidValueError("membership", membership, "a callable that takes a pod")
     if before.phase is PodGroupPhase.FINISHED:
         return before
-    found = [(pod, _claim(pod, group, membership)) for pod in pods]
+    found: list[tuple[Pod, Membership | None]] = []
+    for index, pod in enumerate(pods):
+        if not isinstance(pod, Pod):
+            raise InvalidValueError(f"pods[{index}]", pod, "a Pod")
+        found.append((pod, _claim(pod, group, membership)))
     members = [(pod, claim.role) for pod, claim in found if claim is not None]
     running, succeeded, failed = (
         [role for pod, role in members if pod.phase is phase]
@@ -133,18 +149,18 @@ _Roles: TypeAlias = list[str | None]
 def _phase(
     group: PodGroup, members: _Roles, running: _Roles, succeeded: _Roles, failed: _Roles
 ) -> PodGroupPhase:
-    well = running + succeeded
+    healthy = running + succeeded
     if not _is_quorum(group, members):
         return PodGroupPhase.PENDING
-    if not _is_quorum(group, well) and _is_quorum(group, well + failed):
+    if not _is_quorum(group, healthy) and _is_quorum(group, healthy + failed):
         return PodGroupPhase.FAILED
     if _is_quorum(group, succeeded):
         return PodGroupPhase.FINISHED
-    return PodGroupPhase.RUNNING if _is_quorum(group, well) else PodGroupPhase.SCHEDULING
+    return PodGroupPhase.RUNNING if _is_quorum(group, healthy) else PodGroupPhase.SCHEDULING
 
 
 def _is_quorum(group: PodGroup, roles: _Roles) -> bool:
-    """Say whether members with these roles are enough, in all and of each role."""
+    """Return whether members with these roles are a quorum."""
     return len(roles) >= group.min_available and all(
         roles.count(role) >= least for role, least in group.roles.items()
     )
@@ -153,7 +169,7 @@ def _is_quorum(group: PodGroup, roles: _Roles) -> bool:
 def _claim(
     pod: Pod, group: PodGroup, membership: Callable[[Pod], Membership | None]
 ) -> Membership | None:
-    """Return a pod's claim to be in *group*; None when it makes no such claim."""
+    """Return the claim of a pod to be in *group*; None if it makes no such claim."""
     try:
         claim = membership(pod)
     except InvalidPodGroupError:

@@ -1,8 +1,9 @@
-"""What would happen: the answers of ``Scheduler.what_if`` and ``Scheduler.smallest_change``.
+"""The answers of ``Scheduler.what_if`` and ``Scheduler.smallest_change``.
 
 Rules:
-  R1  an answer is a value; ``str`` of one about a group is a sentence;
-  R2  an answer says on what it rests: until when it looked, and how far it searched.
+  R1  an answer is a frozen value; ``str`` of an answer about a group is a sentence;
+  R2  an answer contains its limits: the instant up to which the scheduler was run, and the number
+      of nodes that were tried.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_instant
 from gangsched.events import Effect
 from gangsched.explain import Why
 from gangsched.model import FrozenMap, GroupKey, Node
@@ -21,12 +23,12 @@ __all__ = ["Insufficient", "SmallestChange", "Sufficient", "WhatIf"]
 @final
 @frozen
 class WhatIf:
-    """What would happen.
+    """The answer of ``Scheduler.what_if``.
 
     Attributes:
-        until: The instant up to which it was looked.
-        timed: All that the scheduler would return, in order, each with the instant of the call.
-        why: Of each group that it would know then, by key, what ``Scheduler.why`` would say.
+        until: The instant up to which the scheduler was run.
+        timed: The effects that it would return, in order, each with the instant of the call.
+        why: The answer of ``Scheduler.why`` at that instant for each known group, by key.
     """
 
     until: float
@@ -35,21 +37,21 @@ class WhatIf:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """All that the scheduler would return, in order."""
+        """The effects that the scheduler would return, in order."""
         return tuple(effect for _at, effect in self.timed)
 
 
 @final
 @frozen
 class Sufficient:
-    """A group would start.
+    """The answer that a group would start with more nodes, or without.
 
     Attributes:
         group: The group.
-        shape: The node that was added.
-        nodes: With how many more of them; with fewer it would not start.
-        now: When it was asked.
-        at: When it would start; None for one that has started already.
+        shape: The node of which copies were added.
+        nodes: The least number of added nodes with which the group would start.
+        now: The instant of the question.
+        at: The instant at which the group would start; None if it has started already.
     """
 
     group: GroupKey
@@ -62,7 +64,7 @@ class Sufficient:
         """``2 more nodes of nvidia.com/gpu=2 would start pod group default/train now``"""
         if self.at is None:
             return f"pod group {self.group} has started"
-        when = "now" if self.at == self.now else f"at t={self.at:g}"
+        when = "now" if self.at == self.now else f"at t={format_instant(self.at)}"
         if not self.nodes:
             return f"pod group {self.group} starts {when} as things stand"
         return (
@@ -74,17 +76,17 @@ class Sufficient:
 @final
 @frozen
 class Insufficient:
-    """A group would not start.
+    """The answer that a group would not start with any number of nodes that was tried.
 
     Attributes:
         group: The group.
-        shape: The node that was added.
-        most: How many of them were tried; with any number from 0 to this it would not start. 0
-            also where it was seen at once that nodes do not help: it lacks members.
-        until: The instant by which it would have had to.
-        why: What ``Scheduler.why`` would say of it then, with *most* of them.
-        refusal: Why a node of the shape, empty, takes none of the members that are to be placed;
-            empty where it takes one.
+        shape: The node of which copies were added.
+        most: The largest number of added nodes that was tried; every smaller number was tried too.
+            If the group lacks members, nodes cannot help, and the search may end before the limit.
+        until: The instant up to which the scheduler was run.
+        why: The answer of ``Scheduler.why`` for the group at that instant, with *most* nodes added.
+        refusal: The reason why an empty node of this shape takes no pending member of the group;
+            an empty string if it takes one.
     """
 
     group: GroupKey
@@ -96,7 +98,7 @@ class Insufficient:
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
-        what = f"pod group {self.group} by t={self.until:g}"
+        what = f"pod group {self.group} by t={format_instant(self.until)}"
         if not self.most:
             return f"no number of nodes would start {what}: {self.why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)
@@ -107,7 +109,7 @@ class Insufficient:
 
 
 SmallestChange: TypeAlias = Sufficient | Insufficient
-"""With how many more nodes a group would start."""
+"""The answer of ``Scheduler.smallest_change``."""
 
 
 def _count(nodes: int) -> str:

@@ -64,7 +64,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
     (
         "upwards-within-the-core",
         "gangsched._core._heap",
-        "from gangsched._core._queue import Line",
+        "from gangsched._core._queue import EquivalenceQueue",
         "gangsched._core._queue, upwards",
     ),
     (
@@ -145,7 +145,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "hypothesis-in-the-library",
         "gangsched.presets",
         "import hypothesis",
-        "hypothesis, which strategies, testing own",
+        "hypothesis, which _hypothesis, strategies, testing own",
     ),
     ("a-library-of-nobody", "gangsched.cli", "import requests", "requests, which nobody owns"),
     (

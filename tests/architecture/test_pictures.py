@@ -8,7 +8,9 @@ import pytest
 
 from pictures import draw, states
 from pictures.moves import MEMBERS, QUEUE
+from pictures.packages import imports_between
 from pictures.runs import GPU, Run, spans
+from support.layers import FRAMEWORK_PACKAGES
 
 RUNS = draw.runs()
 
@@ -29,7 +31,7 @@ def test_every_picture_is_shown_on_some_page() -> None:
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_what_is_drawn_as_held_in_vain_is_what_the_simulator_counts(run: Run) -> None:
     assert run.report is not None
-    assert run.in_vain() == run.report.summary.wasted.get(GPU, 0.0)
+    assert run.wasted() == run.report.summary.wasted.get(GPU, 0.0)
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -59,13 +61,13 @@ def test_what_stands_above_the_runs_is_what_happens() -> None:
     for name in ("coscheduling", "gang"):
         assert len(RUNS[name].ended) == 8
         assert max(RUNS[name].ended.values()) == 150.0
-    assert RUNS["gang"].in_vain() == 0
+    assert RUNS["gang"].wasted() == 0
 
 
 def test_no_arrow_can_be_drawn_that_is_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "MEMBERS", {m: w for m, w in MEMBERS.items() if m[1] != "waiting"})
 
-    with pytest.raises(ValueError, match="unscheduled does not become waiting"):
+    with pytest.raises(ValueError, match="no move from unscheduled to waiting"):
         states.member_states()
 
 
@@ -73,3 +75,14 @@ def test_every_state_and_place_is_drawn() -> None:
     for moves, picture in ((MEMBERS, states.member_states()), (QUEUE, states.queue_places())):
         boxes = set(re.findall(r'font-weight="bold">(\w+)<', picture))
         assert boxes == {name for move in moves for name in move}
+
+
+def test_picture_of_packages_has_the_order_of_the_architecture_test() -> None:
+    assert draw.PACKAGES == FRAMEWORK_PACKAGES
+
+
+def test_picture_of_packages_counts_imports_that_point_down() -> None:
+    counts = imports_between(draw.PACKAGES)
+    order = {name: number for number, name in enumerate(draw.PACKAGES)}
+    assert counts["cycle", "lifecycle"] >= 1
+    assert [pair for pair in counts if order[pair[0]] < order[pair[1]]] == []

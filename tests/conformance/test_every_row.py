@@ -19,7 +19,7 @@ PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"
 def explained() -> list[str]:
     """Return the number of each row in the page's table of answers that differ."""
     text = PAGE.read_text(encoding="utf-8")
-    table = text.partition("\n## Rows with another answer\n")[2].partition("\n## ")[0]
+    table = text.partition("\n## Rows with another result\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
     return [number for cell in cells for number in re.findall(r"\b\d+v?\b", cell)]
 

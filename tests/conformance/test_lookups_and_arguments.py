@@ -112,7 +112,7 @@ def test_an_argument_that_cannot_be_is_refused_by_name(
         with pytest.raises(InvalidValueError) as caught:
             make(**given)
         assert (caught.value.field, caught.value.value) == (field, given[field])
-        assert str(caught.value).startswith(f"{field}: expected ")
+        assert str(caught.value).startswith(f"{field} must be ")
 
 
 @rows(65, ours=True)

@@ -147,14 +147,14 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
         row(
             32,
             labelled("rowan-2", 4),
-            "pod lab/rowan-2: min_available: expected 2, as the first member of lab/rowan says, "
+            "pod lab/rowan-2: min_available must be 2, the value of the first member of lab/rowan, "
             "got 4",
             ours=True,
         ),
         row(
             33,
             labelled("rowan-2", 2, priority=9),
-            "pod lab/rowan-2: priority: expected 8, the priority of lab/rowan, got 9",
+            "pod lab/rowan-2: priority must be 8, the priority of lab/rowan, got 9",
             ours=True,
         ),
     ],

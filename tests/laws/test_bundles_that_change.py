@@ -106,7 +106,7 @@ def test_who_leads_tells_of_the_failure_and_the_others_of_who_leads() -> None:
     driver = begun(cpu=3)
     assert settled(driver) == {}
     assert "at most 1 of 2 members of pod group two/b fit: cpu is short" in str(why(driver, AB[0]))
-    assert str(why(driver, AB[1])) == "held: starts with pod group one/a"
+    assert str(why(driver, AB[1])) == "not admitted: starts with pod group one/a"
 
 
 # While it waits for room ----------------------------------------------------------------------

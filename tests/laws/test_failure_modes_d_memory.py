@@ -195,7 +195,7 @@ def ask_everything(scheduler: Scheduler) -> None:
         if len(info.members):
             assert str(scheduler.why(info.key))
     queue.head()
-    list(queue.blocked_lines())
+    list(queue.blocked_queues())
     list(waiting.groups())
 
 

@@ -31,7 +31,7 @@ def everything_is_forgotten(scheduler: Scheduler) -> None:
         if attribute.name not in COUNTERS:
             assert len(getattr(state, attribute.name)) == 0, attribute.name
     assert state.nodes.assumed == {}
-    assert state.queue._lines == {}
+    assert state.queue._queues == {}
     assert scheduler.next_deadline() is None
 
 

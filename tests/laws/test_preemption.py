@@ -357,7 +357,7 @@ def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displace
 def lapse_of(driver: Driver) -> str:
     (lapsed,) = told(driver, NominationLapsed)
     assert not driver.scheduler._state.nominations
-    assert not [uid for uid in driver.scheduler._state.nodes.assumed if uid.startswith("\0")]
+    assert not len(driver.scheduler._state.nodes.ledger)
     return lapsed.reason
 
 

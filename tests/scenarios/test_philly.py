@@ -111,7 +111,7 @@ def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
         assert not result.summary.wasted.get("nvidia.com/gpu"), "nobody waits on a node"
 
 
-def test_a_gang_of_any_size_waits_no_longer_where_it_is_one_decision(philly: Workload) -> None:
+def test_one_decision_a_gang_never_lengthens_the_wait(philly: Workload) -> None:
     """Where no rest keeps anybody from a place that is free, each job starts when it did."""
     started: list[dict[str, float | None]] = []
     for unit in SchedulingUnit:
@@ -152,7 +152,7 @@ def test_without_gangs_the_cluster_deadlocks_and_the_report_says_so(philly: Work
     assert result.summary.wasted["nvidia.com/gpu"] > result.summary.utilisation["nvidia.com/gpu"]
 
 
-def test_a_gang_that_never_fits_is_reported_and_blocks_nobody(
+def test_a_gang_that_never_fits_is_reported_and_blocks_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "jobs.csv"

@@ -1,10 +1,10 @@
 """What an observer outside the scheduler knows of pods, groups and nodes.
 
 Rules:
-  R1  it is told facts and effects, and remembers what they say; it asks the scheduler nothing
-      and shares no code with it;
-  R2  every step costs O(1), or O(members) of the one group that a specification names, so that
-      a run over a real trace can be watched.
+  R1  it receives events and effects, and remembers their content. It calls no scheduler, and
+      shares no code with it;
+  R2  every step costs O(1), or O(members) for a change of a specification, so that a run over a
+      real trace can be checked.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Claim = tuple[GroupKey, int | None]
 
 
 def role_of(pod: Pod) -> str | None:
-    """Return the role that a well-formed member says it has."""
+    """Return the role that the labels of a well-formed member give."""
     return next((pod.labels[label] for label in _ROLES if label in pod.labels), None)
 
 
 def claim_of(pod: Pod) -> Claim | None:
-    """Return the group that a well-formed pod is in, and the minimum that it gives."""
+    """Return the group of a well-formed pod, and the minimum that its labels give."""
     if pod.pod_group is not None:
         return GroupKey(f"{pod.namespace}/{pod.pod_group}"), None
     for name, minimum in _LABELS:
@@ -49,16 +49,16 @@ def claim_of(pod: Pod) -> Claim | None:
 
 @define(eq=False)
 class Hold:
-    """A node that a pod was given by an effect, and that no fact shows yet."""
+    """A node that an effect gave to a pod, and that no event has confirmed yet."""
 
     node: NodeName
     requests: Resources
     deadline: float | None = None
-    """Until when it waits; None once it was let go."""
+    """Until when it waits; None once it was released."""
     attempt: int = 0
-    """The attempt of the bind that let it go."""
+    """The attempt of its bind."""
     since: float = 0.0
-    """The instant in which it was given."""
+    """The instant of the effect."""
 
 
 @define(eq=False)
@@ -71,23 +71,23 @@ class Group:
     claims: set[int] = field(factory=set)
     waiting: int = 0
     ran: int = 0
-    """Members that are bound, or were and have finished."""
+    """The number of members that are bound, or were bound and have finished."""
     since: float | None = None
-    """When the first of those that wait began to."""
+    """When the first waiting member began to wait."""
     started: bool = False
 
     @property
     def need(self) -> int | None:
-        """The quorum; where members contradict each other, the smallest that one may claim."""
+        """The quorum; if members contradict each other, the smallest claim."""
         return self.spec.min_available if self.spec else min(self.claims, default=None)
 
     @property
     def roles(self) -> Mapping[str, int]:
-        """How many of which role the quorum must have."""
+        """The minimum for each role of the quorum."""
         return self.spec.roles if self.spec else {}
 
     def settle(self) -> None:
-        """Take note of a quorum of members that run: whoever let them go, it has started."""
+        """Mark the group as started if a quorum runs, by whatever scheduler."""
         need = self.need
         if self.started or need is None or self.ran < need:
             return
@@ -104,23 +104,23 @@ class Record:
     hold: Hold | None = None
     gone: bool = False
     attempt: int = 0
-    """The last attempt that a bind carried."""
+    """The attempt of its last bind."""
     places: Mapping[NodeName, Resources] = field(factory=dict)
-    """What it takes on which node: the one that it is bound to, the one that it holds."""
+    """Its requests by node: on the node that it is bound to, and the one that it holds."""
     ran: bool = False
     evicted: bool = False
-    """Whether its end was asked for."""
+    """Whether its eviction was requested."""
     went_as: str | None = None
-    """In which role it was let go last."""
+    """Its role at its last release."""
 
     @property
     def bound(self) -> NodeName | None:
-        """The node that facts show it on, until it has finished."""
+        """The node that events show it on, until it has finished."""
         return None if self.gone or self.pod.is_finished else self.pod.node_name
 
     @property
     def is_being_bound(self) -> bool:
-        """Whether it was let go, and nobody has said yet how that ended."""
+        """Whether it was released, and its bind is not reported yet."""
         return self.hold is not None and self.hold.deadline is None and not self.pod.node_name
 
     @property
@@ -132,7 +132,7 @@ class Record:
 
 @define(eq=False)
 class Usage:
-    """What is taken on a node, and by whom."""
+    """The used capacity of a node, and the pods that use it."""
 
     taken: dict[str, int] = field(factory=dict)
     holders: dict[PodUID, Record] = field(factory=dict)
@@ -143,9 +143,9 @@ class Account:
     """The pods, the groups and the nodes.
 
     Attributes:
-        claim_of: Says which group a pod is in.
-        cluster: What facts are about, where they may be told late or twice; None to believe
-            each fact as it is told.
+        claim_of: Returns the group of a pod.
+        cluster: The cluster state, if events may come late or twice; None to use the content of
+            each event.
     """
 
     claim_of: Callable[[Pod], Claim | None] = claim_of
@@ -153,11 +153,11 @@ class Account:
     pods: dict[PodUID, Record] = field(factory=dict)
     groups: dict[GroupKey, Group] = field(factory=dict)
     nodes: dict[NodeName, list[Node]] = field(factory=dict)
-    """What each node may be taken for: as it was told, and as it was seen since."""
+    """The accepted versions of each node: as delivered, and as read since."""
     usage: dict[NodeName, Usage] = field(factory=dict)
 
     def see_node(self, name: NodeName, told: Node | None) -> None:
-        """Take in a fact about a node."""
+        """Record an event about a node."""
         node = told if self.cluster is None else self.cluster.node(name)
         if node is None:
             self.nodes.pop(name, None)
@@ -165,7 +165,7 @@ class Account:
             self.nodes[name] = [node]
 
     def see_group(self, key: GroupKey, told: PodGroup | None) -> list[Record]:
-        """Take in a fact about a group's specification; return the members it is about."""
+        """Record an event about a pod group; return its members."""
         spec = told if self.cluster is None else self.cluster.pod_group(key)
         group = self._group(key)
         if group.spec == spec:
@@ -178,7 +178,7 @@ class Account:
         return [record for record in seen if record is not None]
 
     def see_pod(self, uid: PodUID, told: Pod | None) -> Record | None:
-        """Take in a fact about a pod."""
+        """Record an event about a pod."""
         pod = told if self.cluster is None else self.cluster.pod(uid)
         record = self.pods.get(uid)
         if pod is None:
@@ -194,7 +194,7 @@ class Account:
         claim = self.claim_of(pod)
         key = None if claim is None else claim[0]
         own = None if record.group is None else record.group.key
-        # whatever it says meanwhile, it is what was let go until its bind is reported
+        # until its bind is reported, it belongs to the group that released it
         stays = record.is_being_bound and not pod.is_finished
         if key != own and not stays:
             self._leave(record)
@@ -215,7 +215,7 @@ class Account:
         self._leave(record)
 
     def place(self, record: Record) -> None:
-        """Count a pod on the nodes that it is on. O(resources)."""
+        """Count a pod on its nodes. O(resources)."""
         uid = record.pod.uid
         before, record.places = record.places, self._places(record)
         for name, requests in before.items():
@@ -245,7 +245,7 @@ class Account:
         return places
 
     def _glance(self, name: NodeName | None) -> None:
-        """See a node as it is now: where facts are late, a scheduler may have looked, too."""
+        """Record the current version of a node: the scheduler may have read it, too."""
         node = None if name is None or self.cluster is None else self.cluster.node(name)
         if node is not None and node not in self.nodes.setdefault(node.name, []):
             self.nodes[node.name].append(node)
@@ -265,7 +265,7 @@ class Account:
         if not group.waiting:
             group.since = None
         if not group.members:
-            # whoever comes now is a new group, whatever its name
+            # later members form a new group, even under the same name
             group.started = False
             group.claims.clear()
         self._drop(group)

@@ -1,7 +1,7 @@
-"""Asking what if: facts to ask about, and what comes of them when they are really told.
+"""What-if questions: events to ask about, and their real consequences.
 
-Written without a look at how the library looks ahead: each effect is performed in its turn, and
-what follows from one before the next.
+This is an independent implementation: each effect is performed with its consequences before the
+next effect.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = ["Really", "asked", "events_of", "whys"]
 asked: st.SearchStrategy[list[Deed]] = st.lists(
     st.one_of(node_deeds, pod_deeds, pod_deeds, pod_changes, group_deeds, bundle_deeds), max_size=6
 )
-"""What to ask about."""
+"""The deeds to ask about."""
 
 
 def events_of(policy: Policy, history: Sequence[Deed], deeds: Sequence[Deed]) -> list[Event]:
-    """Return the facts that some deeds would be after a history."""
+    """Return the events of some deeds after a history."""
     world = policy.world().live(*history)
     known = len(world.told)
     world.live(Catch(late=True), *deeds)
@@ -52,13 +52,13 @@ def events_of(policy: Policy, history: Sequence[Deed], deeds: Sequence[Deed]) ->
 
 
 def whys(scheduler: Scheduler) -> dict[GroupKey, Why]:
-    """Return the answer of ``why`` for each group that a scheduler knows."""
+    """Return ``why`` of each group that a scheduler knows."""
     return {info.key: scheduler.why(info.key) for info in scheduler.registry}
 
 
 @define
 class Really:
-    """A scheduler that is really told, by a driver that performs everything at once."""
+    """A scheduler with a driver that performs every effect at once."""
 
     cluster: InMemoryCluster
     scheduler: Scheduler
@@ -71,12 +71,12 @@ class Really:
         return cls(world.driver.cluster, world.driver.scheduler, world.driver.now)
 
     def tell(self, event: Event) -> None:
-        """Make a fact true, and tell it."""
+        """Apply an event, and pass it to the scheduler."""
         self.cluster.apply(event)
         self.perform(self.scheduler.handle(event, now=self.now))
 
     def run(self, until: float) -> None:
-        """Decide, and let time pass until an instant."""
+        """Make decisions, and let time pass until an instant."""
         self.decide()
         while True:
             due = self.scheduler.next_deadline()
@@ -87,7 +87,7 @@ class Really:
             self.decide()
 
     def decide(self) -> None:
-        """Decide until nobody can be tried."""
+        """Decide until no entity can be tried."""
         while True:
             effects = self.scheduler.schedule_one(now=self.now)
             if effects is None:

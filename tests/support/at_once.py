@@ -1,4 +1,4 @@
-"""A host that performs binds at once; that anything ends is for the test to say."""
+"""A host that performs binds at once; tests end pods explicitly."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from gangsched import Bind, Bound, Effect, Event, InMemoryCluster, PodDeleted, P
 __all__ = ["AtOnce"]
 
 _MANY = 10_000
-"""Decisions in one instant: more than any of these clusters needs."""
+"""More decisions at one instant than any of these clusters needs."""
 
 
 class AtOnce:
-    """A cluster, the scheduler that a subclass makes for it, and all that came out of it.
+    """A cluster, the scheduler that a subclass creates, and all effects.
 
-    After every call the scheduler's own check has a look.
+    After every call, ``_check`` of the scheduler runs.
     """
 
     scheduler: Scheduler
@@ -27,7 +27,7 @@ class AtOnce:
         self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
     def decide(self) -> list[str]:
-        """Decide until nothing is left to decide; return who was let go, in order."""
+        """Make all decisions; return the released pods, in order."""
         known, decisions = len(self.effects), 0
         while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
             self._take(effects)
@@ -37,7 +37,7 @@ class AtOnce:
         return [uid.partition("/")[2] for uid in gone]
 
     def at(self, now: float) -> list[str]:
-        """Let time pass; return who is let go then."""
+        """Let time pass; return the pods released by it."""
         self.now = now
         self._take(self.scheduler.advance(now=now))
         return self.decide()

@@ -1,7 +1,7 @@
-"""Watching a scheduler that reserves: is a gang promised the earliest start, and given it?
+"""Check reservations: is the expected start of a gang the earliest one, and is it kept?
 
-What is promised is held against a count of its own: from the nodes, and from when each pod was
-bound and how long it runs. It knows one resource and gangs of like members, and shares no code
+The expected start is compared with an independent computation, from the nodes, the bind time and
+the run time of each pod. It knows one resource and gangs of equal members, and shares no code
 with the scheduler.
 """
 
@@ -45,7 +45,7 @@ _ROUNDING = 1e-9
 def workloads(draw: st.DrawFn, *, priorities: bool = False) -> Workload:
     """Return gangs and pods of many sizes and lengths on a small cluster; each fits if it is empty.
 
-    Gangs come with all their members, and nothing goes wrong.
+    Gangs come with all their members, and there are no faults.
     """
     sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=4))
     arrivals = [
@@ -70,13 +70,13 @@ def workloads(draw: st.DrawFn, *, priorities: bool = False) -> Workload:
 
 @define(eq=False)
 class Jury:
-    """What was seen of reservations.
+    """The observed reservations.
 
     Attributes:
         bound_at: When each pod was bound.
-        promised: By when each gang was promised to start, at the earliest promise.
-        started: When each gang of which that was said started.
-        reservations: Every reservation that was seen, in order, each time it was another.
+        promised: The earliest expected start of each gang with a reservation.
+        started: When each of these gangs started.
+        reservations: Every distinct reservation, in order.
     """
 
     bound_at: dict[PodUID, float] = field(factory=dict)
@@ -85,7 +85,7 @@ class Jury:
     reservations: list[Reservation] = field(factory=list)
 
     def earliest(self, cluster: ClusterState, group: GroupKey, now: float) -> float:
-        """Return when a gang fits if those that run end when they say, and nobody else comes."""
+        """Return when a gang fits if running pods end on time, and no other pods come."""
         waiting = [p for p in cluster.pods() if _is_in(p, group) and p.node_name is None]
         each = waiting[0].requests.amount("cpu")
         ends = {now: now}
@@ -97,7 +97,7 @@ class Jury:
         raise AssertionError(f"{group} does not fit on the empty cluster")
 
     def end(self, pod: Pod) -> float:
-        """Return when a pod that runs ends."""
+        """Return when a running pod ends."""
         return self.bound_at[pod.uid] + float(pod.annotations[RUN_SECONDS])
 
     def _running(self, cluster: ClusterState) -> list[Pod]:
@@ -117,7 +117,7 @@ def _is_in(pod: Pod, group: GroupKey) -> bool:
 
 
 class _Judged(Watched):
-    """Hands on the calls of a scheduler, and holds its reservations to their promise."""
+    """Passes calls on to a scheduler, and checks its reservations."""
 
     def __init__(self, scheduler: Scheduler, cluster: ClusterState, jury: Jury) -> None:
         super().__init__(scheduler, cluster)
@@ -146,7 +146,7 @@ class _Judged(Watched):
     def _is_the_earliest(
         self, reservation: Reservation, effects: tuple[Effect, ...], now: float
     ) -> None:
-        """Check that a promise is the best that can be made, also after this decision."""
+        """Check that an expected start is the earliest, also after this decision."""
         assert reservation.starts_at is not None
         shown = _AsDecided(self._cluster, effects)
         earliest = self._jury.earliest(cast("ClusterState", shown), reservation.group, now)
@@ -156,7 +156,7 @@ class _Judged(Watched):
 
 
 class _AsDecided:
-    """The cluster as it will be when what a call returned is performed."""
+    """The cluster after the effects of a call are performed."""
 
     def __init__(self, cluster: ClusterState, effects: tuple[Effect, ...]) -> None:
         self._cluster = cluster
@@ -173,7 +173,7 @@ class _AsDecided:
 
 
 def judged(jury: Jury, policy: Backfill) -> Callable[[ClusterState], Scheduler]:
-    """Return what makes schedulers that a jury, and the oracle of the laws, watches."""
+    """Return a factory of schedulers that a jury and the oracle check."""
 
     def made(cluster: ClusterState) -> Scheduler:
         return cast("Scheduler", _Judged(presets.gang(cluster, backfill=policy), cluster, jury))

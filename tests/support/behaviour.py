@@ -1,4 +1,4 @@
-"""What an installed copy does: the build of the heap, and then everything that is the same in each.
+"""Print the behaviour of an installed copy: the build of the heap, then what all builds share.
 
 Run by itself, without pytest: ``.ci/run`` compares what it prints with the extension and without.
 """
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 def history(seed: int) -> list[str]:
-    """Return what a heap says and raises in a long history of pushes, pops, removals and moves."""
+    """Return the results and errors of a heap in a long history of pushes, pops and removals."""
     draw = random.Random(seed)
     heap: PriorityHeap[int] = PriorityHeap()
     handles = []

@@ -1,7 +1,7 @@
-"""Brute force: could this entity start, on the cluster as it is?
+"""Brute force: could this entity start on the current cluster?
 
-Answered by a scheduler that has just been made, on a copy of the cluster in which nobody else may
-go: it has no memory, so nothing can be lost in it.
+A new scheduler answers, on a copy of the cluster in which all other pending pods are gated. It has
+no memory, so it cannot have lost an event.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Entity = tuple[PodUID, ...]
 
 
 def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
-    """Return who is pending: the members of a group or bundle together, each regular pod alone.
+    """Return the pending pods: of a group or bundle together, each regular pod alone.
 
-    Without groups whose members contradict each other, or their specification: which of them
-    are refused depends on who came first.
+    Groups whose members contradict each other, or their specification, are left out: which
+    members are refused depends on the order of arrival.
     """
     found: dict[GroupKey | PodUID, list[PodUID]] = {}
     minds: dict[GroupKey | PodUID, tuple[set[int | None], set[int]]] = {}
@@ -57,10 +57,10 @@ def entities(cluster: ClusterState, *, grouped: bool = True) -> list[Entity]:
 
 
 def are_alike(cluster: ClusterState, entity: Entity) -> bool:
-    """Say whether all who are pending ask for the same.
+    """Return whether all pending pods have equal requests and constraints.
 
-    Only then does it not matter in which order they are placed. Unlike members that are placed
-    one by one may fail where there is more room, and fit where there is less.
+    Otherwise the order matters: unlike members that are placed one by one may fail with more free
+    capacity, and fit with less.
     """
     pods = [cluster.pod(uid) for uid in entity]
     kinds = {(p.requests, p.node_selector, p.tolerations) for p in pods if p is not None}
@@ -68,9 +68,9 @@ def are_alike(cluster: ClusterState, entity: Entity) -> bool:
 
 
 def could_start(make: Maker, cluster: ClusterState, entity: Iterable[PodUID]) -> set[PodUID]:
-    """Return whom a new scheduler binds when of all that are pending only *entity* may go.
+    """Return the pods that a new scheduler binds if only *entity* is not gated.
 
-    The others are there, and gated: the priority of a group that runs may be what one of them says.
+    The others are gated, not deleted: one of them may define the priority of a running group.
     """
     asked = set(entity)
     fresh = Driver(make, watched=False, checked=False)

@@ -1,4 +1,4 @@
-"""Bundles in few words: the specifications of groups that start together, and their members."""
+"""Short builders for bundles: their pod groups and members."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def key(group: str) -> GroupKey:
 
 
 def spec(group: str, minimum: int, bundle: Sequence[str] = (), **fields: Any) -> PodGroup:
-    """Return the specification of a group, ``namespace/name``."""
+    """Return the pod group ``namespace/name``."""
     namespace, _slash, name = group.partition("/")
     keys = tuple(map(key, bundle))
     return PodGroup(name=name, namespace=namespace, min_available=minimum, bundle=keys, **fields)
 
 
 def specs(*groups: str, minimum: int = 2, **fields: Any) -> list[Event]:
-    """Return the facts that a bundle of groups comes."""
+    """Return the events that add a bundle."""
     return [PodGroupAdded(spec(group, minimum, groups, **fields)) for group in groups]
 
 
 def pods(group: str, count: int = 2, *, first: int = 0, cpu: int = 1, **asks: Any) -> list[Pod]:
-    """Return like members of a group."""
+    """Return equal members of a group."""
     namespace, _slash, name = group.partition("/")
     made = [make_pod(f"{name}-{first + n}", group=name, cpu=cpu, **asks) for n in range(count)]
     return [evolve(p, namespace=namespace, uid=PodUID(f"{namespace}/{p.name}")) for p in made]
 
 
 def running(driver: Driver) -> dict[str, int]:
-    """Return how many members of which group are bound and have not ended."""
+    """Return the number of bound, unfinished members of each group."""
     found: dict[str, int] = {}
     for pod in driver.cluster.pods():
         if pod.node_name is not None and not pod.is_finished:
@@ -62,7 +62,7 @@ def running(driver: Driver) -> dict[str, int]:
 
 
 def end(driver: Driver) -> None:
-    """Let everybody who runs succeed."""
+    """Let all running pods succeed."""
     for pod in list(driver.cluster.pods()):
         if pod.node_name is not None and not pod.is_finished:
             driver.tell(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))

@@ -1,4 +1,4 @@
-"""A scheduler in the middle of everything: for tests that look at all of its memory."""
+"""A busy scheduler, for tests that inspect all of its state."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from gangsched.testing import make_pod
 __all__ = ["NOW", "busy_scheduler", "tell"]
 
 NOW = 2.6
-"""The instant at which ``busy_scheduler`` leaves off."""
+"""The last instant of ``busy_scheduler``."""
 
 
 def tell(cluster: InMemoryCluster, scheduler: Scheduler, event: Event, *, now: float) -> None:
-    """Make a fact true, and tell it."""
+    """Apply an event, and pass it to the scheduler."""
     scheduler.handle(cluster.apply(event), now=now)
 
 
 def busy_scheduler(*plugins: object) -> tuple[InMemoryCluster, Scheduler]:
-    """Return a cluster and a scheduler with something in every place that there is.
+    """Return a cluster and a scheduler with entities in every state and queue.
 
-    One pod is bound, one is being bound; two members wait and yield, as the third fits nowhere;
-    one group is incomplete, one has no members; pods are gated, refused, finished; others stand
-    in a line, rest, and are active.
+    One pod is bound, and the bind of one is in flight. Two members wait, because the third does
+    not fit. One group is incomplete, and one has no members. Pods are gated, refused and finished.
+    Others are in an equivalence queue, in backoff, and active.
 
     Args:
-        plugins: What runs besides the gang policy, the resources and the binder.
+        plugins: Plugins besides the gang policy, the resources and the binder.
     """
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())

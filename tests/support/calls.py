@@ -1,4 +1,4 @@
-"""How much work something is, without a clock: the calls that are made for it, or its lines."""
+"""Measure work without a clock, as the number of calls or lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["calls_for", "lines_for"]
 
 
 def calls_for(what: Callable[[], object]) -> int:
-    """Return how many calls, of Python or of C, are made while *what* runs."""
+    """Return the number of calls, of Python or C functions, while *what* runs."""
     count = 0
 
     def watch(_frame: Any, event: str, _argument: Any) -> None:
@@ -23,9 +23,9 @@ def calls_for(what: Callable[[], object]) -> int:
 
 
 def lines_for(what: Callable[[], object]) -> int:
-    """Return how many lines of Python are begun while *what* runs, one for each turn of a loop.
+    """Return the number of lines of Python that run in *what*, one for each turn of a loop.
 
-    A walk that calls nothing is seen too.
+    So loops that call nothing are counted, too.
     """
     count = 0
 
@@ -42,7 +42,7 @@ def lines_for(what: Callable[[], object]) -> int:
 def _watched(
     what: Callable[[], object], watch: Any, before: Any, tell: Callable[[Any], object]
 ) -> None:
-    """Let *watch* be told while *what* runs, and then whoever was told before."""
+    """Install *watch* as the trace or profile function while *what* runs; restore *before*."""
     tell(watch)
     try:
         what()

@@ -2,8 +2,8 @@
 
 Rules:
   R1  each row of the table has exactly one test, or one case of a test;
-  R2  its id is ``row-23``; where our answer differs from the published plugin's on purpose it is
-      ``row-23-ours``, and ``docs/explanation/conformance.md`` says why.
+  R2  its id is ``row-23``. If the result differs from the published plugin's on purpose, it is
+      ``row-23-ours``, and ``docs/explanation/conformance.md`` gives the reason.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _ID: Final = re.compile(r"row-(\d+v?)(-ours)?")
 
 
 def row(number: int | str, *values: object, ours: bool = False) -> Any:
-    """Return the case of a row, for a test that is a table."""
+    """Return the case of a row, for a parametrized test."""
     assert str(number) in ROWS
     return pytest.param(*values, id=f"row-{number}{'-ours' if ours else ''}")
 
 
 def rows(number: int | str, *, ours: bool = False) -> pytest.MarkDecorator:
-    """Mark a test that is a whole row."""
+    """Mark a test of one row."""
     return pytest.mark.parametrize((), [row(number, ours=ours)])
 
 
 def worker(name: str, group: str | None = None, **fields: Any) -> Pod:
-    """Return a pod; a member of *group* where it is given."""
+    """Return a pod, as a member of *group* if one is given."""
     labels = {} if group is None else {_LABEL: group}
     return Pod(name=name, **{"namespace": NAMESPACE, "labels": labels, **fields})
 
 
 def gang(name: str, minimum: int, **fields: Any) -> PodGroup:
-    """Return the specification of a group."""
+    """Return a pod group."""
     return PodGroup(name=name, min_available=minimum, **{"namespace": NAMESPACE, **fields})
 
 
 def machine(name: str, **allocatable: str | int) -> Node:
-    """Return a node that offers what is given."""
+    """Return a node with the given resources."""
     return Node(name=NodeName(name), allocatable=allocatable)
 
 
 def ids_in(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the number of each row that a test in *folder* is about, and whether it is ours."""
+    """Yield the row of each test in *folder*, and whether its result is ours."""
     for path in sorted(folder.glob("test_*.py")):
         spec = importlib.util.spec_from_file_location(f"_{path.stem}", path)
         assert spec is not None

@@ -1,7 +1,7 @@
-"""Deeds: what may happen to a cluster, as values.
+"""Deeds: the steps of a history of a cluster, as values.
 
-A history is a list of deeds. Each names what it is about by a number that is taken modulo what
-there is, so any list of deeds is a history, and a shorter one is simpler.
+A history is a list of deeds. Each deed selects pods, nodes and groups by a number, modulo their
+count. So any list of deeds is a history, and a shorter one is simpler.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from support.driver import Fate
 
 @frozen
 class PutNode:
-    """A node comes, or changes."""
+    """Add or change a node."""
 
     index: int
     cpu: int = 2
@@ -28,14 +28,14 @@ class PutNode:
 
 @frozen
 class DropNode:
-    """A node goes."""
+    """Delete a node."""
 
     index: int
 
 
 @frozen
 class PutPods:
-    """Pods of one kind come; with a group, they are members of it."""
+    """Add equal pods, as members of a group if one is given."""
 
     group: int | None = None
     count: int = 1
@@ -51,10 +51,9 @@ class PutPods:
 
 @frozen
 class PutGroup:
-    """A group's specification comes, or changes.
+    """Add or change a pod group.
 
-    Its members belong within one zone where ``within_zone`` is true, and are better off there where
-    it is false.
+    ``within_zone`` is a required zone constraint if True, a preferred one if False.
     """
 
     group: int
@@ -69,7 +68,7 @@ class PutGroup:
 
 @frozen
 class PutBundle:
-    """The specifications of groups come, or change, that start together."""
+    """Add or change the pod groups of a bundle."""
 
     groups: tuple[int, ...]
     minimum: int = 2
@@ -77,17 +76,17 @@ class PutBundle:
 
 @frozen
 class DropGroup:
-    """A group's specification goes."""
+    """Delete a pod group."""
 
     group: int
 
 
 @frozen
 class ChangePod:
-    """Something happens to one pod.
+    """Change one pod.
 
-    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, reclaim (it
-    gives another minimum), recast (its role changes), resize, seize (somebody else binds it).
+    ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, reclaim
+    (change its minimum), recast (change its role), resize, seize (another scheduler binds it).
     """
 
     index: int
@@ -97,7 +96,7 @@ class ChangePod:
 
 @frozen
 class Decide:
-    """Decisions are made: so many, or as many as there are."""
+    """Make *steps* decisions, or all."""
 
     steps: int | None = None
     fate: Fate = Fate.DONE
@@ -105,14 +104,14 @@ class Decide:
 
 @frozen
 class Pass:
-    """Time passes: some seconds, or until the next deadline."""
+    """Let *seconds* pass, or the time until the next deadline."""
 
     seconds: float | None = None
 
 
 @frozen
 class Report:
-    """A bind that is under way is reported; or one that was given up takes effect."""
+    """Report a bind in flight; or let one that was reported as failed take effect."""
 
     index: int
     fate: Fate = Fate.DONE
@@ -121,14 +120,14 @@ class Report:
 
 @frozen
 class Repeat:
-    """An event of long ago is told again."""
+    """Deliver an old event again."""
 
     index: int
 
 
 @frozen
 class Catch:
-    """Facts are told late from now on, or again at once; or one of the late ones is told."""
+    """Delay events from now on, or stop delaying; or deliver one delayed event."""
 
     late: bool = False
     index: int | None = None
@@ -136,14 +135,14 @@ class Catch:
 
 @frozen
 class Restart:
-    """The scheduler starts anew; of the binds under way every ``n``-th happened."""
+    """Restart the scheduler; every ``n``-th bind in flight has succeeded."""
 
     every: int = 2
 
 
 @frozen
 class Rebuild:
-    """The scheduler takes in a listing."""
+    """Call ``rebuild``."""
 
 
 Deed: TypeAlias = (

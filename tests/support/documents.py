@@ -52,7 +52,7 @@ _FILE = re.compile(
 _INCLUDED = re.compile(r"^```{literalinclude} (?P<name>\S+)$", re.MULTILINE)
 _NEEDED = re.compile(r"^<!-- needs: (?P<name>\S+) -->$", re.MULTILINE)
 _SECONDS = 300.0
-"""A program that takes longer hangs."""
+"""A program that runs longer is taken to hang."""
 
 
 def run_command(*words: str) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """A small synchronous driver: a cluster, a scheduler, and the oracle that watches it.
 
-Every fact is made true in the cluster before it is told; every bind is performed in its turn,
-as the given fate has it; after every call the oracle and the scheduler's own check have a look.
+Every event is applied to the cluster before the scheduler handles it. Every bind is performed in
+order, with the current fate. After every call, the oracle and ``_check`` of the scheduler run.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ Maker = Callable[[ClusterState], Scheduler]
 
 
 class Fate(enum.Enum):
-    """What becomes of a bind."""
+    """The outcome of a bind."""
 
     DONE = "done"
-    """It is performed, and reported."""
+    """The bind succeeds, and is reported so."""
     FAILED = "failed"
-    """It is not performed, and reported so."""
+    """The bind fails, and is reported so."""
     LOST = "lost"
-    """It is performed, and reported as failed: the answer was lost."""
+    """The bind succeeds, and is reported as failed: the answer was lost."""
     LATE = "late"
-    """It is reported as failed, and takes effect some time later."""
+    """The bind is reported as failed, and takes effect later."""
     PENDING = "pending"
-    """It is under way, and reported some time later."""
+    """The bind is in flight, and reported later."""
 
 
 @frozen
 class Told:
-    """What one call returned."""
+    """The effects of one call."""
 
     now: float
     call: str
@@ -71,20 +71,20 @@ class Driver:
     """Drives a scheduler by hand.
 
     Attributes:
-        make: Makes the scheduler, at first and after a restart.
-        permit_timeout: What the oracle takes for the policy's timeout.
-        match: What it takes for the policy's quorum.
-        checked: Whether the scheduler's own check runs after every call.
-        watched: Whether the oracle has a look.
-        logged: Whether what calls return is kept.
+        make: Creates the scheduler, at first and after a restart.
+        permit_timeout: The policy's timeout, for the oracle.
+        match: The policy's match policy, for the oracle.
+        checked: Whether ``_check`` of the scheduler runs after every call.
+        watched: Whether the oracle runs after every call.
+        logged: Whether the effects of all calls are kept.
         grouped: Whether the scheduler knows groups.
-        fate: What becomes of binds from now on.
-        under_way: The binds that are not reported yet.
+        fate: The outcome of binds from now on.
+        under_way: The binds in flight.
         landing: The binds that were reported as failed and will take effect.
-        dying: The pods whose end was asked for and is still to come.
-        reports: What this scheduler was told of its binds.
-        untold: Facts that are true and not told yet.
-        log: What every call returned.
+        dying: The pods whose eviction was requested and is still to come.
+        reports: The bind reports that the scheduler has handled.
+        untold: The delayed events.
+        log: The effects of every call.
     """
 
     make: Maker = coscheduling
@@ -113,23 +113,23 @@ class Driver:
     # Facts ----------------------------------------------------------------------------------
 
     def tell(self, *events: Event) -> None:
-        """Make facts true, and tell each at once."""
+        """Apply events, and deliver each at once."""
         for event in events:
             self.cluster.apply(event)
             self.tell_again(event)
 
     def tell_again(self, event: Event) -> None:
-        """Tell a fact that is true already, or was."""
+        """Deliver an event that was applied before."""
         if self.watched:
             self.oracle.event(event, self.now)
         self._took("handle", self.scheduler.handle(event, now=self.now))
 
     def tell_late(self, event: Event) -> None:
-        """Make a fact true; it is told some time later."""
+        """Apply an event, and deliver it later."""
         self.untold.append(self.cluster.apply(event))
 
     def tell_untold(self, index: int | None = None) -> None:
-        """Tell a fact that was kept back; None for all of them, in order."""
+        """Deliver a delayed event; None for all of them, in order."""
         if index is not None:
             self.tell_again(self.untold.pop(index))
             return
@@ -137,26 +137,26 @@ class Driver:
             self.tell_again(self.untold.pop(0))
 
     def add(self, *pods: Pod) -> None:
-        """Let pods come."""
+        """Add pods."""
         self.tell(*(PodAdded(pod) for pod in pods))
 
     def delete(self, *uids: str) -> None:
-        """Let pods go."""
+        """Delete pods."""
         self.tell(*(PodDeleted(PodUID(uid)) for uid in uids))
 
     # Decisions ------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Make one decision; say whether there was one."""
+        """Make one decision; return whether there was one."""
         self.decisions += 1
         effects = self.scheduler.schedule_one(now=self.now)
         self._took("schedule_one", effects or ())
         return effects is not None
 
     def drain(self) -> int:
-        """Decide until there is nothing to decide in this instant; return the steps it took.
+        """Make all decisions at this instant; return the number of steps.
 
-        Law 5: their number is bounded by what there is to decide about.
+        Law 5: this number is bounded by the number of pending pods.
         """
         bound = self.step_bound()
         for steps in range(bound):
@@ -170,9 +170,9 @@ class Driver:
         self._took("advance", self.scheduler.advance(now=self.now))
 
     def settle(self) -> int:
-        """Drain, and let rests and waits end, until only a fact changes anything.
+        """Decide, and let deadlines pass, until only an event can change anything.
 
-        Law 5: nothing polls, so that takes a bounded number of deadlines; returns theirs.
+        Return the number of deadlines. Law 5: nothing polls, so it is bounded.
         """
         bound = self.step_bound()
         for deadlines in range(bound):
@@ -184,7 +184,7 @@ class Driver:
         raise AssertionError(f"law 5: not at rest after {bound} deadlines, at {self.now:g}")
 
     def step_bound(self) -> int:
-        """Return how many steps are enough for anything that can follow without a fact."""
+        """Return a bound on the number of steps that can follow without an event."""
         pods = sum(1 for _pod in self.cluster.pods())
         groups = sum(1 for _group in self.cluster.pod_groups())
         return 8 * (pods + groups) + 32
@@ -192,12 +192,12 @@ class Driver:
     # Binds ----------------------------------------------------------------------------------
 
     def report(self, bind: Bind, fate: Fate) -> None:
-        """Settle a bind that is under way."""
+        """Report the outcome of a bind in flight."""
         self.under_way.remove(bind)
         self._perform(bind, fate)
 
     def land(self, index: int) -> None:
-        """Let a bind take effect that was reported as failed."""
+        """Let a bind that was reported as failed take effect."""
         bind = self.landing.pop(index)
         if self._bind(bind):
             pod = self.cluster.pod(bind.uid)
@@ -205,7 +205,7 @@ class Driver:
             self.tell_again(PodUpdated(pod))
 
     def end(self, index: int) -> None:
-        """Let a pod end whose end was asked for."""
+        """Let an evicted pod end."""
         uid = self.dying.pop(index)
         if self.cluster.pod(uid) is not None:
             self.tell(PodDeleted(uid))
@@ -224,7 +224,7 @@ class Driver:
         self.tell_again(report)
 
     def _bind(self, bind: Bind) -> bool:
-        """Bind as an API server does: a pod that is there, wants it, and is bound nowhere."""
+        """Bind as an API server does: only an existing, unfinished pod without a node."""
         pod = self.cluster.pod(bind.uid)
         if pod is None or pod.is_finished or pod.deleted_at is not None or pod.node_name:
             return False
@@ -234,7 +234,7 @@ class Driver:
     # Restart --------------------------------------------------------------------------------
 
     def restart(self, happened: Callable[[Bind], bool]) -> None:
-        """Let another scheduler take over; of the binds under way, some happened."""
+        """Replace the scheduler; some binds in flight have succeeded."""
         for bind in self.under_way:
             if happened(bind):
                 self._bind(bind)
@@ -245,7 +245,7 @@ class Driver:
         self.advance(self.now)
 
     def rebuild(self) -> None:
-        """Let the scheduler take in a listing, as after a lost watch."""
+        """Call ``rebuild``, as after a lost watch."""
         self.untold.clear()
         self._list()
         self._took("rebuild", self.scheduler.rebuild(now=self.now))
@@ -281,7 +281,7 @@ class Driver:
 
 
 def list_to(oracle: LawOracle, cluster: ClusterState, now: float) -> None:
-    """Let an oracle take in all that a cluster shows, and what it shows no more."""
+    """Pass the whole cluster state to an oracle, with deletions of what is gone."""
     for node in cluster.nodes():
         oracle.event(NodeAdded(node), now)
     for group in cluster.pod_groups():

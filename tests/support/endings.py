@@ -84,5 +84,5 @@ def everything_is_forgotten(scheduler: Scheduler) -> None:
         if attribute.name not in COUNTERS:
             assert len(getattr(state, attribute.name)) == 0, f"law 7: {attribute.name}"
     assert state.nodes.assumed == {}, "law 7: assumed"
-    assert state.queue._lines == {}, "law 7: lines"
+    assert state.queue._queues == {}, "law 7: lines"
     assert scheduler.next_deadline() is None, "law 7: a deadline is left"

@@ -1,4 +1,4 @@
-"""Entities for queues: pods and groups of which only the place in the order matters."""
+"""Entities for tests of queues, in which only the order matters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def names(entities: tuple[QueuedEntity, ...]) -> list[str]:
 
 
 def ready_uids(entity: QueuedEntity) -> tuple[PodUID, ...]:
-    """Return whose turn in an entity is still to come, in order, and leave it as it is."""
+    """Return the untried members of an entity, in order, without changing it."""
     if isinstance(entity, QueuedGroup):
         records = sorted((each for each in entity._pending.values() if each[3]), key=itemgetter(0))
         return tuple(record[1].uid for record in records)

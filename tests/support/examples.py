@@ -1,10 +1,9 @@
-"""How many examples a property draws that needs fewer than the profile says.
+"""Hypothesis settings for properties that draw fewer examples than the profile.
 
 Rules:
-  R1  in ``deep`` nobody draws fewer: what is cut short for the sake of time is not cut there; and
-      nowhere fewer than 20;
-  R2  what has to find something draws no fewer in ``fast`` than in ``ci``: or it may not;
-  R3  what only looks for the least of its kind has nothing explained: that takes as long again.
+  R1  the profile ``deep`` never draws fewer, and no profile fewer than 20;
+  R2  a test that must find a violation draws as many examples in ``fast`` as in ``ci``;
+  R3  ``least`` skips the phase ``explain``, which would double the time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ IS_DEEP: Final = settings.get_current_profile_name() == "deep"
 
 
 def one_in(share: int) -> settings:
-    """Return the settings of the profile with one in so many of its examples; all in ``deep``."""
+    """Return the settings of the profile with 1/*share* of its examples; all in ``deep``."""
     count = settings().max_examples
     few = max(count // share, min(count, _LEAST))
     return settings(max_examples=count if IS_DEEP else few)
@@ -32,5 +31,5 @@ def least() -> settings:
 
 
 def surely() -> settings:
-    """Return settings by which what is there to be found is found, in ``fast`` too."""
+    """Return settings with enough examples to find a violation, in ``fast`` too."""
     return settings.get_profile("deep" if IS_DEEP else "ci")

@@ -1,9 +1,9 @@
 """Small clusters and gangs of unlike members, and every way to place them.
 
 Rules:
-  R1  what fits is told by the words of these classes alone, one pod on one node: neither plugins
-      nor kinds, classes, counts or orders of the library are asked;
-  R2  the oracle knows resources, a most of pods, a taint, a cordon and a label of a node.
+  R1  these classes alone decide what fits, one pod on one node, without plugins, classes or orders
+      of the library;
+  R2  the oracle knows resources, the maximum number of pods, a taint, a cordon and a label.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from support.gangs import GPU
 __all__ = ["Hall", "Seat", "Sort", "halls"]
 
 _Free: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Of each node: processors, accelerators, and how many more pods it takes."""
+"""For each node: free processors, accelerators, and number of pods."""
 
 _ENDLESS = 1000
 
@@ -42,7 +42,7 @@ class Seat:
 
 @frozen
 class Sort:
-    """Like members of the gang."""
+    """Equal members of the gang."""
 
     count: int
     cpu: int = 1
@@ -52,7 +52,7 @@ class Sort:
     role: str | None = None
 
     def may_use(self, seat: Seat) -> bool:
-        """Say whether a node is for such members at all."""
+        """Return whether the members may use a node at all."""
         if seat.cordoned or (seat.tainted and not self.tolerant):
             return False
         return self.zone in (None, seat.zone)
@@ -61,7 +61,7 @@ class Sort:
 @final
 @frozen
 class Hall:
-    """A cluster, a gang, and how many of it are needed."""
+    """A cluster, a gang, and its minimum."""
 
     seats: tuple[Seat, ...]
     sorts: tuple[Sort, ...]
@@ -71,7 +71,7 @@ class Hall:
 
     @property
     def nodes(self) -> list[NodeAdded]:
-        """The nodes, as facts."""
+        """The nodes, as events."""
         return [NodeAdded(_node(number, seat)) for number, seat in enumerate(self.seats)]
 
     @property
@@ -84,22 +84,22 @@ class Hall:
         ]
 
     def most(self) -> int:
-        """Return how many members can be placed at once, at most. Exponential in their number."""
+        """Return the maximum number of members that fit. Exponential in their number."""
         return max(sum(counts) for _free, counts in self._ways())
 
     def possible(self) -> bool:
-        """Say whether enough members can be placed at once, of each role too."""
+        """Return whether a quorum fits, with the minimum of each role."""
         return any(self._is_enough(counts) for _free, counts in self._ways())
 
     def without_bound(self, resource: str) -> Hall:
-        """Return the same where nobody counts a resource."""
+        """Return the same case with one resource unlimited."""
         return evolve(self, boundless=resource)
 
     def replay(self, placed: Mapping[str, str]) -> _Free:
-        """Put members where they are said to be; return what is left.
+        """Place members on given nodes; return the free capacity.
 
         Raises:
-            AssertionError: Somebody does not fit.
+            AssertionError: A member does not fit.
         """
         free = self._free
         for name, node in placed.items():
@@ -109,7 +109,7 @@ class Hall:
         return free
 
     def could_join(self, placed: Mapping[str, str]) -> list[str]:
-        """Return who of the others has room left beside some that are placed."""
+        """Return the unplaced members of which each fits beside the placed ones."""
         free, seats = self.replay(placed), range(len(self.seats))
         others = [pod.name for pod in self.pods if pod.name not in placed]
         return [
@@ -145,7 +145,7 @@ class Hall:
         return sum(counts) >= self.needed and all(of_role[r] >= n for r, n in self.roles)
 
     def _ways(self) -> Iterable[tuple[_Free, tuple[int, ...]]]:
-        """Return what can be free with how many of each kind placed."""
+        """Return the reachable free capacities, by number of placed members of each kind."""
         ways: set[tuple[_Free, tuple[int, ...]]] = {(self._free, (0,) * len(self.sorts))}
         for kind, sort in enumerate(self.sorts):
             for _ in range(sort.count):
@@ -158,7 +158,7 @@ class Hall:
         return ways
 
     def counts(self, placed: Mapping[str, str]) -> Counter[str]:
-        """Return how many are on which node."""
+        """Return the number of members on each node."""
         return Counter(placed.values())
 
 

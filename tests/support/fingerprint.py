@@ -100,14 +100,14 @@ def remembered(thing: object) -> dict[str, Any]:
     """Return what counts of the attributes of an object, by name."""
     found = attributes(thing)
     if isinstance(thing, QueuedGroup):
-        # its members, not the order in which they came back, nor the turns that are read off them
+        # The order of arrival and the deques of ready members are caches, not state.
         found = {name: value for name, value in found.items() if name not in _DERIVED}
         if not thing._is_in_order:
             found["_pending"] = dict(sorted(thing._pending.items(), key=_number_of))
     return found
 
 
-_DERIVED = frozenset({"_is_in_order", "_latest", "_turns", "_turns_by_role"})
+_DERIVED = frozenset({"_is_in_order", "_latest", "_ready", "_ready_by_role"})
 
 
 def _number_of(member: tuple[object, list[Any]]) -> int:

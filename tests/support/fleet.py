@@ -1,4 +1,4 @@
-"""Nodes with a history: a cluster that changes, and ``Nodes`` that follow it."""
+"""A changing cluster, and ``Nodes`` that follow it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ amounts = st.fixed_dictionaries({"cpu": st.integers(0, 4), "gpu": st.integers(0,
 
 
 class FleetMachine(RuleBasedStateMachine):
-    """Nodes come and go; pods are assigned, assumed, confirmed and forgotten."""
+    """Adds and removes nodes; assigns, assumes, confirms and forgets pods."""
 
     signed = True
 
@@ -34,7 +34,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.nodes = Nodes(self.cluster, signature if self.signed else None)
 
     def look_at(self, *changed: NodeName | None) -> None:
-        """Read nodes anew, and check what is said about the change."""
+        """Read nodes again, and check the reported changes."""
         for name in changed:
             if name is None:
                 continue
@@ -77,7 +77,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(uid=uids, name=names, requests=amounts)
     def assume(self, uid: PodUID, name: NodeName, requests: dict[str, int]) -> None:
-        """A pod that is pending, or comes now, is given a node that is there."""
+        """Assume a pending or new pod on an existing node."""
         if uid in self.nodes.assumed or not self.nodes.infos:
             return
         pod = self.cluster.pod(uid)
@@ -91,7 +91,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(uid=uids, look_first=st.booleans())
     def confirm(self, uid: PodUID, look_first: bool) -> None:
-        """A bind is reported; between the two a pod is both assigned and assumed."""
+        """Report a bind; in between, the pod is both assigned and assumed."""
         if uid not in self.nodes.assumed:
             return
         name, _pod = self.nodes.assumed[uid]
@@ -116,7 +116,7 @@ def signature(view: NodeView) -> tuple[Hashable, ...]:
 
 
 def gained(before: NodeInfo | None, after: NodeInfo | None) -> bool:
-    """Say whether a node has more of anything than it had."""
+    """Return whether a node has more of any resource than before."""
     if after is None or before is None:
         return after is not None
     more = any(free > before.free.get(name, 0) for name, free in after.free.items())
@@ -124,7 +124,7 @@ def gained(before: NodeInfo | None, after: NodeInfo | None) -> bool:
 
 
 def same(before: NodeInfo | None, after: NodeInfo | None) -> bool:
-    """Say whether nothing about a node has changed."""
+    """Return whether a node is unchanged."""
     if after is None or before is None:
         return after is before
     return before.node == after.node and before.holders == after.holders

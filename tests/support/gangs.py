@@ -1,4 +1,4 @@
-"""Whole gangs in few words: nodes, members, one decision, and where everybody is."""
+"""Short helpers for whole gangs: nodes, members, one decision, and placements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GPU = "nvidia.com/gpu"
 def node(
     name: str, cpu: int = 0, gpu: int = 0, *, tainted: bool = False, **labels: str | None
 ) -> NodeAdded:
-    """Return the fact that a node comes."""
+    """Return the event that adds a node."""
     return NodeAdded(
         Node(
             name=NodeName(name),
@@ -69,7 +69,7 @@ def members(
     selector: dict[str, str] | None = None,
     **asks: Any,
 ) -> list[Pod]:
-    """Return like members of a group; of all of them, where no minimum is given."""
+    """Return equal members of a group; by default, the minimum is their number."""
     least = count if minimum is None else minimum
     return [
         evolve(
@@ -82,7 +82,7 @@ def members(
 
 
 def specify(group: str, minimum: int, topology: Topology | None = None, **fields: Any) -> PodGroup:
-    """Return the specification of a group."""
+    """Return a pod group."""
     return PodGroup(name=group, min_available=minimum, topology=topology, **fields)
 
 
@@ -96,14 +96,14 @@ def gang_driver(
 
 
 def decide(driver: Driver) -> tuple[Effect, ...]:
-    """Make one decision; return what it was."""
+    """Make one decision; return its effects."""
     before = len(driver.log)
     driver.step()
     return next(told for told in driver.log[before:] if told.call == "schedule_one").effects
 
 
 def place(driver: Driver, *pods: Pod, spec: PodGroup | None = None) -> dict[str, str]:
-    """Let the members of a gang come, and decide once; return who is where."""
+    """Add the members of a gang, and decide once; return the placements."""
     if spec is not None:
         driver.tell(PodGroupAdded(spec))
     driver.add(*pods)
@@ -111,17 +111,17 @@ def place(driver: Driver, *pods: Pod, spec: PodGroup | None = None) -> dict[str,
 
 
 def binds(effects: tuple[Effect, ...]) -> dict[str, str]:
-    """Return who is bound where by some effects: names of pods and nodes."""
+    """Return the binds among some effects: pod name to node name."""
     return {e.uid.partition("/")[2]: e.node for e in effects if isinstance(e, Bind)}
 
 
 def where(driver: Driver) -> dict[str, str]:
-    """Return who is where in the cluster."""
+    """Return the placements in the cluster."""
     return {pod.name: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
 
 
 def misfit(driver: Driver, group: str) -> UnschedulableMember:
-    """Return who is to blame that a gang has not started."""
+    """Return the unschedulable member of a gang."""
     why: Any = driver.scheduler.why(GroupKey(f"default/{group}"))
     found = why.unschedulable_member
     assert isinstance(found, UnschedulableMember)

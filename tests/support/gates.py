@@ -1,8 +1,8 @@
-"""Both shells of the gate behind one face, and an account of what a gate did.
+"""One interface for both shells of the gang barrier, and a record of its effects.
 
 Rules:
-  R1  a wait begins when ``begin`` returns: its member is at the gate, or its wait is over;
-  R2  who watches the effects holds them to the laws with a book of its own.
+  R1  when ``begin`` returns, the member waits at the barrier, or its wait is over;
+  R2  the record checks the laws by its own account of the effects.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from gangsched.drivers import aio, blocking
 __all__ = ["SHELLS", "Book", "Tasks", "Threads", "until"]
 
 PATIENCE = 60.0
-"""For how many real seconds a test waits for what has to come."""
+"""The real seconds after which a test gives up waiting."""
 
 
 @define(eq=False)
 class Book:
-    """What a gate said, held to laws 1, 2, 6 and 8.
+    """The effects of a barrier, checked against laws 1, 2, 6 and 8.
 
     Attributes:
-        least: How many members each gang needs.
-        group_of: The gang of each member that came.
+        least: The minimum of each gang.
+        group_of: The gang of each member.
         effects: All effects, in order.
-        waits: Who waits, by gang.
-        runs: Who was let go.
+        waits: The waiting members, by gang.
+        runs: The released members.
     """
 
     least: dict[str, int]
@@ -53,7 +53,7 @@ class Book:
     problems: list[str] = field(factory=list)
 
     def see(self, effect: Effect) -> None:
-        """Take in an effect; what breaks a law is noted, as nobody may raise here."""
+        """Record an effect, and any violation of a law: an observer must not raise."""
         self.effects.append(effect)
         match effect:
             case PodWaiting(uid):
@@ -74,12 +74,12 @@ class Book:
                 self.waits.get(self.group_of[uid], set()).discard(uid)
             case GroupRejected(group):
                 if self.waits.pop(group, set()):
-                    self.problems.append(f"{group} fell, and somebody waits on")
+                    self.problems.append(f"{group} fell, and a member still waits")
             case _:
                 pass
 
     def ends(self) -> dict[str, str]:
-        """Return how each member's last wait ended, as the effects say."""
+        """Return how the last wait of each member ended, by the effects."""
         found: dict[str, str] = {}
         for effect in self.effects:
             if isinstance(effect, Release):
@@ -90,7 +90,7 @@ class Book:
 
 
 class Threads:
-    """Who waits is a thread."""
+    """Each waiting member is a thread."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -120,28 +120,28 @@ class Threads:
             result = error.reason
         else:
             result = "went"
-        # one that was let go may be slow to say so, and its member wait again by then
+        # the thread of a released member may end only after the member waits again
         if self._latest[member.uid] is threading.current_thread():
             self.results[member.uid] = result
 
     def break_off(self, uid: str) -> None:
-        """Let a wait end that is wanted no more."""
+        """Cancel a wait."""
         self.gate.cancel(uid)
         until(lambda: uid in self.results)
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call the gate."""
+        """Call the barrier."""
         what()
 
     def finish(self) -> None:
         """Return when every thread has ended."""
         for thread in self._threads:
             thread.join(PATIENCE)
-            assert not thread.is_alive(), "somebody waits for ever"
+            assert not thread.is_alive(), "a wait does not end"
 
 
 class Tasks:
-    """Who waits is a task, of an event loop that runs while this waits for something."""
+    """Each waiting member is a task of an event loop that runs during each call."""
 
     def __init__(self, book: Book, **given: Any) -> None:
         self.book = book
@@ -170,24 +170,24 @@ class Tasks:
             self.results[member.uid] = "went"
 
     def break_off(self, uid: str) -> None:
-        """Let a wait end that is wanted no more."""
+        """Cancel a wait."""
         self.gate.cancel(uid)
         self._turn()
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call the gate, and let tasks have their turn."""
+        """Call the barrier, and let other tasks run."""
         what()
         self._turn()
 
     def finish(self) -> None:
         """Return when every task has ended."""
 
-        async def everybody() -> None:
+        async def all_tasks() -> None:
             if self._tasks:
                 _done, left = await asyncio.wait(self._tasks.values(), timeout=PATIENCE)
-                assert not left, "somebody waits for ever"
+                assert not left, "a wait does not end"
 
-        self.loop.run_until_complete(everybody())
+        self.loop.run_until_complete(all_tasks())
         self.loop.close()
 
     def _turn(self) -> None:
@@ -202,7 +202,7 @@ SHELLS: tuple[type[Threads] | type[Tasks], ...] = (Threads, Tasks)
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Return when something holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, "it does not come"

@@ -11,7 +11,7 @@ __all__ = ["claim_of", "grouped", "key"]
 
 
 def grouped(name: str, group: str = "g", minimum: int | None = None, **fields: Any) -> Pod:
-    """Return a pod that claims to be in *group*, with a minimum where one is given."""
+    """Return a pod that claims *group*, with a minimum if one is given."""
     labels = {"pod-group/name": group}
     if minimum is not None:
         labels["pod-group/min-available"] = str(minimum)
@@ -19,7 +19,7 @@ def grouped(name: str, group: str = "g", minimum: int | None = None, **fields: A
 
 
 def claim_of(pod: Pod) -> Membership:
-    """Return the claim of a pod that makes one."""
+    """Return the claim of a pod."""
     claim = membership(pod)
     assert claim is not None
     return claim

@@ -1,4 +1,4 @@
-"""Run times that are guessed: some right by chance, most wrong, some not known at all."""
+"""Guessed run times: a few right, most wrong, some unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = 20.0
 @final
 @frozen
 class Guesses:
-    """Guesses from a pod's name for how long it runs, or says that nobody knows."""
+    """Guesses the run time of a pod from its name, or returns that it is unknown."""
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
         """Return the guess; see ``gangsched.RunTimes``."""

@@ -1,4 +1,4 @@
-"""The builds of the heap that are there; a test of the heap runs over each."""
+"""The available builds of the heap; each test of the heap runs over all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies: policies, deeds and histories for hypothesis."""
+"""Hypothesis strategies for policies, deeds and histories."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ __all__ = [
 
 @frozen
 class Policy:
-    """How a scheduler is made; without a unit, by the one that the test runs in."""
+    """The arguments of a scheduler; by default, the unit is that of the running test."""
 
     order: Order = Order.LAST_FAILURE
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN
@@ -79,7 +79,7 @@ class Policy:
     backfill: Backfill | None = None
 
     def make(self, cluster: ClusterState) -> Scheduler:
-        """Make a scheduler."""
+        """Return a scheduler with this policy."""
         if not self.gangs:
             return presets.pod_by_pod(cluster, backoff=self.backoff, preemption=self.preemption)
         return coscheduling(
@@ -96,7 +96,7 @@ class Policy:
         )
 
     def world(self) -> World:
-        """Make an empty world with such a scheduler."""
+        """Return an empty world with a scheduler of this policy."""
         return World(Driver(self.make, grouped=self.gangs, match=self.match_policy))
 
 
@@ -171,7 +171,7 @@ _minima = st.sampled_from(
 
 @st.composite
 def _members(draw: st.DrawFn) -> PutPods:
-    """Return members of a group: mostly of one mind about its minimum and its priority."""
+    """Return members of a group, which mostly agree on its minimum and priority."""
     group = draw(_groups)
     own = (None, 2, 3, 4)[group]
     return PutPods(
@@ -224,9 +224,9 @@ bundle_deeds = st.builds(
 
 @st.composite
 def whole_gangs(draw: st.DrawFn) -> tuple[Deed, ...]:
-    """Return the deeds by which all that a gang needs comes, in any order but one.
+    """Return deeds that add all that a gang needs, in any order.
 
-    Of deeds drawn one by one few gangs start: a member contradicts another, or finds no room.
+    With deeds drawn one by one, few gangs start: members contradict each other, or do not fit.
     """
     servers, workers = draw(st.integers(0, 1)), draw(st.integers(1, 3))
     groups = draw(st.sampled_from([(0,), (1,), (2,), (3,), (1, 2), (0, 3)]))
@@ -279,14 +279,14 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     catches,
     restarts,
 )
-"""Anything that may happen."""
+"""Any deed."""
 
 
 @st.composite
 def rivals(draw: st.DrawFn) -> tuple[Deed, ...]:
-    """Return the deeds by which nodes are taken, and then somebody comes who ranks higher.
+    """Return deeds that fill the nodes, and then add pods of higher priority.
 
-    Of deeds drawn one by one nobody finds the nodes taken by who ranks lower.
+    With deeds drawn one by one, lower priorities rarely occupy the nodes first.
     """
     small = st.integers(1, 3)
     found: list[Deed] = [
@@ -314,7 +314,7 @@ def rivals(draw: st.DrawFn) -> tuple[Deed, ...]:
 def histories(
     of: st.SearchStrategy[Deed] = deeds, *, chapters: int = 5
 ) -> st.SearchStrategy[list[Deed]]:
-    """Return histories that begin with a few nodes: about five deeds a chapter."""
+    """Return histories that begin with a few nodes, with about five deeds a chapter."""
     begin = st.lists(_node, min_size=1, max_size=4)
     chapter = st.lists(of, max_size=12)
     scene = st.one_of(chapter, chapter, whole_gangs(), rivals()) if of is deeds else chapter

@@ -181,7 +181,7 @@ def _fingerprint(driver: Driver) -> Hashable:
     )
     return (
         *(driver.now, members, entities, groups, tuple(scheduler.waiting)),
-        *(tuple(state.yielding), tuple(line.shape for line in queue.blocked_lines())),
+        *(tuple(state.yielding), tuple(line.equivalence_class for line in queue.blocked_queues())),
         *(tuple(cluster.nodes()), tuple(cluster.pods()), tuple(driver.under_way)),
         *(tuple(driver.landing), tuple(driver.dying)),
     )

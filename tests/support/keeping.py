@@ -1,15 +1,16 @@
-"""The laws of preemption, seen from outside: who has to go, for whom, and who keeps the room.
+"""The laws of preemption, checked from outside: victims, preemptors and reserved capacity.
 
-  P1  whoever is evicted for somebody has a lower priority than everybody for whom he is;
-  P2  a gang of which somebody is evicted falls entirely, or has as many left as it needs;
-  P3  when it is nominated, everybody has room: as many as the gang needs, on nodes where it is
-      free, or held by those who are going, and not kept for others of the same priority or above;
-  P4  until it has lapsed or is used, nobody else of the same or a lower priority is placed there;
-  P5  who is announced as a victim is evicted in the same call, and nobody else is for somebody.
+  P1  a victim has a lower priority than each pod of its preemptor;
+  P2  a gang that loses a member to preemption is evicted as a whole, or keeps a quorum;
+  P3  at its nomination, a quorum of the preemptor fits: on capacity that is free, or used by its
+      victims, and not reserved for others of the same or a higher priority;
+  P4  until the nomination lapses or is used, no other pod of the same or a lower priority is
+      placed on that capacity;
+  P5  an announced victim is evicted in the same call, and no other pod is evicted for a preemptor.
 
 Rules:
-  R1  it knows facts and effects, as the oracle does, and counts by itself;
-  R2  where facts are on their way, what either state allows is no fault.
+  R1  the checks know events and effects, as the oracle does, and have their own account;
+  R2  while events are delayed, what either state allows is accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["Keeping"]
 
 @define(eq=False)
 class _Room:
-    """What is kept for one pod."""
+    """The capacity reserved for one pod."""
 
     node: NodeName
     pod: Pod
@@ -35,14 +36,14 @@ class _Room:
 
 @define(eq=False)
 class _Nomination:
-    """What is kept for a pod or a gang."""
+    """The capacity reserved for a pod or a gang."""
 
     group: GroupKey | None
     priority: int
     rooms: dict[PodUID, _Room]
 
     def is_for(self, record: Record) -> bool:
-        """Say whether a pod is one of those for whom it is kept."""
+        """Return whether the capacity is reserved for a pod."""
         return record.pod.uid in self.rooms or (
             record.group is not None and record.group.key == self.group
         )
@@ -50,12 +51,12 @@ class _Nomination:
 
 @define(eq=False)
 class Keeping:
-    """Holds a scheduler to the laws of preemption.
+    """Checks the laws of preemption.
 
     Attributes:
         account: The pods and the nodes, as the oracle knows them.
-        nominations: The room that is kept.
-        nominated: How often room was made or kept.
+        nominations: The reserved capacity.
+        nominated: The number of nominations.
     """
 
     account: Account
@@ -66,7 +67,7 @@ class Keeping:
     _losing: dict[GroupKey, Group] = field(factory=dict)
 
     def see(self) -> None:
-        """Take note of facts: for who has changed, and on nodes that are gone, nothing is kept."""
+        """Drop reservations for changed pods, and on deleted nodes."""
         for nomination in self.nominations:
             for uid, room in list(nomination.rooms.items()):
                 record = self.account.pods.get(uid)
@@ -79,7 +80,7 @@ class Keeping:
                     del nomination.rooms[uid]
 
     def on_nominated(self, effect: Nominated) -> None:
-        """Take in that room is kept."""
+        """Record a nomination."""
         self.nominated += 1
         rooms: dict[PodUID, _Room] = {}
         for uid, node in effect.places:
@@ -94,7 +95,7 @@ class Keeping:
         self.nominations.append(made)
 
     def on_lapsed(self, effect: NominationLapsed) -> None:
-        """Take in that room is kept no more."""
+        """Record that a nomination lapsed."""
         self.nominations = [
             each
             for each in self.nominations
@@ -103,7 +104,7 @@ class Keeping:
         ]
 
     def on_evicted(self, record: Record) -> None:
-        """Take in that the end of a pod was asked for."""
+        """Record an eviction."""
         above = self._announced.pop(record.pod.uid, None)
         if above is not None:
             said = f"P1: {record.pod.uid} of priority {record.pod.priority} goes for {above}"
@@ -112,21 +113,21 @@ class Keeping:
             self._losing[record.group.key] = record.group
 
     def on_placed(self, record: Record, name: NodeName) -> None:
-        """Take in that a pod is given a node."""
+        """Record a placement."""
         others = [
             each
             for each in self.nominations
             if not each.is_for(record) and each.priority >= self._priority_of(record)
         ]
         kept = self._kept(others, name)
-        # what a pod does not ask for it does not take, however little is left
+        # resources that a pod does not request are irrelevant, even if overcommitted
         short = self._short(name, [record.pod, *kept], leaving=False, of=[record.pod])
         if kept:
             assert not short, f"P4: {record.pod.uid} takes {short} on {name}, kept for others"
         self.nominations = [each for each in self.nominations if record.pod.uid not in each.rooms]
 
     def at_the_end(self) -> None:
-        """Look at what one call has done in all."""
+        """Check the effects of one whole call."""
         assert not self._announced, f"P5: {list(self._announced)} are victims, and not evicted"
         for group in self._losing.values():
             self._falls_or_goes_on(group)
@@ -152,7 +153,7 @@ class Keeping:
         assert enough, f"P2: {group.key} has {len(left)} left of {group.need} ({group.roles})"
 
     def _cluster_says(self, group: Group, roles: list[str | None]) -> bool:
-        """Say whether the specification as it is by now, told or not, has enough left."""
+        """Return whether enough members are left for the current specification."""
         cluster = self.account.cluster
         late = None if cluster is None else cluster.pod_group(group.key)
         if late is None:
@@ -191,9 +192,9 @@ class Keeping:
     def _short(
         self, name: NodeName, pods: list[Pod], *, leaving: bool, of: list[Pod] | None = None
     ) -> str:
-        """Say what a node lacks for some pods beside those who are there, or who stay there.
+        """Return the resources that a node lacks for some pods beside its present or staying pods.
 
-        Of what some of them ask for, if that is given.
+        If *of* is given, only resources that those pods request are compared.
         """
         cluster = self.account.cluster
         late = None if cluster is None else cluster.node(name)

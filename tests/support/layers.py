@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["HOUSE", "Room", "Violation", "sources", "violations"]
+__all__ = ["FRAMEWORK_PACKAGES", "HOUSE", "Room", "Violation", "sources", "violations"]
 
 ROOT: Final = "gangsched"
 
@@ -55,23 +55,23 @@ def _shell(name: str) -> Room:
 
 
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
-_FRAMEWORK_PACKAGES: Final = (
+FRAMEWORK_PACKAGES: Final = (
     *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
     (
-        *((f"framework.{each}", f"framework.{each}.**") for each in _FRAMEWORK_PACKAGES),
+        *((f"framework.{each}", f"framework.{each}.**") for each in FRAMEWORK_PACKAGES),
         ("framework", "framework.**"),
     )
 )
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (_one("errors"), _one("_version"), _one("_facade")),
+    (_one("errors"), _one("_version"), _one("_facade"), _one("_text"), _one("_seconds")),
     (_one("quantity"),),
     (_one("resources"),),
-    (_one("_fields"),),
+    (_one("_fields"), _one("_repr")),
     (_one("constraints"),),
     (_one("model"),),
     (_one("outcomes"), _one("explain"), _one("_forms")),
@@ -90,6 +90,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_shell("simulation"), _shell("drivers"), _shell("kubernetes"), _shell("metrics")),
     (_shell("cli"),),
     (_shell("strategies"), _shell("testing")),
+    (_shell("_hypothesis"),),
 )
 """Bottom first; rooms of one storey do not know each other."""
 
@@ -118,7 +119,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "rich": ("simulation", "cli"),
     "kubernetes": ("kubernetes",),
     "prometheus_client": ("metrics",),
-    "hypothesis": ("strategies", "testing"),
+    "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
 """Who may import what is not of the standard library; the empty name stands for everybody."""
 

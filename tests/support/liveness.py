@@ -1,7 +1,7 @@
-"""Liveness: the faults stop, whoever runs ends in time, and every gang that fits must start.
+"""Liveness: when faults stop and running pods end, every gang that fits must start.
 
-A *step* is one call: ``schedule_one``, ``advance`` or ``handle``. What is promised, and why it
-holds, is in ``docs/explanation/liveness.md``.
+A *step* is one call: ``schedule_one``, ``advance`` or ``handle``. The bound and its proof are in
+``docs/explanation/liveness.md``.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["Aftermath", "Backlog", "faults_stop", "gives_way"]
 
 Entity = tuple[PodUID, ...]
 
-_ROUNDING = 1e-6  # seconds are added up
+_ROUNDING = 1e-6  # for sums of floats
 
 
 def faults_stop(world: World) -> World:
-    """Tell all facts, report all binds truthfully, and make anew who was evicted."""
+    """Deliver all events, report the true outcome of binds, and recreate evicted pods."""
     driver = world.driver
     world.end_what_is_under_way()
     for n, pod in enumerate(_evicted(world)):
@@ -57,7 +57,7 @@ def _evicted(world: World) -> Iterator[Pod]:
 
 
 def gives_way(policy: Policy) -> bool:
-    """Say whether a gang that cannot be completed keeps nodes from nobody whose turn it is."""
+    """Return whether a gang that cannot be completed gives way to other entities."""
     if policy.when_blocked is WhenBlocked.AT_ONCE:
         return policy.reject_percentage == 0
     return policy.when_blocked is WhenBlocked.UNTIL_OTHERS_TURN
@@ -65,19 +65,19 @@ def gives_way(policy: Policy) -> bool:
 
 @frozen
 class Backlog:
-    """How much there is to do.
+    """The amount of pending work.
 
     Attributes:
-        running: How many pods hold a node (R).
-        units: How many things run: of one group all members together, else a pod (U).
-        alone: How many pods of no group are pending (A).
-        groups: How many groups have pending members (G).
-        members: How many pending members these have (P, together with those of no group).
-        largest: How many of them one group has at most (M).
+        running: The number of pods that hold a node (R).
+        units: The number of running groups and regular pods (U).
+        alone: The number of pending regular pods (A).
+        groups: The number of groups with pending members (G).
+        members: The number of these members (P, together with regular pods).
+        largest: The largest number of them in one group (M).
         yielding: Whether gangs give way.
-        hold: For how many seconds a member waits for the others at most (T).
-        rest: For how many seconds who failed rests at most (B).
-        kept: For how many seconds room is kept at most while nothing happens; 0 without backfill.
+        hold: The longest permit timeout in seconds (T).
+        rest: The longest backoff in seconds (B).
+        kept: The longest time in seconds that a reservation lasts without events; 0 without it.
     """
 
     running: int
@@ -93,7 +93,7 @@ class Backlog:
 
     @property
     def moves(self) -> int:
-        """How often a reservation is made, moved or given up in one round at most.
+        """A bound on how often a reservation changes in one round.
 
         Each pod that holds a node is overdue once; then nodes are drained once.
         """
@@ -101,42 +101,42 @@ class Backlog:
 
     @property
     def pending(self) -> int:
-        """How many pods are pending (P)."""
+        """The number of pending pods (P)."""
         return self.alone + self.members
 
     @property
     def turns(self) -> int:
-        """How many turns the groups have in one round at most, all together."""
+        """A bound on the scheduling cycles of all groups in one round."""
         own = 2 * self.groups if self.yielding else self.groups * (self.groups + 3) // 2
         return own + self.moves * self.groups
 
     @property
     def tries(self) -> int:
-        """How often a regular pod is tried in one round at most."""
+        """A bound on the tries of one regular pod in one round."""
         return (1 if self.yielding else 1 + self.groups) + self.moves
 
     @property
     def round(self) -> int:
-        """How many decisions, looks and deadlines one round has at most."""
+        """A bound on the decisions, looks and deadlines of one round."""
         return 1 + 3 * self.tries * self.alone + self.turns * (self.largest + 4)
 
     @property
     def seconds(self) -> float:
-        """How long one round takes at most: its deadlines, one after the other."""
+        """A bound on the duration of one round: the sum of its deadlines."""
         own = (self.tries * self.alone + 2 * self.turns) * max(self.hold, self.rest)
         return own + self.kept
 
     @property
     def delay(self) -> float:
-        """How long after the fact that began a round somebody is let go at the latest.
+        """A bound on the time from the event that begins a round to its last release.
 
-        Where gangs give way nobody waits for the deadline of another: only for its own rests.
+        If gangs give way, an entity waits only for its own backoffs, not for others' deadlines.
         """
         return 2 * self.rest + self.kept if self.yielding else self.seconds
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are at most: each but the last ends something that runs."""
+        """A bound on the number of rounds: each but the last ends a running unit."""
         return self.units + self.pending + 1
 
     @property
@@ -147,18 +147,18 @@ class Backlog:
 
 @define(eq=False)
 class Aftermath:
-    """What follows when the faults have stopped.
+    """The run after the faults have stopped.
 
     Attributes:
-        policy: How the scheduler was made.
-        driver: What drives it; its log begins anew.
-        delete: Whether who ends is deleted; else it has succeeded.
-        backlog: What there was to do.
+        policy: The policy of the scheduler.
+        driver: Its driver, with an empty log.
+        delete: Whether ending pods are deleted, or succeed.
+        backlog: The pending work at the beginning.
         fitting: The pending entities that fit on the empty cluster.
-        rounds: How many facts there were, and one: each round but the last ends with one.
-        longest: How many decisions, looks and deadlines a round took at most.
-        slowest: How many seconds a round took at most.
-        latest: After how many seconds of a round somebody was let go at the latest.
+        rounds: The number of rounds; each but the last ends with an event.
+        longest: The most decisions, looks and deadlines of a round.
+        slowest: The longest round in seconds.
+        latest: The latest release in a round, in seconds from its beginning.
     """
 
     policy: Policy
@@ -178,11 +178,11 @@ class Aftermath:
         self.fitting = [entity for entity in waiting if self._fits(entity)]
 
     def live_on(self, choices: Sequence[int] = (0,), hasty: Sequence[bool] = (False,)) -> Aftermath:
-        """Let one thing end after the other that runs; which, the choices say.
+        """End one running unit after the other, in the order of the choices.
 
-        Each ends when all is at rest; in a hasty round as soon as nothing is to be decided, while
-        gangs still hold nodes and rest. What is left over of it is done in the rounds after it,
-        so only rounds that begin at rest are measured, and the first.
+        A unit ends when the scheduler has settled; in a hasty round as soon as nothing is left to
+        decide, while gangs still wait or are in backoff. Later rounds finish that work, so only
+        the first round and rounds that begin settled are measured.
         """
         measured = True
         while True:
@@ -203,7 +203,7 @@ class Aftermath:
                 self._end(pod)
 
     def overdue(self) -> list[str]:
-        """Say what took longer than it may."""
+        """Return what exceeded its bound."""
         may = self.backlog
         found: dict[str, tuple[float, float]] = {
             "steps": (self.steps, may.steps),
@@ -220,11 +220,11 @@ class Aftermath:
 
     @property
     def steps(self) -> int:
-        """How many calls were made."""
+        """The number of calls."""
         return len(self.driver.log)
 
     def started(self) -> set[PodUID]:
-        """Return who was bound."""
+        """Return the bound pods."""
         effects = (effect for told in self.driver.log for effect in told.effects)
         return {effect.uid for effect in effects if isinstance(effect, Bind)}
 
@@ -233,7 +233,7 @@ class Aftermath:
     def _measure(self, calls: Sequence[Told], since: float) -> None:
         self.longest = max(self.longest, sum(told.call != "handle" for told in calls))
         self.slowest = max(self.slowest, self.driver.now - since)
-        if self.rounds > 1:  # in the first, attempts from before may hold nodes
+        if self.rounds > 1:  # in the first round, earlier attempts may hold nodes
             for told in calls:
                 if any(isinstance(effect, Bind) for effect in told.effects):
                     self.latest = max(self.latest, told.now - since)
@@ -256,7 +256,7 @@ class Aftermath:
         )
 
     def _kept(self) -> float:
-        """Return how long room is kept at most: for what is guessed, then drained."""
+        """Return the longest time of a reservation: by guessed run times, then by draining."""
         if self.driver.scheduler._state.reserving.policy is None:
             return 0.0
         assert self.policy.backfill is not None
@@ -264,7 +264,7 @@ class Aftermath:
         return guessed + self.policy.backfill.overdue_after + self.policy.backfill.drain_for
 
     def _holds(self) -> Iterator[float]:
-        """Yield how long members wait: by default, by a specification, and those that do."""
+        """Yield the permit timeouts: the default, those of groups, and of waiting members."""
         yield Coscheduling().permit_timeout
         for group in self.driver.cluster.pod_groups():
             yield group.schedule_timeout or 0.0
@@ -288,10 +288,10 @@ class Aftermath:
             self.driver.tell(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
 
     def _fits(self, entity: Entity) -> bool:
-        """Say whether a new scheduler starts an entity that is alone on the empty cluster.
+        """Return whether a new scheduler starts an entity alone on the empty cluster.
 
-        It hears of nodes and pods in the order in which this scheduler did: the order in which
-        unlike members are tried, and nodes that are equally good.
+        It gets nodes and pods in the same order as this scheduler, because the order decides
+        which unlike member is tried first, and which of equally good nodes is taken.
         """
         state, cluster = self.driver.scheduler._state, self.driver.cluster
         fresh = Driver(self.policy.make, watched=False, checked=False)

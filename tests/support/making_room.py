@@ -125,7 +125,7 @@ def hand_down(host: Host, odd: Odd) -> None:
         assert state.read(_LEFT) == (pod.uid, host.now)
         return Success()
 
-    def find_in_time(state: CycleState, pod: Pod, *, now: float) -> Outcome:
+    def find_in_time(state: CycleState, pod: Pod, _nodes: object, *, now: float) -> Outcome:
         assert state.read(_LEFT) == (pod.uid, now)
         return Success()
 

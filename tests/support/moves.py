@@ -1,10 +1,9 @@
-"""Which moves happen: of members from state to state, and of entities through the queue.
+"""Record moves: of members from state to state, and of entities from queue to queue.
 
 Rules:
-  R1  a move is recorded where it is made, so that several within one call are all seen;
-  R2  what moves is where it was, for the length of one call: an entity that is taken out and put
-      in again within it moves once;
-  R3  of the places, ``unschedulable`` is told apart as the two that it is: ``gated`` and ``line``.
+  R1  a move is recorded where it is made, so several moves within one call are all recorded;
+  R2  an entity that a method of the queue removes and inserts again moves once;
+  R3  ``unschedulable`` is recorded as one of its two kinds: ``gated`` and ``line``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gangsched.model import PodUID
 __all__ = ["Move", "Moves", "recorded"]
 
 Move: TypeAlias = tuple[str, str]
-"""From where to where."""
+"""The states or places before and after."""
 
 UNKNOWN = "unknown"
 NOWHERE = "nowhere"
@@ -32,7 +31,7 @@ NOWHERE = "nowhere"
 
 @define(eq=False)
 class Moves:
-    """What was seen to move.
+    """The recorded moves.
 
     Attributes:
         members: The moves of members of groups; ``unknown`` is before the first and after the last.
@@ -45,19 +44,19 @@ class Moves:
     _within: list[QueuedEntity | None] = field(factory=list)
 
     def member(self, before: MemberState | None, after: MemberState | None) -> None:
-        """Take note of a member."""
+        """Record the new state of a member."""
         if before is not after:
             self.members.add((_said(before), _said(after)))
 
     def entity(self, entity: QueuedEntity, to: str) -> None:
-        """Take note of an entity."""
+        """Record the new place of an entity."""
         before = self._places.get(id(entity), (entity, NOWHERE))[1]
         self._places[id(entity)] = (entity, to)
         if before != to:
             self.queue.add((before, to))
 
     def within(self, name: str) -> Callable[..., None]:
-        """Return a method of the queue that takes an entity out and puts it in again."""
+        """Return a recording version of a queue method that removes and inserts an entity."""
         method = getattr(SchedulingQueue, name)
 
         def telling(queue: SchedulingQueue, entity: QueuedEntity, **kwargs: Any) -> None:
@@ -70,7 +69,7 @@ class Moves:
         return telling
 
     def place(self) -> property:
-        """Return a ``QueuedEntity.place`` that tells what becomes of it."""
+        """Return a recording version of ``QueuedEntity.place``."""
         slot: Any = vars(QueuedEntity)["place"]
 
         def put(entity: QueuedEntity, place: Place) -> None:
@@ -90,7 +89,7 @@ def _said(state: MemberState | None) -> str:
 
 @contextmanager
 def recorded() -> Iterator[Moves]:
-    """Record the moves that are made meanwhile."""
+    """Record all moves inside the ``with`` block."""
     moves = Moves()
     set_all, discard = PodGroupCounters.set_all, PodGroupCounters.discard
 

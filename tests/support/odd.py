@@ -9,9 +9,10 @@ import pytest
 
 from gangsched import Bind, NodeName, Pod, Scheduler, Skip, Success, Unschedulable
 from gangsched.errors import PluginError
+from gangsched.framework.runtime import calls
 from support.busy import NOW
 
-__all__ = ["OOPS", "Odd", "bind_of_another", "break_off"]
+__all__ = ["OOPS", "Odd", "bind_of_another", "break_off", "problem_with"]
 
 OOPS = ZeroDivisionError("oops")
 
@@ -19,6 +20,9 @@ _SOUND: dict[str, Callable[..., object]] = {
     "pod_signature": lambda _pod: "alike",
     "headroom": lambda _pod, _node: 100,
     "score": lambda _state, _pod, _node: 0,
+    "normalize_score": lambda _state, _pod, scores: dict.fromkeys(scores, 0),
+    "labels_read": lambda _pod: (),
+    "fitted": lambda _pod: (),
     "post_filter": lambda _state, _pod, _reason, *, now: Skip(),
     "unreserve": lambda _state, _pod, _node, *, cause, now: None,
     "bind": lambda _pod, _node, _attempt, *, now: Skip(),
@@ -61,6 +65,13 @@ class Odd:
 def bind_of_another(_pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind:
     """Return the bind of a pod that nobody has asked about."""
     return Bind(Pod(name="another").uid, node, attempt)
+
+
+def problem_with(point: str, answer: Any) -> str:
+    """Return the problem that a ``PluginError`` states for an answer at a point."""
+    if isinstance(answer, Exception):
+        return f"raised {answer!r}"
+    return f"returned {answer!r}, expected {calls.EXPECTED[point]}"
 
 
 def break_off(scheduler: Scheduler, odd: Odd, point: str, answer: Any = OOPS) -> PluginError:

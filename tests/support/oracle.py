@@ -1,18 +1,18 @@
-"""The oracle of the laws: watches a scheduler from outside, and shares no code with it.
+"""The oracle of the laws: it checks a scheduler from outside, and shares no code with it.
 
-Hand it every fact that the scheduler is told, and every tuple of effects that comes back::
+Pass it every event that the scheduler handles, and every tuple of effects that is returned::
 
     oracle.event(event, now=t)
     oracle.effects(scheduler.handle(event, now=t), now=t)
 
-Effects that no fact caused (``advance``, ``schedule_one``) are handed on alone. It raises an
-``AssertionError`` that names the law, the pod or group, and what was expected, at the first
-effect that breaks a law. Laws that need the end of a history (no lost wake-up, no livelock,
-nothing leaks, determinism, restart) have tests of their own.
+Effects without an event (``advance``, ``schedule_one``) are passed alone. At the first effect
+that breaks a law, the oracle raises an ``AssertionError`` that names the law, the pod or group,
+and what was expected. Laws about the end of a history (no lost wake-up, no livelock, no leaks,
+determinism, restart) have tests of their own.
 
 Rules:
-  R1  it knows facts and effects, nothing else; see ``support.account``, and for whom room is
-      made and kept ``support.keeping``;
+  R1  it knows events and effects only; see ``support.account``, and ``support.keeping`` for
+      preemption and reserved capacity;
   R2  it costs O(effects), plus O(members) per release and per change of a specification.
 """
 
@@ -65,25 +65,26 @@ _SLACK = 1e-6
 
 
 class LawOracle:
-    """Holds a scheduler to the laws of gang scheduling, step by step.
+    """Checks the laws of gang scheduling, step by step.
 
-    Law 1: a member of a group that never started is bound only when at least ``min_available``
-    distinct members hold a node in that instant, and of each role as many as its minimum, and
-    everybody who is released is bound in the same tuple; and in the same call every other group
-    of its bundle starts that has not started before, and where a label is required, all are on
-    nodes with one value of it. Law 2: a group that is rejected holds nothing that it waited
-    with. Law 6: nobody waits longer than one timeout from the first waiter of its attempt. Law
-    8: one state per member, no second bind while the first is under way, and no placement on a
-    node without room.
+    Law 1: a member of a group that has not started is bound only when at least ``min_available``
+    distinct members hold a node at that instant, and the minimum of each role. All released
+    members are bound in the same tuple. In the same call, every other group of the bundle starts
+    unless it has started before. If a topology label is required, all members are on nodes with
+    one value of it.
+
+    Law 2: no member of a rejected group waits. Law 6: no member waits longer than one timeout
+    from the first waiting member of its attempt. Law 8: each member has one state, no second bind
+    is issued while the first is in flight, and no node is oversubscribed.
 
     Args:
-        permit_timeout: The policy's timeout, for groups that do not say.
+        permit_timeout: The policy's timeout, for groups without one.
         match: Which members count for a quorum.
-        group_of: Says which group a pod is in, and the minimum that it gives.
-        cluster: Give it where facts are told late, twice or out of order, or a bind is reported
-            as failed that took effect: then each event says only what to look at, as the
-            contract has it, and where facts are still on their way the scheduler may know
-            either state.
+        group_of: Returns the group of a pod, and the minimum that its labels give.
+        cluster: The cluster state, for histories in which events come late, twice or out of
+            order, or binds take effect that were reported as failed. Then the oracle reads the
+            object of each event from it. While events are delayed, the scheduler may know either
+            state.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class LawOracle:
     # Facts ----------------------------------------------------------------------------------
 
     def event(self, event: Event, now: float) -> None:
-        """Take in a fact that the scheduler is about to be told."""
+        """Record an event that the scheduler is about to handle."""
         account = self.account
         match event:
             case PodAdded(pod) | PodUpdated(pod):
@@ -161,7 +162,7 @@ class LawOracle:
     # Effects --------------------------------------------------------------------------------
 
     def effects(self, effects: Iterable[Effect], now: float) -> None:
-        """Take in what one call returned, and hold it to the laws."""
+        """Check the effects of one call."""
         for effect in effects:
             match effect:
                 case PodWaiting():
@@ -248,15 +249,15 @@ class LawOracle:
         group.started = True
 
     def _starts_with_its_bundle(self, group: Group) -> None:
-        """Check that whoever starts with a group has started, late facts counted as told."""
+        """Check that the bundle of a group has started, counting delayed events as delivered."""
         bundles = self._bundles_of(group.key)
         if not any(all(self._has_started(key, each) for key in each) for each in bundles):
             self._broken(1, f"{group.key} is let go without others of {bundles}")
 
     def _starts_within_its_label(self, group: Group, gone: frozenset[PodUID]) -> None:
-        """Check that who is let go is on nodes with one value, or where the others are already.
+        """Check that released members are on nodes with one value, that of placed members.
 
-        Where facts are late, a node may be taken for what it was.
+        While events are delayed, the old labels of a node are accepted, too.
         """
         topology = None if group.spec is None else group.spec.topology
         if topology is None or not topology.required:
@@ -270,7 +271,7 @@ class LawOracle:
                     now.append(values)
                 else:
                     before |= values
-        # who is where no such label is tells nobody where to go
+        # members on nodes without the label do not constrain the others
         where = before - {None}
         if not where and now:
             where = set[str | None].intersection(*now) - {None}
@@ -278,7 +279,7 @@ class LawOracle:
             self._broken(1, f"{group.key} is let go to {now}, not within one {topology.key}")
 
     def _bundles_of(self, key: GroupKey) -> list[list[GroupKey]]:
-        """Return which groups start together by a specification that was told, or is true."""
+        """Return the bundle of a group by its delivered and by its current specification."""
         known = self.account.groups.get(key)
         specs = [None if known is None else known.spec]
         specs += [] if self._cluster is None else [self._cluster.pod_group(key)]
@@ -306,7 +307,7 @@ class LawOracle:
             self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
 
     def _roles_of(self, uid: PodUID, member: Record) -> set[str | None]:
-        """Return the role that a member was told to have, and the one that it has by now."""
+        """Return the role of a member by its delivered and by its current pod."""
         late = None if self._cluster is None else self._cluster.pod(uid)
         roles = {role_of(member.pod), role_of(member.pod if late is None else late)}
         if member.is_being_bound:
@@ -314,20 +315,20 @@ class LawOracle:
         return roles
 
     def _holds(self, uid: PodUID, member: Record) -> bool:
-        """Say whether a member counts for its group's quorum, late facts counted as told."""
+        """Return whether a member counts for the quorum, counting delayed events as delivered."""
         if self._match is MatchPolicy.ONLY_WAITING:
             waits = member.hold is not None and member.hold.deadline is not None
             return waits or uid in self._gone_together
         return bool(member.counts) or self._shown(uid)
 
     def _shown(self, uid: PodUID) -> bool:
-        """Say whether a fact that may be on its way shows a pod on a node."""
+        """Return whether the cluster state shows a pod on a node."""
         pod = None if self._cluster is None else self._cluster.pod(uid)
         bound = pod is not None and pod.node_name is not None and not pod.is_finished
         return bound and pod is not None and pod.deleted_at is None
 
     def _latest(self, group: Group) -> tuple[int | None, int]:
-        """Return the quorum and the holders where a fact on its way counts as told."""
+        """Return the quorum and the number of holders, counting delayed events as delivered."""
         assert self._cluster is not None
         late = self._cluster.pod_group(group.key)
         needs = [group.need, None if late is None else late.min_available]
@@ -397,7 +398,7 @@ class LawOracle:
     # Checks ---------------------------------------------------------------------------------
 
     def _placed(self, uid: PodUID, name: NodeName) -> Record:
-        """Check that a pod may be given a node, and that the node has room for it."""
+        """Check that a pod may be placed on a node, and fits."""
         record = self.account.pods.get(uid)
         if record is None:
             self._broken(8, f"{uid} is given {name}, and nobody has heard of it")
@@ -453,7 +454,7 @@ class LawOracle:
                 continue
             if since < now:
                 self._broken(6, f"{uid} waits at {now:g}, its deadline was {deadline:g}")
-            begun_now.append((deadline, uid, since))  # no time at all: until time passes
+            begun_now.append((deadline, uid, since))  # a timeout of 0 ends when time passes
         for wait in begun_now:
             heapq.heappush(self._waits, wait)
 

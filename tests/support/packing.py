@@ -1,8 +1,8 @@
-"""The oracle of packing: places single pods on single nodes in every way there is.
+"""The oracle of packing: it tries every placement of single pods on single nodes.
 
 Rules:
-  R1  it shares nothing with the module but the arguments: no kinds, counts, bounds or orders;
-  R2  its rooms are fair, and know filters besides resources: a most of pods per node, kinds that
+  R1  it shares only the arguments with the tested module: no kinds, counts, bounds or orders;
+  R2  its nodes are fair, and have filters besides resources: a maximum number of pods, kinds that
       exclude one another, and kinds that are banned from a node.
 """
 
@@ -41,13 +41,13 @@ __all__ = [
 
 @frozen(cache_hash=True)
 class Box:
-    """A kind of node: what it is, and what it has taken.
+    """A node: its label, its free capacity, and its pods.
 
     Attributes:
-        label: What filters know it by.
-        free: What it has free, by resource, in name order.
-        pods: What it took, in name order.
-        most: How many pods it takes.
+        label: The label that filters read.
+        free: Its free capacity, by resource, in name order.
+        pods: Its pods, in name order.
+        most: Its maximum number of pods.
     """
 
     label: str
@@ -65,7 +65,7 @@ _SIZES: Mapping[str, int] = {"a": 3, "b": 5, "c": 2, "d": 7}
 ODD_SIZES: Mapping[str, Mapping[str, int]] = {
     kind: {"gpu": size, "cpu": 9 - size} for kind, size in _SIZES.items()
 }
-"""What four kinds of pods ask for that leave gaps beside each other."""
+"""The requests of four kinds of pods that leave gaps beside each other."""
 
 ODD_NODES = [(box(gpu=gpu, cpu=31 - gpu), 2) for gpu in range(11, 20)]
 """Nodes that 13 pods of each kind fill, by search only; of 14 of each, two are left over."""
@@ -73,13 +73,13 @@ ODD_NODES = [(box(gpu=gpu, cpu=31 - gpu), 2) for gpu in range(11, 20)]
 
 @frozen(eq=False)
 class Shelf:
-    """A room of boxes.
+    """A set of nodes.
 
     Attributes:
-        requests: What each kind of pod asks for.
+        requests: The requests of each kind of pod.
         rivals: Pairs of kinds that are never on one node.
         banned: Pairs of kind and label.
-        boundless: The resource that nobody counts.
+        boundless: The resource that is unlimited.
         counted: The resources that bounds may rely on.
     """
 
@@ -128,7 +128,7 @@ class Case:
 
 
 def solve(case: Case) -> Answer:
-    """Ask the module."""
+    """Call the tested module."""
     demands = [Demand(kind, count, case.room.requests[kind]) for kind, count in case.counts.items()]
     return pack(demands, case.quotas, case.nodes, case.room, budget=case.budget)
 
@@ -151,22 +151,22 @@ class Oracle:
         return self._reach(self.case.room)
 
     def possible(self) -> bool:
-        """Say whether every quota can be met at once."""
+        """Return whether all quotas can be met at once."""
         return any(_met(way, self.quotas) for way in self.ways)
 
     def meeting(self, quotas: tuple[Quota[str], ...]) -> Iterator[tuple[str, ...]]:
-        """Give the ways that meet some quotas."""
+        """Return the placements that meet some quotas."""
         return (way for way in self.ways if _met(way, quotas))
 
     def count(self, way: tuple[str, ...], quota: Quota[str]) -> int:
-        """Return how many pods of one way count for a quota."""
+        """Return how many pods of one placement count for a quota."""
         return _count(way, quota)
 
     def judge(self, answer: Answer) -> None:
-        """Hold an answer against every way there is.
+        """Compare an answer with all possible placements.
 
         Raises:
-            AssertionError: It is wrong, or there is none.
+            AssertionError: The answer is wrong or missing.
         """
         if isinstance(answer, BudgetExhausted):
             raise AssertionError(f"{self.case} was not decided")

@@ -1,4 +1,4 @@
-"""Bad inputs as rows of a table: a call, the exception that it raises, and what that carries."""
+"""Bad inputs as table rows: a call, the exception that it raises, and its fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["INF", "NAN", "NO_SECONDS", "check_refusal", "row"]
 
 NAN, INF = float("nan"), float("inf")
 NO_SECONDS: tuple[Any, ...] = (None, True, "1", NAN, INF, -INF, 10**400, [1])
-"""What is no number of seconds, whoever asks for one."""
+"""Values that are refused as seconds everywhere."""
 
 
 def row(
@@ -25,10 +25,10 @@ def row(
     """Return one bad input.
 
     Args:
-        name: What is bad about it.
-        call: What raises.
-        error: Exactly what it raises.
-        fields: What the exception carries; its sentence says each of them.
+        name: The name of the case.
+        call: The call.
+        error: The exact class of the exception.
+        fields: The fields of the exception; its message has each of them.
     """
     return pytest.param(call, error, fields, id=name)
 
@@ -36,7 +36,7 @@ def row(
 def check_refusal(
     call: Callable[..., object], error: type[GangschedError], fields: Mapping[str, object]
 ) -> None:
-    """Hold a call to raising what its row says."""
+    """Check that a call raises the exception of its row."""
     with pytest.raises(GangschedError) as caught:
         call()
     raised = caught.value
@@ -44,6 +44,6 @@ def check_refusal(
     sentence = str(raised)
     for name, expected in fields.items():
         found = getattr(raised, name)
-        # compared as they are written: NaN is not equal to itself, and True is equal to 1
+        # compare the reprs: NaN is not equal to itself, and True is equal to 1
         assert repr(found) == repr(expected)
         assert repr(found) in sentence or str(found) in sentence

@@ -1,4 +1,4 @@
-"""A host of a scheduler that reserves, and a cluster that is full enough for a reservation."""
+"""A host of a scheduler with backfill, and a cluster full enough for a reservation."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ YOUNG = group_key("default", "young")
 
 
 def running(pod: Pod, seconds: str | None) -> Pod:
-    """Return a pod on which it is written for how long it runs."""
+    """Return a pod with its run time as an annotation."""
     return pod if seconds is None else evolve(pod, annotations={SECONDS: seconds})
 
 
 class Host(AtOnce):
-    """A scheduler that reserves, and its cluster."""
+    """A scheduler with backfill, and its cluster."""
 
     def __init__(self, policy: Backfill | None = None, **nodes: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Host(AtOnce):
 
 
 class OddHost(Host):
-    """A host with a plugin that misbehaves, and where gangs may displace others."""
+    """A host with a misbehaving plugin, and with preemption."""
 
     def __init__(self, odd: Odd, **nodes: int) -> None:
         self.odd = odd
@@ -100,7 +100,7 @@ class OddHost(Host):
 
 
 def crowded(policy: Backfill | None = None) -> Host:
-    """Return two nodes of 2, one half full until 100, and a gang of 4 that has failed."""
+    """Return two nodes of size 2, one half full until 100, and a rejected gang of 4."""
     host = Host(policy, a=2, b=2)
     host.pod("old", 100)
     host.decide()
@@ -110,7 +110,7 @@ def crowded(policy: Backfill | None = None) -> Host:
 
 
 def draining(drain_for: float = 50.0) -> Host:
-    """Return a full node of 3, an elder gang of 3, and a younger one, for which it is drained."""
+    """Return a full node of size 3, an older gang of 3, and a younger one with a reservation."""
     host = Host(Backfill(drain_for=drain_for), a=3)
     for name in ("p", "q", "r"):
         host.pod(name)
@@ -126,7 +126,7 @@ def draining(drain_for: float = 50.0) -> Host:
 
 
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return who is planned for, from now on."""
+    """Return the groups of all look-aheads from now on, as a list that grows."""
     seen: list[str] = []
     inner = start_estimate.look_ahead
 

@@ -1,8 +1,8 @@
-"""Schedulers that go through snapshots, for whoever drives a scheduler.
+"""Schedulers that are replaced through snapshots, for any driver.
 
 Rules:
-  R1  a snapshot is JSON on its way, with the fields of its objects in another order;
-  R2  both are called as a scheduler is, and answer as the scheduler would that they go on from.
+  R1  a snapshot is converted to JSON and back, with the fields of its objects in another order;
+  R2  both classes are called like a scheduler, and return what the original would.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Make = Callable[[ClusterState], Scheduler]
 
 
 def posted(data: object) -> Any:
-    """Return a snapshot as it comes back from a database that does not keep fields in order."""
+    """Return a snapshot as a database returns it that does not keep the order of fields."""
     return json.loads(json.dumps(data, sort_keys=True, allow_nan=False))
 
 
 def elsewhere(scheduler: Scheduler) -> Scheduler:
-    """Return another that was made as a scheduler was, and goes on from its snapshot."""
+    """Return a new scheduler, restored from a snapshot of a scheduler."""
     state = scheduler._state
     other = Scheduler(
         state.cluster,
@@ -41,7 +41,7 @@ def elsewhere(scheduler: Scheduler) -> Scheduler:
 
 
 def state_of(scheduler: Scheduler) -> object:
-    """Return what can be seen of a scheduler: its snapshot, its queue, and why who is where."""
+    """Return the visible state of a scheduler: snapshot, queue, and all answers of ``why``."""
     queue = scheduler.queue
     places = [[e.seq for e in each] for each in (queue.active, queue.backoff, queue.unschedulable)]
     reasons = [repr(scheduler.why(uid)) for uid in scheduler._state.members]
@@ -51,7 +51,7 @@ def state_of(scheduler: Scheduler) -> object:
 
 @define(eq=False)
 class Passing:
-    """A scheduler that is put in the place of another before every call, by a snapshot."""
+    """A scheduler that is replaced by a restored one before every call."""
 
     make: Make
     cluster: ClusterState
@@ -89,7 +89,7 @@ class Passing:
 
 @define(eq=False)
 class Twins:
-    """A scheduler and, once there is one, its twin: both get every call, and answer alike."""
+    """A scheduler and its restored twin: both get every call, and must return the same."""
 
     make: Make
     cluster: ClusterState
@@ -102,7 +102,7 @@ class Twins:
         return lambda cluster: cls(make, cluster, make(cluster))
 
     def part(self) -> None:
-        """Make the twin anew, of a snapshot."""
+        """Restore a new twin from a snapshot."""
         data = posted(self.scheduler.snapshot())
         self.twin = self.make(self.cluster)
         self.twin.restore(data)
@@ -124,7 +124,7 @@ class Twins:
         return self._both(lambda one: one.next_deadline())
 
     def compare(self) -> None:
-        """Hold all that can be seen of both against each other."""
+        """Compare the visible states of both."""
         if self.twin is not None:
             assert state_of(self.scheduler) == state_of(self.twin)
 

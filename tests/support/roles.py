@@ -1,4 +1,4 @@
-"""Gangs of unlike members: a few that serve, and workers of another shape."""
+"""Gangs of unlike members: a few servers, and workers with other requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["gangs_of_roles"]
 
 @st.composite
 def gangs_of_roles(draw: st.DrawFn) -> tuple[PutPods, PutPods]:
-    """Return the deeds by which a gang of two roles comes, in either order of arrival.
+    """Return deeds that add a gang of two roles, in either order of arrival.
 
-    One role asks for processors, the other for accelerators or for a zone, so which of them is
-    placed first may take the room that the other needs.
+    One role requests CPUs, the other accelerators or a zone. So whichever is placed first may
+    take the capacity that the other needs.
     """
     group = draw(st.integers(1, 3))
     servers, workers = draw(st.integers(1, 2)), draw(st.integers(1, 3))

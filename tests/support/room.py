@@ -1,7 +1,7 @@
-"""Whether a pod may be given a node: the oracle's own arithmetic, in whole numbers.
+"""Whether a pod may be placed on a node: the oracle's own arithmetic, in whole numbers.
 
-Where facts are on their way, a scheduler may have read either state; so only what neither state
-allows is a fault.
+While events are delayed, a scheduler may have read either state. So a placement is a fault only
+if neither state allows it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["lacks", "may_go"]
 
 
 def may_go(pod: Pod, gone: bool = False) -> bool:
-    """Say whether a pod wants a node at all."""
+    """Return whether a pod may be placed at all."""
     going = gone or pod.is_finished or pod.deleted_at is not None
     return not (pod.node_name or going or pod.scheduling_gates)
 
 
 def lacks(account: Account, pod: Pod, name: NodeName) -> str:
-    """Say what keeps *pod* off a node; empty when nothing does. O(resources), if nothing does."""
+    """Return why *pod* may not be placed on a node; empty if it may. O(resources) if it may."""
     late = None if account.cluster is None else account.cluster.node(name)
     nodes = [*account.nodes.get(name, ()), *([] if late is None else [late])]
     if not nodes:
@@ -56,7 +56,7 @@ def _short(pod: Pod, nodes: list[Node], taken: dict[str, int], count: int) -> li
 
 
 def _surely_taken(account: Account, name: NodeName) -> tuple[dict[str, int], int]:
-    """Return what is taken by those whom every state of the facts shows there."""
+    """Return the capacity used by pods that every accepted state shows on the node."""
     assert account.cluster is not None
     taken: dict[str, int] = {}
     count = 0

@@ -1,4 +1,4 @@
-"""Schedulers that have something to write down, and such as it can be read into."""
+"""Schedulers with state for a snapshot, and schedulers to restore it into."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def another(
 
 
 def nominating_scheduler() -> Scheduler:
-    """Return a scheduler that keeps room for a pod until another is gone."""
+    """Return a scheduler with a nomination whose victim is not gone yet."""
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster, preemption=Preemption())
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
@@ -52,7 +52,7 @@ def nominating_scheduler() -> Scheduler:
 
 
 def reserving_scheduler() -> Scheduler:
-    """Return a scheduler that keeps room for a gang, and has not let in who may be let in."""
+    """Return a scheduler with a reservation, after all decisions."""
     cluster = InMemoryCluster()
     run_times = AnnotatedRunTimes("seconds")
     scheduler = presets.gang(cluster, backfill=Backfill(run_times))
@@ -69,7 +69,7 @@ def reserving_scheduler() -> Scheduler:
 
 
 class Fitting:
-    """Says what it reads of a node, unless it is broken; or does not say, where it is told so."""
+    """Has a node signature, unless it is broken; or has none, if it is told so."""
 
     name = "Fitting"
 

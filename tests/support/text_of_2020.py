@@ -1,8 +1,8 @@
 """Published comparators, word for word: what the texts say, not what they mean.
 
 ``first_text`` is the proposal of January 2020, ``final_text`` its last revision, ``qos_example``
-the queue sort that the scheduling framework gives as its example. None is of any use but to show
-where it is no order.
+the queue sort that the scheduling framework gives as its example. They only serve to show where
+they are no order.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""By which unit the schedulers of a test decide, where the test does not say.
+"""The scheduling unit of the schedulers of a test that does not choose one.
 
 Rules:
-  R1  what tests make a scheduler with (``Policy``, ``Driver``, ``coscheduling``) asks when it makes
-      one, and not when a module is imported: what is made for a table decides as its test does;
-  R2  a test of ``laws`` or of ``conformance`` runs in both units; one that cannot says why with a
-      mark: ``pod_by_pod`` when it is about members that hold nodes while they wait, ``once`` when
-      it makes no scheduler by these defaults.
+  R1  ``Policy``, ``Driver`` and ``coscheduling`` read the unit when they create a scheduler, not
+      when a module is imported. So rows of a table use the unit of their test;
+  R2  a test of ``laws`` or of ``conformance`` runs in both units. Two marks change this:
+      ``pod_by_pod`` for tests about members that hold nodes while they wait, and ``once`` for
+      tests that create no scheduler with these defaults.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _current: list[SchedulingUnit] = [SchedulingUnit.POD]
 
 
 def current() -> SchedulingUnit:
-    """Return the unit by which schedulers decide that do not say."""
+    """Return the default unit of the running test."""
     return _current[-1]
 
 
 @contextmanager
 def deciding_by(unit: SchedulingUnit) -> Iterator[None]:
-    """Let schedulers decide by a unit for a while."""
+    """Set the default unit inside the ``with`` block."""
     _current.append(unit)
     try:
         yield
@@ -45,12 +45,12 @@ def deciding_by(unit: SchedulingUnit) -> Iterator[None]:
 def coscheduling(
     cluster: ClusterState, *, unit: SchedulingUnit | None = None, **policy: Any
 ) -> Scheduler:
-    """Make ``presets.coscheduling``; without a unit, by the one of the test."""
+    """Return ``presets.coscheduling``, by default with the unit of the test."""
     return presets.coscheduling(cluster, unit=unit or current(), **policy)
 
 
 def runs_in_both(test: Callable[..., object], path: Path, marks: set[str]) -> bool:
-    """Say whether a test runs once for each unit.
+    """Return whether a test runs once for each unit.
 
     A property that draws its policy draws the unit with it, and runs once.
     """

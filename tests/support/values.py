@@ -1,4 +1,4 @@
-"""Strategies for every noun, fact and effect, with every field."""
+"""Strategies for every noun, event and effect, with every field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins are shown, made by hand: as users make it, see ``gangsched.testing``."""
+"""Views for plugins, built by hand with ``gangsched.testing``."""
 
 from __future__ import annotations
 

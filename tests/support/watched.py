@@ -98,7 +98,7 @@ def at_its_end(simulator: Simulator, *, instants: int = 1000) -> Simulator:
             break
     else:
         raise AssertionError(f"law 5: still going on at {simulator.now:g}")
-    note(f"struck: {simulator.struck}")
+    note(f"injected: {simulator.injected_faults}")
     simulator.jobs._check()
     return simulator
 

@@ -1,4 +1,4 @@
-"""The world: a cluster and a scheduler to which deeds are done."""
+"""A cluster and a scheduler, on which a history of deeds is run."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class World:
     """A cluster with a history.
 
     Attributes:
-        driver: What drives the scheduler.
-        restarts: Whether ``Restart`` and ``Rebuild`` are done.
+        driver: The driver of the scheduler.
+        restarts: Whether ``Restart`` and ``Rebuild`` are run, or ignored.
     """
 
     driver: Driver
@@ -71,13 +71,13 @@ class World:
     _pods: int = 0
 
     def live(self, *deeds: Deed) -> World:
-        """Let deeds be done, one after the other."""
+        """Run deeds one after the other."""
         for deed in deeds:
             self.do(deed)
         return self
 
     def do(self, deed: Deed) -> None:
-        """Let one deed be done; one that is about nothing does nothing."""
+        """Run one deed. A deed about objects that do not exist does nothing."""
         driver = self.driver
         match deed:
             case PutNode():
@@ -122,7 +122,7 @@ class World:
                     if not late:
                         driver.tell_untold()
                     elif not self.told:
-                        # its first call lists: nothing that is there by then is told late
+                        # the first call lists the cluster, so make it before events are delayed
                         driver.advance(driver.now)
                 elif driver.untold:
                     driver.tell_untold(index % len(driver.untold))
@@ -135,13 +135,13 @@ class World:
                     driver.rebuild()
 
     def finish(self) -> World:
-        """Let everything that is under way come to its end, and the scheduler to rest."""
+        """Finish all that is in flight, and settle the scheduler."""
         self.end_what_is_under_way()
         self.driver.settle()
         return self
 
     def end_what_is_under_way(self) -> None:
-        """Tell all facts, and report all binds truthfully."""
+        """Deliver all events, and report the true outcome of all binds."""
         driver = self.driver
         self.late = False
         driver.fate = Fate.DONE
@@ -155,7 +155,7 @@ class World:
                 driver.land(0)
 
     def clear(self) -> World:
-        """Let every pod and every group go."""
+        """Delete all pods and groups."""
         self.finish()
         for pod in list(self.driver.cluster.pods()):
             self._tell(PodDeleted(pod.uid))

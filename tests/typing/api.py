@@ -37,6 +37,7 @@ from gangsched import (
     MemberState,
     Node,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -47,9 +48,11 @@ from gangsched import (
     PluginError,
     Pod,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodGroupCounters,
+    PodGroupDeleted,
     PodGroupInfo,
     PodGroupPhase,
     PodGroupRegistry,
@@ -72,6 +75,7 @@ from gangsched import (
     Scheduler,
     SchedulingQueue,
     Skip,
+    SmallestChange,
     SortKey,
     StateKey,
     Success,
@@ -136,11 +140,21 @@ def nouns() -> tuple[Pod, PodGroup, Node]:
     )
     group = PodGroup(name="job", namespace="ml", min_available=4, schedule_timeout=30)
     node = Node(
-        name=NodeName("n1"),
+        name="n1",
         allocatable={"cpu": 8, "nvidia.com/gpu": 4, "pods": 110},
         taints=[Taint("gpu", "yes", TaintEffect.NO_SCHEDULE)],
     )
     assert_type(pod.uid, PodUID)
+    assert_type(Pod(name="w", uid="u", node_name="n1").node_name, NodeName | None)
+    assert_type(PodGroup(name="g", min_available=1, bundle=["ml/job"]).bundle, tuple[GroupKey, ...])
+    assert_type(node.name, NodeName)
+    assert_type(Resources(dict(pod.requests)), Resources)
+    assert_type(pod.requests.to_milli(), dict[str, int])
+    assert_type(Bound("u", "n1", 1).node, NodeName)
+    assert_type(BindFailed("u", 1, "no answer").uid, PodUID)
+    assert_type(PodDeleted("u").uid, PodUID)
+    assert_type(NodeDeleted("n1").name, NodeName)
+    assert_type(PodGroupDeleted("ml/job").key, GroupKey)
     assert_type(pod.qos_class, QOSClass)
     assert_type(pod.requests + pod.limits, Resources)
     assert_type(pod.requests.amount("cpu"), int)
@@ -149,6 +163,18 @@ def nouns() -> tuple[Pod, PodGroup, Node]:
     assert_type(group_key("ml", "job"), GroupKey)
     assert_type(membership(pod), Membership | None)
     return pod, group, node
+
+
+def plain_strings(cluster: InMemoryCluster, scheduler: Scheduler, shape: Node) -> None:
+    assert_type(cluster.pod("u"), Pod | None)
+    assert_type(cluster.node("n1"), Node | None)
+    assert_type(cluster.pod_group("ml/job"), PodGroup | None)
+    assert_type(cluster.pods_on("n1"), Iterable[Pod])
+    assert_type(scheduler.why("ml/job"), Why)
+    assert_type(scheduler.smallest_change("ml/job", shape), SmallestChange)
+    state: ClusterState = cluster
+    scheduler.handle(cluster.apply(Bound("u", "n1", 1)), now=0.0)
+    del state
 
 
 def status(pods: Iterable[Pod], group: PodGroup) -> str:
@@ -275,8 +301,8 @@ def explain(outcome: Outcome) -> str:
             return "go on"
         case Wait(timeout):
             return f"wait for {timeout:g}s"
-        case Unschedulable(reason, resolvable):
-            return reason if resolvable else f"{reason}, whatever room there is"
+        case Unschedulable(reasons, resolvable):
+            return reasons[0] if resolvable else f"{reasons[0]}, whatever room there is"
         case _:
             assert_never(outcome)
 

@@ -341,7 +341,7 @@ def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_
     state = host.scheduler._state
     promise = state.reserving.reservation
     assert promise is not None
-    assert [line.standing.peek() for line in state.queue.blocked_lines()] == [promise.entity]
+    assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
     state.reserving.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.prospect = remembered

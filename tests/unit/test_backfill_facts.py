@@ -497,5 +497,5 @@ def test_the_first_to_come_is_tried_of_all_who_may_fit_and_end_in_time() -> None
     assert first_who_may(ending("a0", "b1")) == "a0"
     assert first_who_may(ending("a0")) == "a0"
     assert first_who_may(ending("b1")) == "b1"
-    memory(host).failed[waiting["a0"].shape] = 1
+    memory(host).failed[waiting["a0"].equivalence_class] = 1
     assert first_who_may(ending("a0", "b1")) == "b1", "who failed so stands in nobody's way"

@@ -1,6 +1,6 @@
-"""Bad input to the machines: each is refused, and nothing has changed, which is compared.
+"""Bad input to the state machines: each is refused, and nothing changes.
 
-What is compared is the fingerprint of the whole machine, before and after.
+The fingerprint of the whole machine is compared before and after.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ WAITING = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), WAITING)
-def test_who_cannot_wait_changes_nothing_for_who_does(
+def test_refused_wait_changes_nothing(
     call: Callable[[WaitingMap], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     """F28."""
@@ -129,7 +129,7 @@ def test_who_cannot_wait_changes_nothing_for_who_does(
 
 
 def registry() -> PodGroupRegistry:
-    """Return a registry with a specified group ``s`` and one ``g`` that a member speaks for."""
+    """Return a registry with a group ``s`` with specification, and a group ``g`` without."""
     made = PodGroupRegistry(grace=10.0)
     made.declare(PodGroup(name="s", namespace="ns", min_available=2, priority=5))
     first = grouped("first", minimum=3, priority=1)
@@ -196,19 +196,19 @@ REGISTRY = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), REGISTRY)
-def test_who_contradicts_its_group_changes_nothing_of_it(
+def test_refused_registry_call_changes_nothing(
     call: Callable[[PodGroupRegistry], object],
     error: type[GangschedError],
     fields: dict[str, object],
 ) -> None:
-    """F23: whoever came first decides, whoever contradicts is told so."""
+    """F23: the first member decides, and a contradicting member is refused."""
     groups = registry()
     check_unchanged(groups, call, error, fields)
     assert joins(minimum=3, priority=1)(groups) is groups.get(G)
     groups._check()
 
 
-def test_who_is_asked_about_and_is_not_known_changes_nothing() -> None:
+def test_query_of_unknown_uid_changes_nothing() -> None:
     """F41: queries never create."""
     groups, stranger = registry(), grouped("p", group="nobody")
     before = fingerprint(groups)
@@ -249,7 +249,7 @@ COUNTERS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), COUNTERS)
-def test_what_is_no_state_changes_no_count(
+def test_refused_state_changes_no_count(
     call: Callable[[PodGroupCounters], object],
     error: type[GangschedError],
     fields: dict[str, object],

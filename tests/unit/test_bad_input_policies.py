@@ -266,7 +266,7 @@ def test_a_cluster_state_is_whatever_has_the_methods_of_one() -> None:
 @pytest.mark.parametrize("name", ASKED)
 def test_a_cluster_state_that_lacks_a_method_is_refused_by_its_name(name: str) -> None:
     part: Any = Shown(*(other for other in ASKED if other != name))
-    expected = f"a ClusterState, which has the methods {name}"
+    expected = f"a ClusterState with the methods {name}"
     fields = {"field": "cluster", "value": part, "expected": expected}
     check_refusal(scheduler(cluster=part), InvalidValueError, fields)
     vars(part)[name] = 5  # no method either

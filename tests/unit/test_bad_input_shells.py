@@ -1,4 +1,4 @@
-"""Bad input to the shells: refused where it is handed in, before a loop takes it up."""
+"""Bad input to drivers: refused where it is handed in, before the loop takes it in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gangsched import (
 )
 from gangsched.drivers import aio, blocking
 from gangsched.errors import GangschedError, InvalidValueError, ManifestError
-from gangsched.kubernetes import fact
+from gangsched.kubernetes import read_event
 from gangsched.testing import make_pod
 from support.fingerprint import fingerprint
 from support.refusals import NAN, check_refusal, row
@@ -79,13 +79,13 @@ def awaited() -> tuple[Callable[[Event], None], Callable[[], None], InMemoryClus
 
 @pytest.mark.parametrize("made", [blocked, awaited])
 @pytest.mark.parametrize(("call", "error", "fields"), FACTS)
-def test_who_tells_what_is_no_fact_is_told_and_the_loop_goes_on(
+def test_tell_refuses_a_value_that_is_no_event_and_the_loop_goes_on(
     made: Callable[[], tuple[Callable[[Event], None], Callable[[], None], InMemoryCluster]],
     call: Callable[..., object],
     error: type[GangschedError],
     fields: dict[str, object],
 ) -> None:
-    """None is no fact either: it does not stop the loop."""
+    """None is not an event either: it does not stop the loop."""
     tell, finish, cluster = made()
     before = fingerprint(cluster)
     check_refusal(lambda: call(tell), error, fields)
@@ -106,7 +106,7 @@ class Far:
         return
 
 
-def test_a_deadline_that_no_lock_can_wait_for_is_slept_towards() -> None:
+def test_thread_sleeps_towards_a_deadline_beyond_the_limit_of_locks() -> None:
     far: Any = Far()
     driver = blocking.Driver(far, apply=lambda _event: None, bind=lambda _bind: None)
     stop = threading.Timer(0.05, driver.stop)
@@ -115,7 +115,7 @@ def test_a_deadline_that_no_lock_can_wait_for_is_slept_towards() -> None:
     stop.join()
 
 
-def test_a_deadline_that_no_event_loop_knows_is_slept_towards() -> None:
+def test_task_sleeps_towards_a_deadline_beyond_any_event_loop() -> None:
     async def bind(_bind: Bind) -> None:
         return
 
@@ -140,7 +140,9 @@ def pod(**given: Any) -> dict[str, Any]:
 
 
 def says(name: str, change: Any, field: str) -> Any:
-    return row(name, lambda: fact(change), ManifestError, file="watch", document=1, field=field)
+    return row(
+        name, lambda: read_event(change), ManifestError, file="watch", document=1, field=field
+    )
 
 
 NO_CHANGES: list[Any] = [None, 5, "ADDED", [], {}, True]

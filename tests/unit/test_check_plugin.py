@@ -20,6 +20,16 @@ from gangsched.plugins import (
     TaintToleration,
 )
 from gangsched.testing import check_plugin, make_node, make_pod
+from support.siblings import (
+    APP,
+    ZONE,
+    Beside,
+    CountedPerZone,
+    OnePerNode,
+    OnePerZone,
+    Rule,
+    ruled,
+)
 
 OURS = (
     *(DefaultBinder(), NodeAffinity(), NodeUnschedulable(), PrioritySort(), QOSSort()),
@@ -246,3 +256,83 @@ def test_pods_of_ones_own_are_tried_too() -> None:
     check_plugin(Minds())
     with pytest.raises(AssertionError, match=r"(?s)Base.filter raised .*pod default/own"):
         check_plugin(Minds(), pods=[make_pod("own")])
+
+
+# Plugins that read the pods on nodes -------------------------------------------------------------
+
+RULED = [ruled(make_pod("own-a"), "a"), ruled(make_pod("own-b"), "b")]
+ZONES = [make_node(f"own-{zone}", cpu=9, labels={ZONE: zone}) for zone in "xy"]
+
+
+@pytest.mark.parametrize("rule", [OnePerNode, OnePerZone, CountedPerZone, Beside])
+def test_plugin_that_says_that_it_reads_pods_passes(rule: type[Rule]) -> None:
+    check_plugin(rule(), pods=RULED, nodes=ZONES)
+
+
+class _SaysItIsIndependent(OnePerZone):
+    """Reads the pods of other nodes, and says that it reads none."""
+
+    def reads_pods(self, pod: Pod) -> bool:
+        return False
+
+    def allows(self, state: Any, pod: Pod, node: Any) -> bool:
+        zone = node.node.labels.get(ZONE)
+        views = [view for view in state.nodes.values() if view.node.labels.get(ZONE) == zone]
+        return not any(other.labels.get(APP) for view in views for other in view.pods)
+
+
+class _SaysNothing:
+    """Reads the pods on the node, and says nothing."""
+
+    name = "SaysNothing"
+
+    def filter(self, state: Any, pod: Pod, node: Any) -> Outcome:
+        return Success() if not node.pods else Unschedulable("occupied")
+
+
+class _ScoresByPods:
+    """Scores by the pods of all nodes, and says nothing."""
+
+    name = "ScoresByPods"
+
+    def score(self, state: Any, pod: Pod, node: Any) -> int:
+        return 10 * sum(len(view.pods) for view in state.nodes.values())
+
+
+class _ReadsNow(OnePerNode):
+    def reads_pods(self, pod: Pod) -> Any:
+        return "yes"
+
+
+class _UnequallySigned(OnePerNode):
+    def pod_signature(self, pod: Pod) -> Any:
+        return None
+
+
+class _NeverAdds(CountedPerZone):
+    def add_pod(self, state: Any, pod: Pod, added: Pod, node: Any) -> None:
+        return None
+
+
+class _NeverRemoves(CountedPerZone):
+    def remove_pod(self, state: Any, pod: Pod, removed: Pod, node: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "sentence"),
+    [
+        (_SaysItIsIndependent, r"filter: answers .* reads_pods says that it does not read pods"),
+        (_SaysNothing, r"filter raised LookupError: node\.pods is shown only for pods"),
+        (_ScoresByPods, r"score: answers 0 .* and 10 with pod"),
+        (_ReadsNow, r"reads_pods: returned 'yes', not a bool"),
+        (_UnequallySigned, r"pod_signature: is equal, and filter differs|which have equal"),
+        (_NeverAdds, r"add_pod: for pod .* filter answers .* after pre_filter"),
+        (_NeverRemoves, r"remove_pod: does not undo add_pod"),
+    ],
+)
+def test_plugin_that_depends_on_other_pods_and_does_not_say_so_is_found(
+    plugin: Any, sentence: str
+) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_plugin(plugin(), pods=RULED, nodes=ZONES)

@@ -1,4 +1,4 @@
-"""What a registry's ``_check`` says of groups that are being forgotten."""
+"""The registry checks its grace periods: each broken invariant is reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.groups import claim_of, grouped, key
 
 
 def leaving() -> PodGroupRegistry:
-    """Return a registry with two groups that are being forgotten, and one that has a member."""
+    """Return a registry with two groups in their grace period and one with a member."""
     registry = PodGroupRegistry(grace=10.0)
     for name in ("first", "second", "third"):
         pod = grouped(f"p-{name}", name)
@@ -43,13 +43,13 @@ def forget_one_too_early(registry: PodGroupRegistry) -> None:
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        (leave_in_another_order, "groups are not forgotten in the order in which they were left"),
+        (leave_in_another_order, "grace periods are not in the order in which they end"),
         (forget_when_one_was_left, "group ns/first has neither specification nor member"),
-        (forget_one_that_has_a_member, "group ns/third has a member, and is being forgotten"),
-        (forget_one_too_early, "a group that is forgotten is remembered as left"),
+        (forget_one_that_has_a_member, "group ns/third has a member and a grace period"),
+        (forget_one_too_early, "a grace period belongs to an unknown group"),
     ],
 )
-def test_a_registry_that_forgets_wrongly_says_so(
+def test_check_reports_broken_grace_periods(
     sabotage: Callable[[PodGroupRegistry], None], says: str
 ) -> None:
     registry = leaving()

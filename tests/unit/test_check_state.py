@@ -19,7 +19,7 @@ from support.entities import a_pod
 GHOST = Pod(name="ghost")
 NOWHERE = NodeName("nowhere")
 W, INCOMPLETE, EMPTY = (GroupKey(f"default/{name}") for name in ("w", "incomplete", "empty"))
-LARGE = "(Resources({'cpu': 9000}),)"
+LARGE = "(Resources({'cpu': '9'}),)"
 
 
 def the(state: State, name: str) -> Member:
@@ -183,10 +183,10 @@ def withhold_what_is_not_reserved(state: State) -> None:
 
 
 SABOTAGE: list[tuple[Callable[[State], None], str]] = [
-    (tell_only_its_group, "default/i-0 is UNSCHEDULED, its group has it otherwise"),
+    (tell_only_its_group, "default/i-0 is UNSCHEDULED, its group counts it otherwise"),
     (
         give_one_a_role_that_its_group_does_not_know,
-        "default/i-0 is a ps, its group has it otherwise",
+        "default/i-0 has the role ps, its group counts it otherwise",
     ),
     (let_one_wait_no_more, "default/w-0 is WAITING, the waiting map disagrees"),
     (let_a_bound_one_wait, "default/bound is ASSIGNED, the waiting map disagrees"),
@@ -195,31 +195,34 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (take_the_node_of_one_that_is_being_bound, "default/binding is BINDING, and holds None"),
     (take_one_out_of_its_entity, "default/active-0 is UNSCHEDULED, its entity disagrees"),
     (leave_one_in_its_entity, "default/active-0 is GATED, its entity disagrees"),
-    (assume_a_stranger, "['default/ghost'] are remembered and not known"),
-    (evict_a_stranger, "['default/ghost'] are remembered and not known"),
-    (let_a_stranger_wait, "['default/ghost'] are remembered and not known"),
-    (take_one_out_of_the_queue, "who is pending and who is queued differ"),
-    (queue_a_stranger, "who is pending and who is queued differ"),
-    (forget_that_a_group_holds_nodes, "default/w: 2 wait, holding disagrees"),
-    (take_a_group_as_holding, "default/incomplete: 0 wait, holding disagrees"),
-    (let_a_group_yield_that_holds_nothing, "default/incomplete yields, and holds nothing"),
+    (assume_a_stranger, "['default/ghost'] are not known pods"),
+    (evict_a_stranger, "['default/ghost'] are not known pods"),
+    (let_a_stranger_wait, "['default/ghost'] are not known pods"),
+    (take_one_out_of_the_queue, "the entities with pending pods and the queued entities differ"),
+    (queue_a_stranger, "the entities with pending pods and the queued entities differ"),
+    (forget_that_a_group_holds_nodes, "default/w: 2 members wait on permit, holding disagrees"),
+    (take_a_group_as_holding, "default/incomplete: 0 members wait on permit, holding disagrees"),
+    (
+        let_a_group_yield_that_holds_nothing,
+        "default/incomplete gives way, and no member of it waits on permit",
+    ),
     (take_one_as_tried_under_another_number, "entity 99 was not tried, or is gone"),
     (forget_when_one_was_tried, "entity 22 was not tried, or is gone"),
     (try_a_stranger, "entity 99 was not tried, or is gone"),
-    (swap_the_entities_of_two_groups, "entity default/incomplete is not that of its group"),
-    (keep_the_entity_of_a_group_that_nobody_knows, "entity default/gone is not that of its group"),
-    (keep_the_entity_of_a_group_without_members, "entity default/empty is not that of its group"),
-    (miscount_a_class, f"class {LARGE} miscounts its users"),
-    (keep_a_class_that_nobody_is_of, "class nobody miscounts its users"),
-    (keep_a_class_whose_one_pod_is_gone, "class gone miscounts its users"),
-    (forget_a_class, f"classes [{LARGE}] are not known"),
+    (swap_the_entities_of_two_groups, "the entity of default/incomplete has another group"),
+    (keep_the_entity_of_a_group_that_nobody_knows, "the entity of default/gone has another group"),
+    (keep_the_entity_of_a_group_without_members, "the entity of default/empty has another group"),
+    (miscount_a_class, f"pod class {LARGE} miscounts its users"),
+    (keep_a_class_that_nobody_is_of, "pod class nobody miscounts its users"),
+    (keep_a_class_whose_one_pod_is_gone, "pod class gone miscounts its users"),
+    (forget_a_class, f"pod classes [{LARGE}] are not known"),
     (nominate_without_reserving, "capacity is nominated or promised, and not reserved"),
     (reserve_without_nominating, "capacity is reserved for no nomination or reservation"),
     (leave_reserved_capacity_out, "n1: the ledger has other entries than are withheld"),
     (
         miscount_a_priority,
-        "of each priority there are {9: 1, 8: 1, 0: 12, 1: 1, 7: 1}, "
-        "not {9: 2, 8: 1, 0: 12, 1: 1, 7: 1}",
+        "pods by priority: {9: 1, 8: 1, 0: 12, 1: 1, 7: 1}, "
+        "counted as {9: 2, 8: 1, 0: 12, 1: 1, 7: 1}",
     ),
     (withhold_what_is_not_reserved, "n1: {'cpu': 5} is withheld, not {}"),
 ]

@@ -1,4 +1,4 @@
-"""What ``_check`` is for: each invariant that a test relies on is seen when it is broken."""
+"""``_check`` reports each broken invariant that other tests rely on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import evolve
 from gangsched._core._heap import HeapHandle, PriorityHeap
 from gangsched._core._heap._py import PriorityHeap as PythonHeap
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import InternalError
@@ -22,7 +22,7 @@ from support.groups import claim_of, grouped, key
 
 
 class Full:
-    """A queue with somebody everywhere."""
+    """A queue with an entity in each place."""
 
     def __init__(self) -> None:
         self.leading, self.standing = a_pod(1), a_pod(2)
@@ -30,15 +30,15 @@ class Full:
         self.alone, self.tired = a_pod(5), a_pod(6, rests_until=9.0)
         self.queue = SchedulingQueue(sort_key)
         for entity in (self.resting, self.leading, self.standing):
-            self.queue.park(entity, shape="s", step=-1, now=0.0)
+            self.queue.park(entity, equivalence_class="s", step=-1, now=0.0)
         self.queue.gate(self.gated, now=0.0)
         self.queue.activate(self.alone, now=0.0)
         self.queue.activate(self.tired, now=0.0)
         self.queue._check()
 
     @property
-    def line(self) -> Line:
-        return self.queue._lines["s"]
+    def line(self) -> EquivalenceQueue:
+        return self.queue._queues["s"]
 
     def put_twice(self) -> None:
         self.queue._gated[1] = self.leading
@@ -50,10 +50,10 @@ class Full:
         self.tired.backoff_until += 1
 
     def rename_a_line(self) -> None:
-        self.queue._lines["t"] = self.queue._lines.pop("s")
+        self.queue._queues["t"] = self.queue._queues.pop("s")
 
     def keep_an_empty_line(self) -> None:
-        self.queue._lines["t"] = Line("t")
+        self.queue._queues["t"] = EquivalenceQueue("t")
 
     def lose_the_leader(self) -> None:
         self.line.leader = None
@@ -66,7 +66,7 @@ class Full:
         self.leading.rank = (9, 9.0, 9, 9, 9)
 
     def rest_while_active(self) -> None:
-        self.line.resting[5] = self.alone
+        self.line.in_backoff[5] = self.alone
 
     def lose_a_member(self) -> None:
         self.alone._pod = None
@@ -74,20 +74,25 @@ class Full:
 
 SABOTAGE: list[tuple[Callable[[Full], None], str]] = [
     (Full.put_twice, "an entity is in two places"),
-    (Full.confuse, "entity 5 believes itself Place.UNSCHEDULABLE"),
-    (Full.rest_longer, "entity 6 rests until 9.0, not its own deadline"),
-    (Full.rename_a_line, "a line is kept under another shape"),
-    (Full.keep_an_empty_line, "an empty line is kept"),
-    (Full.lose_the_leader, "an open line has no leader"),
+    (Full.confuse, "entity 5 is in Place.ACTIVE, not in Place.UNSCHEDULABLE"),
+    (Full.rest_longer, "entity 6 is in backoff until 9.0, not until its own deadline"),
+    (Full.rename_a_line, "an equivalence queue is kept under another class"),
+    (Full.keep_an_empty_line, "an empty equivalence queue is kept"),
+    (Full.lose_the_leader, "an open equivalence queue has no leader"),
     (Full.be_led_by_nobody_active, "a leader is not active"),
-    (Full.be_led_by_the_second, "the first in an open line does not lead it"),
-    (Full.rest_while_active, "who rests in a line is not in backoff"),
+    (Full.be_led_by_the_second, "the first entity of an open equivalence queue is not its leader"),
+    (
+        Full.rest_while_active,
+        "an entity in backoff in an equivalence queue is not in the backoff queue",
+    ),
     (Full.lose_a_member, "a ready member is not pending"),
 ]
 
 
 @pytest.mark.parametrize(("sabotage", "says"), SABOTAGE)
-def test_the_queue_sees_what_is_wrong(sabotage: Callable[[Full], None], says: str) -> None:
+def test_check_reports_broken_invariant_of_queue(
+    sabotage: Callable[[Full], None], says: str
+) -> None:
     full = Full()
     sabotage(full)
     with pytest.raises(InternalError) as caught:
@@ -96,18 +101,18 @@ def test_the_queue_sees_what_is_wrong(sabotage: Callable[[Full], None], says: st
 
 
 class BrokenHeap(PythonHeap[Any]):
-    """A heap that knows that it is none."""
+    """A heap whose ``_check`` always raises."""
 
     def _check(self) -> None:
         raise InternalError("no heap")
 
 
-def test_the_queue_sees_heaps_that_are_none() -> None:
+def test_check_of_queue_checks_its_heaps() -> None:
     full = Full()
     for entity in (a_pod(7), a_pod(8)):
-        full.queue.park(entity, shape="s", step=-1, now=0.0)
+        full.queue.park(entity, equivalence_class="s", step=-1, now=0.0)
     full.queue._check()
-    standing = full.line.standing = BrokenHeap()
+    standing = full.line.queued = BrokenHeap()
     standing.push((0,), full.standing)
     with pytest.raises(InternalError):
         full.queue._check()
@@ -178,13 +183,13 @@ SABOTAGE_OF_HEAPS: list[tuple[Break, str]] = [
     (overtake, " are not in order of arrival"),
     (come_at_once, " are not in order of arrival"),
     (litter, "170 tombstones beside 105 items"),
-    (leave_the_way_open, "the short way out is open, and is not the only one"),
-    (mistake_the_kind, "a key is not of numbers"),
+    (leave_the_way_open, "the fast path is open, but the run does not hold all entries"),
+    (mistake_the_kind, "a key is not a tuple of numbers"),
 ]
 
 
 @pytest.mark.parametrize(("sabotage", "says"), SABOTAGE_OF_HEAPS)
-def test_a_heap_sees_what_is_wrong(sabotage: Break, says: str) -> None:
+def test_check_reports_broken_invariant_of_heap(sabotage: Break, says: str) -> None:
     heap: PriorityHeap[int] = PythonHeap()
     for item in range(100):
         heap.push((item,), item)
@@ -224,7 +229,7 @@ def let_one_leave(heap: PriorityHeap[int]) -> None:
 
 
 @pytest.mark.parametrize("event", [let_one_come, let_one_come_and_settle, let_one_leave])
-def test_a_heap_sees_that_the_short_way_out_is_open_when_there_is_another(event: Break) -> None:
+def test_check_reports_open_fast_path_with_other_entries(event: Break) -> None:
     heap = sorted_heap()
     event(heap)
     assert heap._fast is None
@@ -234,7 +239,7 @@ def test_a_heap_sees_that_the_short_way_out_is_open_when_there_is_another(event:
         heap._check()
 
 
-def test_a_heap_sees_that_the_short_way_out_leads_elsewhere() -> None:
+def test_check_reports_fast_path_to_another_list() -> None:
     heap = sorted_heap()
     assert heap._fast is heap._run
     heap._check()
@@ -271,7 +276,7 @@ def count_one_too_many(registry: PodGroupRegistry) -> None:
         ),
     ],
 )
-def test_a_registry_sees_what_is_wrong(
+def test_check_reports_broken_invariant_of_registry(
     sabotage: Callable[[PodGroupRegistry], None], says: str
 ) -> None:
     registry = PodGroupRegistry()
@@ -303,10 +308,10 @@ def mistake_one_for_another(waiting: WaitingMap) -> None:
     [
         (forget_that_it_is_of_a_group, "waiting pods and their groups differ"),
         (forget_a_deadline, "waiting pods and deadlines differ"),
-        (mistake_one_for_another, "a waits under another name"),
+        (mistake_one_for_another, "a is stored under another UID"),
     ],
 )
-def test_a_waiting_map_sees_what_is_wrong(
+def test_check_reports_broken_invariant_of_waiting_map(
     sabotage: Callable[[WaitingMap], None], says: str
 ) -> None:
     waiting = WaitingMap()

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gangsched import __version__
+from gangsched import Effect, Preemption, __version__
 from gangsched.cli import main
-from gangsched.replay import Header, Recipe
-from gangsched.simulation import SCHEMA
+from gangsched.replay import Call, Header, Recipe, Replay
+from gangsched.simulation import SCHEMA, EventLog
+from gangsched.simulation.documents import Document, read_documents
 from gangsched.simulation.render import progress
 from support.documents import fails
 
@@ -57,7 +65,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     )
     assert "--trace: expected --nodes" in fails(capsys, "simulate", "--trace", "jobs.csv")
     assert "'40'" in fails(capsys, "simulate", "--trace", "jobs.csv", "--nodes", "40")
-    assert "--at: expected seconds" in fails(
+    assert "--at: expected a finite number of seconds" in fails(
         capsys, "simulate", "node.yaml", "--at", "soon", "pod.yaml"
     )
     assert "--at 5: expected a manifest" in fails(capsys, "simulate", "node.yaml", "--at", "5")
@@ -65,7 +73,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert "pod default/p is given by two files" in twice
 
 
-def test_arguments_that_are_none_are_refused_by_the_parser(
+def test_unknown_arguments_are_refused_by_the_parser(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for arguments in (["simulate", "--policy", "best"], ["simulate", "--until", "-1"], ["what"]):
@@ -80,7 +88,7 @@ def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
     assert "simulate" in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"gangsched {__version__}\n"
@@ -125,7 +133,7 @@ def test_an_unknown_kind_is_reported_and_skipped(
     assert capsys.readouterr().out.startswith("skipped: odd.yaml")
 
 
-def test_a_minimum_that_is_none_is_told_to_the_pods_user(
+def test_a_malformed_minimum_is_reported_as_refused(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = (
@@ -136,7 +144,7 @@ def test_a_minimum_that_is_none_is_told_to_the_pods_user(
     assert main(["simulate", "node.yaml", "odd.yaml"]) == 0
     text = capsys.readouterr().out
     assert "Refused" in text
-    assert "expected a whole number of at least 1, got 'two'" in text
+    assert "must be an int >= 1, got 'two'" in text
     assert "Pending" in text
 
 
@@ -176,7 +184,7 @@ def test_a_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -
 # Faults, logs, replay -------------------------------------------------------------------------
 
 
-def test_faults_are_read_from_a_file_or_drawn_and_told_in_the_report(
+def test_faults_are_read_or_drawn_and_are_in_the_report(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = {"faults": [{"kind": "BindFails", "bind": 1}]}
@@ -195,22 +203,22 @@ def test_faults_are_read_from_a_file_or_drawn_and_told_in_the_report(
     assert json.loads(capsys.readouterr().out)["settings"]["faults"] is None
 
 
-def test_a_plan_that_is_none_is_one_sentence_and_exit_code_2(
+def test_a_malformed_plan_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "no.json").write_text("{")
     (files / "odd.json").write_text('{"faults": [{"kind": "BindFails", "bind": 0}]}')
     words = ("node.yaml", "pod.yaml", "--faults")
     assert "no.json: expected JSON" in fails(capsys, "simulate", *words, "no.json")
-    assert "odd.json: faults[0].bind: expected" in fails(capsys, "simulate", *words, "odd.json")
+    assert "odd.json: faults[0].bind must be" in fails(capsys, "simulate", *words, "odd.json")
     assert "nowhere.json: No such file" in fails(capsys, "simulate", *words, "nowhere.json")
     with pytest.raises(SystemExit):
         main(["simulate", "node.yaml", "--faults", "a", "--fault-seed", "1"])
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "gang", "none"])
-def test_what_simulate_logs_replay_runs_again(
+@pytest.mark.parametrize("policy", ["coscheduling", "gang", "pod-by-pod"])
+def test_replay_runs_the_log_of_simulate_again(
     policy: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["simulate", "node.yaml", "pod.yaml", "--policy", policy, "--fault-seed", "1"]
@@ -237,7 +245,7 @@ def test_a_replay_that_diverges_says_where_and_exits_with_1(
     assert capsys.readouterr().out == "-: no divergence\n"
 
 
-def test_a_replay_can_be_asked_of_another_policy(
+def test_a_log_can_be_replayed_with_another_policy(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = POD.replace("name: p,", "name: p, labels: {scheduling.x-k8s.io/pod-group: g},")
@@ -245,14 +253,14 @@ def test_a_replay_can_be_asked_of_another_policy(
     assert main(["simulate", "node.yaml", "gang.yaml", "--log", "run.log"]) == 0
     capsys.readouterr()
     assert main(["replay", "run.log", "--policy", "coscheduling", "--order", "creation"]) == 0
-    assert main(["replay", "run.log", "--policy", "none"]) == 1
+    assert main(["replay", "run.log", "--policy", "pod-by-pod"]) == 1
     assert "GroupIncomplete" in capsys.readouterr().out
     for option in (["--order", "creation"], ["--permit-timeout", "3"]):
         assert main(["replay", "run.log", *option]) == 2
         assert f"{option[0]}: expected --policy with it" in capsys.readouterr().err
 
 
-def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
+def test_a_malformed_log_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "unsaid.log").write_text(Header().to_line())
@@ -260,7 +268,7 @@ def test_a_log_that_is_none_is_one_sentence_and_exit_code_2(
     (files / "latin.log").write_bytes(b"caf\xe9")
     for name, expected in (
         ("nowhere.log", "nowhere.log: No such file"),
-        ("unsaid.log", "the log's header does not say"),
+        ("unsaid.log", "the log's header has no recipe"),
         ("bad.log", "bad.log: line 2: call: expected one of handle"),
         ("latin.log", "latin.log: line 1: expected UTF-8 text, byte 3"),
         ("pod.yaml", "pod.yaml: line 1: expected a header"),
@@ -277,4 +285,255 @@ def test_a_log_that_cannot_be_written_is_one_sentence_and_exit_code_2(
 ) -> None:
     assert "no/run.log: No such file" in fails(
         capsys, "simulate", "node.yaml", "--log", "no/run.log"
+    )
+
+
+# What a terminal, a pipe and a disk do --------------------------------------------------------
+
+FORGED = "a\x1b[2Jb\nINJECTED: deadlock none"
+ESCAPED = r"a\x1b[2Jb\nINJECTED: deadlock none"
+
+
+def command(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, with streams of the system."""
+    line = [sys.executable, "-m", "gangsched.cli", *words]
+    settings = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONUNBUFFERED": ""}
+    return subprocess.run(line, text=True, env=settings, check=False, **options)
+
+
+def test_simulate_escapes_control_characters_of_names(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "jobs.csv").write_text(f'{HEADER}"{FORGED}",0,2,4,10\n')
+    assert main(["simulate", "--trace", "jobs.csv", "--nodes", "1x8"]) == 0
+    text = capsys.readouterr().out
+    assert ESCAPED in text
+    assert "\x1b" not in text
+    assert "\nINJECTED" not in text
+
+
+def test_simulate_escapes_control_characters_of_skipped_objects(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"apiVersion": "v9", "kind": FORGED, "metadata": {"name": FORGED}}
+    (files / "odd.json").write_text(json.dumps(document))
+    assert main(["simulate", "odd.json", "node.yaml"]) == 0
+    text = capsys.readouterr().out
+    assert text.count(ESCAPED) == 2
+    assert "\nINJECTED" not in text
+
+
+def test_explain_escapes_control_characters_of_names(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "jobs.csv").write_text(f'{HEADER}"{FORGED}",0,2,4,10\n')
+    words = ["explain", FORGED, "--trace", "jobs.csv", "--nodes", "1x4", "--add", "1x4"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert ESCAPED in text
+    assert "\x1b" not in text
+    assert "\nINJECTED" not in text
+
+
+def test_an_error_escapes_control_characters_of_names(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "jobs.csv").write_text(HEADER + "a,0,2,4,10\n")
+    complaint = fails(capsys, "explain", FORGED, "--trace", "jobs.csv", "--nodes", "1x4")
+    assert ESCAPED in complaint
+    assert complaint.count("\n") == 1
+    assert r"a\x1b[2Jb\n" in fails(capsys, "simulate", FORGED)
+
+
+def test_replay_escapes_control_characters_of_a_log(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"call": "advance", "now": 0.0, "raised": FORGED}
+    (files / "run.log").write_text(Header(recipe=Recipe("gang")).to_line() + json.dumps(call))
+    assert main(["replay", "run.log"]) == 1
+    text = capsys.readouterr().out
+    assert f"log:  raised {ESCAPED}\n" in text
+    assert "\x1b" not in text
+
+
+def test_a_table_is_not_cut_by_wide_characters(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = "訓練" * 30
+    (files / "jobs.csv").write_text(f"{HEADER}{job},0,1,1,10\n", encoding="utf-8")
+    assert main(["simulate", "--trace", "jobs.csv", "--nodes", "1x1"]) == 0
+    assert f"Successfully assigned default/{job}-0 to node-000\n" in capsys.readouterr().out
+
+
+def test_a_stream_that_cannot_encode_a_name_gets_it_escaped(files: Path) -> None:
+    (files / "jobs.csv").write_text(f"{HEADER}é,0,1,1,10\n", encoding="utf-8")
+    ran = command("simulate", "--trace", "jobs.csv", "--nodes", "1x1", capture_output=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert r"Successfully assigned default/\xe9-0 to node-000" in ran.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("words", [["demo"], ["--help"], ["explain", "tf-smoke-gpu"]])
+def test_a_full_disk_is_one_sentence_and_exit_code_2(files: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = command(*words, stdout=full, stderr=subprocess.PIPE)
+    assert ran.returncode == 2
+    assert ran.stderr == "gangsched: standard output: No space left on device\n"
+
+
+def test_a_closed_pipe_is_no_error(files: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = command("demo", stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def interrupting(times: int) -> Any:
+    """Return an ``effects`` that presses Ctrl-C in its first calls."""
+    pressed = 0
+    inner = EventLog.effects
+
+    def effects(self: EventLog, given: tuple[Effect, ...], now: float) -> None:
+        nonlocal pressed
+        inner(self, given, now)
+        if now > 0 and pressed < times:
+            pressed += 1
+            signal.raise_signal(signal.SIGINT)
+
+    return effects
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_after_ctrl_c_simulate_prints_the_report_so_far_and_exits_with_130(
+    output: str,
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(EventLog, "effects", interrupting(1))
+    before = signal.getsignal(signal.SIGINT)
+    words = ["simulate", "node.yaml", "--at", "10", "pod.yaml", "--output", output]
+    assert main(words) == 130
+    captured = capsys.readouterr()
+    assert captured.err == ("gangsched: interrupted at t=10s; the report is of the run so far\n")
+    if output == "json":
+        assert json.loads(captured.out)["summary"]["end"] == 10.0
+    else:
+        assert re.search(r"^simulated +10s in", captured.out, re.MULTILINE)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_ends_the_command_at_once(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(self: EventLog, given: tuple[Effect, ...], now: float) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(EventLog, "effects", twice)
+    assert main(["simulate", "node.yaml", "pod.yaml"]) == 130
+    assert capsys.readouterr().err == "gangsched: interrupted\n"
+
+
+def test_after_ctrl_c_replay_says_how_far_it_came(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["simulate", "node.yaml", "pod.yaml", "--log", "run.log"]) == 0
+    capsys.readouterr()
+
+    def interrupted(self: Replay, call: Call) -> None:
+        if call.line == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Replay, "perform", interrupted)
+    assert main(["replay", "run.log"]) == 130
+    captured = capsys.readouterr()
+    assert captured.out == "run.log: no divergence before line 3\n"
+    assert captured.err == "gangsched: interrupted\n"
+
+
+def test_a_run_can_be_started_in_another_thread(files: Path) -> None:
+    """Python allows signal handlers in the main thread only."""
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["simulate", "node.yaml"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+def test_figures_that_exceed_a_float_are_one_sentence_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "jobs.csv").write_text(f"{HEADER}a,0,1,999999999,{'9' * 300}\n")
+    words = ["--trace", "jobs.csv", "--nodes", "1x999999999"]
+    complaint = fails(capsys, "simulate", *words, "--output", "json")
+    assert "--output json: a figure of the report is too large" in complaint
+    assert main(["simulate", *words]) == 0
+    assert "1 started whole" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("preset", [[], {}, 3, None])
+def test_a_log_whose_preset_is_no_name_is_one_sentence_and_exit_code_2(
+    preset: object, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = json.loads(Header(recipe=Recipe("gang")).to_line())
+    header["scheduler"]["preset"] = preset
+    (files / "odd.log").write_text(json.dumps(header))
+    assert "scheduler.preset: expected one of" in fails(capsys, "replay", "odd.log")
+
+
+def test_a_log_cannot_ask_for_a_search_without_end(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = Recipe("gang", preemption=Preemption())
+    header = json.loads(Header(recipe=recipe).to_line())
+    for path in (("search_budget",), ("preemption", "search_budget")):
+        asked = json.loads(json.dumps(header))
+        inner = asked["scheduler"]["arguments"]
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = 10**12
+        (files / "long.log").write_text(json.dumps(asked))
+        where = ".".join(("scheduler", "arguments", *path))
+        complaint = fails(capsys, "replay", "long.log")
+        assert f"{where}: expected an int from 0 to 1000000" in complaint
+
+
+# Large input ----------------------------------------------------------------------------------
+
+
+def test_a_file_is_parsed_once(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def counted(text: str, *, file: str) -> Iterator[Document]:
+        parsed.append(file)
+        yield from read_documents(text, file=file)
+
+    monkeypatch.setattr("gangsched.simulation.manifests.read_documents", counted)
+    assert main(["simulate", "node.yaml", "--at", "5", "pod.yaml"]) == 0
+    assert parsed == ["node.yaml", "pod.yaml"]
+
+
+def test_a_line_break_in_a_quoted_cell_is_part_of_the_name(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "jobs.csv").write_bytes(f'{HEADER}"a\r\nb",0,1,1,10\n'.encode())
+    words = ["--trace", "jobs.csv", "--nodes", "1x1", "--output", "json"]
+    assert main(["simulate", *words]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [job["key"] for job in jobs] == ["default/a\r\nb-0"]
+
+
+def test_the_trace_of_a_file_has_a_bound_on_its_pods(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gangsched.simulation.traces.MOST_OBJECTS", 10)
+    (files / "jobs.csv").write_text(HEADER + "a,0,6,1,10\nb,0,4,1,10\nc,0,1,1,10\n")
+    complaint = fails(capsys, "simulate", "--trace", "jobs.csv", "--nodes", "1x1")
+    assert (
+        complaint
+        == "gangsched: jobs.csv: line 4: workers: with it the file has more than 10 pods\n"
     )

@@ -63,7 +63,7 @@ def data(*words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("policy", ["coscheduling", "gang"])
-def test_two_more_nodes_of_2_gpus_would_start_the_gang_of_the_demonstration_now(
+def test_two_more_nodes_would_start_the_gang_of_the_demonstration(
     policy: str,
 ) -> None:
     words = ("tf-smoke-gpu", "--policy", policy)
@@ -80,7 +80,7 @@ def test_two_more_nodes_of_2_gpus_would_start_the_gang_of_the_demonstration_now(
     assert (found["schema"], found["group"]) == ("gangsched.explain/1", "default/tf-smoke-gpu")
 
 
-def test_it_is_the_job_that_the_demonstration_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_job_is_that_of_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
     folder = resources.files("gangsched.simulation") / "examples"
     files = [str(folder / name) for name in ("cluster.yaml", "tf-smoke-gpu.yaml")]
     assert says("default/tf-smoke-gpu", *files) == says("tf-smoke-gpu")
@@ -91,7 +91,7 @@ def test_it_is_the_job_that_the_demonstration_runs(capsys: pytest.CaptureFixture
     ]
 
 
-def test_each_kind_of_node_that_is_there_is_tried_the_most_frequent_first() -> None:
+def test_each_kind_of_node_is_tried_the_most_frequent_first() -> None:
     text = says("train", "nodes.yaml", "job.yaml").splitlines()
     assert text[1:] == [
         "1 more node of cpu=2 would start pod group default/train now",
@@ -101,7 +101,7 @@ def test_each_kind_of_node_that_is_there_is_tried_the_most_frequent_first() -> N
     assert [(change["labels"], change["nodes"]) for change in found] == [({}, 1), ({}, 1)]
 
 
-def test_a_cordoned_node_stands_for_one_that_is_not(files: Path) -> None:
+def test_a_cordoned_node_is_added_uncordoned(files: Path) -> None:
     cordoned = [node("a", 4, ", zone: z", cordoned=True), node("b", 1), node("c", 1)]
     (files / "kinds.yaml").write_text("---".join(cordoned))
     found = data("train", "kinds.yaml", "job.yaml", "--most", "5")["smallest_changes"]
@@ -113,7 +113,7 @@ def test_a_cordoned_node_stands_for_one_that_is_not(files: Path) -> None:
     assert (found[0]["tried"], found[0]["why"]["answer"]) == (5, "NoNodeFits")
 
 
-def test_kinds_that_were_not_tried_are_counted(files: Path) -> None:
+def test_kinds_of_nodes_that_were_not_tried_are_counted(files: Path) -> None:
     (files / "kinds.yaml").write_text("---".join(node(f"n{n}", 1, f", k: k{n}") for n in range(6)))
     text = says("train", "kinds.yaml", "job.yaml", "--most", "1")
     assert "2 further kinds of nodes were not tried: give --shape" in text
@@ -130,7 +130,7 @@ def test_the_shape_may_be_given() -> None:
 
 def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     text = says("train", "one.yaml", "job.yaml", "--add", "1x8")
-    assert "what if:\n  t=70s  node/added-node-000  Node offers nvidia.com/gpu=8\n" in text
+    assert "what if:\n  t=70s  node/added-node-000  Allocatable: nvidia.com/gpu=8\n" in text
     (files / "more.yaml").write_text(node("more", 2))
     text = says("train", "one.yaml", "job.yaml", "--apply", "more.yaml")
     assert text.endswith("  then default/train: 3 members hold nodes\n")
@@ -141,7 +141,7 @@ def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     assert found["why"] == {"default/train": {"answer": "Running", "text": "3 members hold nodes"}}
 
 
-def test_a_name_that_is_taken_is_not_given_to_a_node_that_is_added(files: Path) -> None:
+def test_an_added_node_gets_an_unused_name(files: Path) -> None:
     (files / "taken.yaml").write_text(node("added-node-000", 2))
     text = says("train", "taken.yaml", "job.yaml", "--add", "1x8")
     assert "node/added-added-node-000" in text
@@ -152,19 +152,23 @@ def test_bad_input_is_one_sentence_that_names_the_option(
 ) -> None:
     here = ("one.yaml", "job.yaml")
     unknown = fails(capsys, "explain", "other", *here)
-    assert unknown == ("gangsched: GROUP: not known: 'default/other'; there are default/train\n")
+    assert unknown == (
+        "gangsched: GROUP: not known: 'default/other'; known groups: default/train\n"
+    )
     assert "there is no group" in fails(capsys, "explain", "other", "one.yaml")
     assert "--policy: expected coscheduling" in fails(
-        capsys, "explain", "train", *here, "--policy", "none"
+        capsys, "explain", "train", *here, "--policy", "pod-by-pod"
     )
     for shape in ("cpu", "=2", "cpu=1,cpu=2", "cpu=1,,"):
         text = fails(capsys, "explain", "train", *here, "--shape", shape)
-        assert f"--shape: expected NAME=AMOUNT, more of them after commas, got {shape!r}" in text
+        assert f"--shape must be NAME=AMOUNT, separated by commas, got {shape!r}" in text
     assert "--shape: cpu: " in fails(capsys, "explain", "train", *here, "--shape", "cpu=many")
     assert "--most: expected" in fails(capsys, "explain", "train", *here, "--most", "-1")
     assert "--add: expected nodes and GPUs" in fails(
         capsys, "explain", "train", *here, "--add", "8"
     )
+    assert "--most must be" in fails(capsys, "explain", "train", *here, "--most", "-1")
+    assert "--add must be nodes and GPUs" in fails(capsys, "explain", "train", *here, "--add", "8")
     assert "nowhere.yaml: No such file" in fails(
         capsys, "explain", "train", *here, "--apply", "nowhere.yaml"
     )

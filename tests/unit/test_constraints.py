@@ -40,20 +40,20 @@ NO_EXECUTE = TaintEffect.NO_EXECUTE
         (Toleration(exists=True, effect=NO_EXECUTE), Taint("k"), False),
     ],
 )
-def test_a_toleration_covers_key_value_and_effect(
+def test_toleration_compares_key_value_and_effect(
     toleration: Toleration, taint: Taint, expected: bool
 ) -> None:
     assert expected is toleration.tolerates(taint)
 
 
 @given(KEYS, VALUES, EFFECTS)
-def test_a_toleration_of_everything_covers_every_taint(
+def test_toleration_without_key_matches_every_taint(
     key: str, value: str, effect: TaintEffect
 ) -> None:
     assert Toleration(exists=True).tolerates(Taint(key, value, effect))
 
 
-def test_an_effect_may_be_given_by_its_name() -> None:
+def test_an_effect_is_converted_from_its_name() -> None:
     toleration = Toleration("k", exists=True, effect="NoExecute")
     assert toleration.tolerates(Taint("k", effect="NoExecute"))
     assert not toleration.tolerates(Taint("k", effect="NoSchedule"))
@@ -85,7 +85,7 @@ BAD: list[tuple[type[Any], dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("kind", "given_", "field", "value"), BAD)
-def test_a_malformed_constraint_is_refused_by_field_and_value(
+def test_a_malformed_constraint_is_refused_with_field_and_value(
     kind: type[Any], given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -120,7 +120,7 @@ def test_a_malformed_constraint_is_refused_by_field_and_value(
         ("Gt", ("0",), str(2**63), False),
     ],
 )
-def test_each_operator_matches_as_kubernetes_does(
+def test_operators_match_as_in_kubernetes(
     operator: str, values: tuple[str, ...], label: str | None, expected: bool
 ) -> None:
     labels = {} if label is None else {"k": label}
@@ -128,16 +128,14 @@ def test_each_operator_matches_as_kubernetes_does(
 
 
 @given(LABELS, KEYS, st.sets(st.sampled_from(["0", "7"]), min_size=1))
-def test_each_operator_and_its_contrary_never_agree(
-    labels: dict[str, str], key: str, values: set[str]
-) -> None:
+def test_opposite_operators_never_agree(labels: dict[str, str], key: str, values: set[str]) -> None:
     for one, other, operands in (("In", "NotIn", values), ("Exists", "DoesNotExist", ())):
         first = NodeSelectorRequirement(key, one, tuple(operands)).matches(labels)
         assert first is not NodeSelectorRequirement(key, other, tuple(operands)).matches(labels)
 
 
 @given(LABELS)
-def test_a_term_matches_when_each_of_its_requirements_does(labels: dict[str, str]) -> None:
+def test_a_term_matches_if_all_requirements_match(labels: dict[str, str]) -> None:
     requirements = (
         NodeSelectorRequirement("a", "Exists"),
         NodeSelectorRequirement("b", "In", ("0", "7")),

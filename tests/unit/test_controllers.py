@@ -101,12 +101,12 @@ def test_an_indexed_job_labels_its_pods_with_their_index() -> None:
     assert [pod.labels["batch.kubernetes.io/job-completion-index"] for pod in pods] == ["0", "1"]
 
 
-def test_pods_that_would_follow_later_are_told_of() -> None:
+def test_pods_that_would_follow_later_are_noted() -> None:
     workload = _load(_batch(parallelism=2, completions=5))
 
     assert workload.skipped == (
-        "f.yaml: document 1: Job default/j: only its first 2 pods are there: the others of its "
-        "5 completions would follow as those end",
+        "f.yaml: document 1: Job default/j: only the first 2 of its 5 pods are created: the others "
+        "would follow as those end",
     )
 
 
@@ -123,12 +123,12 @@ def test_pods_that_would_follow_later_are_told_of() -> None:
     ],
     ids=["Job", "TFJob", "MPIJob"],
 )
-def test_a_suspended_job_has_no_pods_and_says_so(job: dict[str, Any]) -> None:
+def test_a_suspended_job_has_no_pods_and_a_note(job: dict[str, Any]) -> None:
     workload = _load(job)
 
     assert workload.arrivals == ()
     assert workload.skipped == (
-        f"f.yaml: document 1: {job['kind']} default/j: it is suspended and has no pods",
+        f"f.yaml: document 1: {job['kind']} default/j: the job is suspended and has no pods",
     )
 
 
@@ -204,7 +204,7 @@ def test_an_mpi_job_creates_its_workers_first_and_its_launcher_last(version: str
 
 
 @pytest.mark.parametrize("replicas", [{"Launcher": 1}, {"Launcher": 1, "Worker": None}])
-def test_an_mpi_job_has_no_workers_unless_it_says_how_many(replicas: dict[str, Any]) -> None:
+def test_an_mpi_job_without_replicas_has_no_workers(replicas: dict[str, Any]) -> None:
     assert _names(_load(_job("MPIJob", mpiReplicaSpecs=_replicas(**replicas)))) == ["j-launcher"]
 
 
@@ -216,7 +216,7 @@ def test_an_mpi_job_has_no_workers_unless_it_says_how_many(replicas: dict[str, A
         ("MPIJob", "mpiReplicaSpecs", {"Launcher": 1, "Worker": 4}),
     ],
 )
-def test_a_job_that_says_min_available_gets_a_group_before_its_pods(
+def test_a_job_with_min_available_gets_a_group_before_its_pods(
     kind: str, specs: str, replicas: dict[str, int | None]
 ) -> None:
     policy = {
@@ -253,7 +253,7 @@ def test_a_job_that_says_min_available_gets_a_group_before_its_pods(
     ],
     ids=["label", "annotation", "field"],
 )
-def test_a_job_whose_template_names_a_group_gets_no_other(template: dict[str, Any]) -> None:
+def test_a_job_whose_template_names_a_group_gets_no_other_group(template: dict[str, Any]) -> None:
     specs = {"Worker": {"template": template}, "PS": {"template": GPU}}
     workload = _load(
         _job("TFJob", tfReplicaSpecs=specs, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
@@ -277,7 +277,7 @@ def test_a_job_without_min_available_gets_no_group() -> None:
 
 
 @pytest.mark.parametrize("given_first", [True, False])
-def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bool) -> None:
+def test_a_given_group_replaces_the_one_that_a_job_implies(given_first: bool) -> None:
     job = _job(
         "TFJob",
         tfReplicaSpecs=_replicas(Worker=2),
@@ -305,7 +305,7 @@ def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bo
         (_batch(completions=1.5), "spec.completions", "got 1.5"),
         (_batch(completionMode="Indexed"), "spec.completions", "got nothing"),
         (_batch(completionMode="X"), "spec.completionMode", "one of NonIndexed, Indexed, got 'X'"),
-        (_batch(suspend="no"), "spec.suspend", "expected true or false, got 'no'"),
+        (_batch(suspend="no"), "spec.suspend", "expected a bool, got 'no'"),
         (_job("Job", "batch/v1"), "spec.template.spec.containers", "at least one container"),
         (_job("TFJob"), "spec.tfReplicaSpecs", "expected a value, got nothing"),
         (
@@ -340,12 +340,12 @@ def test_a_group_that_is_given_wins_over_the_one_a_job_would_get(given_first: bo
                 runPolicy={"schedulingPolicy": {"minAvailable": 0}},
             ),
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "a whole number of at least 1, got 0",
+            "an int >= 1, got 0",
         ),
     ],
     ids=range(16),
 )
-def test_what_is_malformed_is_refused_by_its_path(
+def test_a_malformed_field_is_refused_by_its_path(
     job: dict[str, Any], path: str, problem: str
 ) -> None:
     error = _refused(job)

@@ -62,14 +62,14 @@ def test_it_has_the_points_of_the_published_plugin_and_no_more() -> None:
     ]
 
 
-def test_all_that_it_says_of_one_member_holds_for_the_others() -> None:
+def test_answers_are_group_wide() -> None:
     assert Coscheduling().group_wide == ("pre_filter", "reserve", "permit")
 
 
 @pytest.mark.parametrize(
     "bad", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 10**400, None, "10"]
 )
-def test_a_permit_timeout_that_is_no_time_is_refused(bad: Any) -> None:
+def test_malformed_permit_timeout_is_refused(bad: Any) -> None:
     """F28, row 61."""
     with pytest.raises(InvalidValueError) as caught:
         Coscheduling(permit_timeout=bad)
@@ -131,7 +131,7 @@ COMPLETENESS: list[tuple[str, FakeGroup | None, Outcome]] = [
 @pytest.mark.parametrize(
     ("group", "expected"), [pytest.param(*case[1:], id=case[0]) for case in COMPLETENESS]
 )
-def test_an_incomplete_group_is_held_at_both_gates(
+def test_incomplete_group_is_refused_by_pre_enqueue_and_pre_filter(
     group: FakeGroup | None, expected: Outcome
 ) -> None:
     policy = Coscheduling()
@@ -149,7 +149,7 @@ def test_an_incomplete_group_is_held_at_both_gates(
         (RoleCounts(unscheduled=1, scheduled=1), SUCCESS),
     ],
 )
-def test_a_group_that_lacks_members_of_a_role_is_held_too(
+def test_group_that_lacks_members_of_a_role_is_not_admitted(
     of_ps: RoleCounts, expected: Outcome
 ) -> None:
     group = FakeGroup(unscheduled=2, assigned=1, roles={"ps": 2}, of_role={"ps": of_ps})
@@ -159,29 +159,29 @@ def test_a_group_that_lacks_members_of_a_role_is_held_too(
 # The last gate --------------------------------------------------------------------------------
 
 
-def test_a_regular_pod_goes() -> None:
+def test_regular_pod_is_released() -> None:
     """Row 38."""
     assert permit(None) == SUCCESS
 
 
-def test_a_group_that_was_scheduled_once_lets_its_late_members_go() -> None:
+def test_late_members_of_a_scheduled_group_are_released() -> None:
     """F30: what replaces a lost member does not wait for a quorum of its own."""
     assert permit(FakeGroup(waiting=1, was_scheduled=True)) == SUCCESS
 
 
-def test_late_members_go_though_nobody_describes_their_group_any_more() -> None:
+def test_late_members_are_released_after_the_group_object_is_deleted() -> None:
     late = FakeGroup(min_available=None, assigned=2, waiting=1, was_scheduled=True)
     assert permit(late) == SUCCESS
     outcome = permit(late, match_policy="waiting_and_running")
     assert outcome == Unschedulable("pod group ns/g does not exist", resolvable=False)
 
 
-def test_a_member_of_a_group_that_nobody_described_is_turned_down() -> None:
+def test_member_of_an_undescribed_group_is_unschedulable() -> None:
     outcome = permit(FakeGroup(min_available=None, waiting=1))
     assert outcome == Unschedulable("pod group ns/g does not exist", resolvable=False)
 
 
-def test_a_minimum_of_one_waits_for_nobody() -> None:
+def test_minimum_of_one_never_waits() -> None:
     """Row 40."""
     assert permit(FakeGroup(min_available=1, waiting=1)) == SUCCESS
 
@@ -197,14 +197,14 @@ def test_bound_and_binding_members_count_for_the_quorum() -> None:
     assert permit(FakeGroup(waiting=1, binding=1, assigned=1)) == SUCCESS
 
 
-def test_a_member_is_turned_down_when_the_others_are_too_few() -> None:
+def test_member_is_unschedulable_when_its_siblings_are_too_few() -> None:
     assert isinstance(permit(FakeGroup(waiting=1, unscheduled=1)), Unschedulable)
 
 
 @given(
     st.integers(1, 5), st.integers(1, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)
 )
-def test_nobody_goes_without_a_quorum(
+def test_no_member_is_released_without_a_quorum(
     minimum: int, waiting: int, binding: int, assigned: int, unscheduled: int
 ) -> None:
     """Law 1, F15."""
@@ -241,7 +241,7 @@ def test_every_member_waits_until_one_deadline_of_the_attempt(
 # When no node can be had ----------------------------------------------------------------------
 
 
-def test_a_regular_pod_is_none_of_its_business() -> None:
+def test_regular_pod_is_skipped() -> None:
     """Row 47: it has no group to speak for."""
     assert post_filter(None) == SKIP
 
@@ -258,7 +258,7 @@ def test_a_regular_pod_is_none_of_its_business() -> None:
     ids=["quorum-possible", "quorum-there", "running", "scheduled-once", "unknown"],
 )
 @pytest.mark.parametrize("when", WhenBlocked)
-def test_a_failed_member_takes_nobody_along_while_a_quorum_is_possible(
+def test_failed_member_rejects_nothing_while_a_quorum_is_possible(
     group: FakeGroup, when: WhenBlocked
 ) -> None:
     """Row 48, F57: spare members exist."""
@@ -276,7 +276,7 @@ WHY = "pod p cannot be placed: full"
         (WhenBlocked.UNTIL_TIMEOUT, Unschedulable(WHY)),
     ],
 )
-def test_a_group_that_cannot_be_completed_does_as_the_policy_says(
+def test_group_that_cannot_be_completed_follows_when_blocked(
     when: WhenBlocked, expected: Outcome | Verdict
 ) -> None:
     """Row 49, F5, F59: the culprit and the reason are named."""
@@ -284,7 +284,7 @@ def test_a_group_that_cannot_be_completed_does_as_the_policy_says(
 
 
 @given(st.integers(1, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
-def test_only_members_whose_turn_is_to_come_give_hope(
+def test_only_untried_members_can_complete_the_quorum(
     minimum: int, waiting: int, untried: int, unscheduled: int
 ) -> None:
     """Those that were tried in vain in this round do not count."""
@@ -306,12 +306,12 @@ def test_only_members_whose_turn_is_to_come_give_hope(
     ],
     ids=["in-all", "of-a-role"],
 )
-def test_who_runs_gives_no_hope_where_only_who_waits_counts(group: FakeGroup, says: str) -> None:
+def test_running_members_do_not_count_under_only_waiting(group: FakeGroup, says: str) -> None:
     policy = Coscheduling(match_policy=MatchPolicy.ONLY_WAITING, when_blocked=WhenBlocked.AT_ONCE)
     answer = policy.post_filter(cycle(group), POD, "full", now=0.0)
     assert answer == RejectGroup(KEY, WHY)
     outcome = policy.permit(cycle(group), POD, NODE, now=0.0)
-    assert outcome == Unschedulable(f"{says} can be placed, and 0 more may be")
+    assert outcome == Unschedulable(f"{says} have a node, at most 0 more can get one")
 
 
 # When a node is given back --------------------------------------------------------------------
@@ -323,7 +323,9 @@ def test_who_runs_gives_no_hope_where_only_who_waits_counts(group: FakeGroup, sa
     [None, FakeGroup(was_scheduled=True), FakeGroup(min_available=None)],
     ids=["regular", "scheduled-once", "unknown"],
 )
-def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, cause: str) -> None:
+def test_member_without_a_quorum_to_lose_rejects_nothing(
+    group: FakeGroup | None, cause: str
+) -> None:
     """F18: a group that was scheduled once is not torn down."""
     assert unreserve(group, cause) is None
 
@@ -335,16 +337,16 @@ def test_who_has_no_quorum_to_lose_takes_nobody_along(group: FakeGroup | None, c
         ("deleted", "pod p was deleted: 2 of 3 members held a node"),
         ("changed", "pod p has changed: 2 of 3 members held a node"),
         ("node_gone", "node n1 of pod p is gone: 2 of 3 members held a node"),
-        ("rejected", "pod p was turned down: 2 of 3 members held a node"),
-        ("refused", "pod p was turned down: 2 of 3 members held a node"),
+        ("rejected", "pod p was refused: 2 of 3 members held a node"),
+        ("refused", "pod p was refused: 2 of 3 members held a node"),
     ],
 )
-def test_a_member_that_gives_its_node_back_takes_its_group_along(cause: str, why: str) -> None:
+def test_member_that_loses_its_node_rejects_its_group(cause: str, why: str) -> None:
     """Law 2, F59. The counts are those after it left its node."""
     assert unreserve(FakeGroup(waiting=1, unscheduled=1), cause) == RejectGroup(KEY, why)
 
 
-def test_who_fell_is_told_of_those_that_count_and_of_each_role_that_lacks_some() -> None:
+def test_rejection_states_the_members_and_the_missing_roles() -> None:
     group = FakeGroup(
         waiting=1,
         assigned=5,
@@ -363,7 +365,7 @@ def test_who_fell_is_told_of_those_that_count_and_of_each_role_that_lacks_some()
 
 @pytest.mark.parametrize("cause", ["deleted", "changed"])
 @pytest.mark.parametrize(("spare", "falls"), [(1, True), (2, False)])
-def test_a_deleted_member_takes_its_group_along_unless_enough_are_left(
+def test_deleted_member_rejects_its_group_unless_a_quorum_is_left(
     spare: int, falls: bool, cause: str
 ) -> None:
     """F57."""
@@ -374,5 +376,5 @@ def test_a_deleted_member_takes_its_group_along_unless_enough_are_left(
 @pytest.mark.parametrize(
     "cause", [cause for cause in CAUSES if cause not in ("deleted", "changed", "bind_failed")]
 )
-def test_spare_members_do_not_help_against_any_other_cause(cause: str) -> None:
+def test_elastic_members_do_not_prevent_rejection_for_other_causes(cause: str) -> None:
     assert unreserve(FakeGroup(waiting=1, unscheduled=9), cause) is not None

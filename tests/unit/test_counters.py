@@ -1,4 +1,4 @@
-"""Member counts against a dictionary."""
+"""Compare the member counts with a dictionary."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CountersMachine(RuleBasedStateMachine):
 
     @invariant()
     def sums_agree(self) -> None:
-        """The words, by their definitions."""
+        """Each count equals its definition."""
 
         def of(*states: MemberState) -> int:
             return len([state for state in self.model.values() if state in states])
@@ -73,7 +73,7 @@ TestCountersMachine = CountersMachine.TestCase
         MemberState.REFUSED,
     ],
 )
-def test_who_is_gated_ending_finished_or_refused_counts_for_no_quorum(state: MemberState) -> None:
+def test_gated_terminating_finished_and_refused_do_not_count(state: MemberState) -> None:
     """F54, rows 27 to 29 and 77."""
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.UNSCHEDULED)
@@ -81,22 +81,22 @@ def test_who_is_gated_ending_finished_or_refused_counts_for_no_quorum(state: Mem
     assert (counters.all, len(counters)) == (1, 2)
 
 
-def test_a_pod_that_is_allowed_and_not_bound_yet_is_not_lost() -> None:
-    """F16: waiting, binding and assigned are all of those that hold a node."""
+def test_binding_member_is_counted() -> None:
+    """F16: members that hold a node are waiting, binding or assigned."""
     counters = PodGroupCounters()
     for state in (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED):
         counters.set(UIDS[0], state)
         assert counters.scheduled == counters.all == 1
 
 
-def test_a_member_is_counted_once_however_often_it_is_set() -> None:
+def test_member_is_counted_once() -> None:
     counters = PodGroupCounters()
     for _ in range(3):
         counters.set(UIDS[0], MemberState.WAITING)
     assert (counters.waiting, counters.scheduled, len(counters)) == (1, 1, 1)
 
 
-def test_members_that_are_set_together_may_be_new_or_known() -> None:
+def test_set_all_accepts_new_and_known_members() -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[1], MemberState.WAITING)
     counters.set_all(UIDS[:3], MemberState.BINDING)
@@ -104,7 +104,7 @@ def test_members_that_are_set_together_may_be_new_or_known() -> None:
     assert [counters.state(uid) for uid in UIDS[:3]] == [MemberState.BINDING] * 3
 
 
-def test_the_check_sees_a_count_that_drifted() -> None:
+def test_check_reports_wrong_count() -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.WAITING)
     counters._counts[MemberState.WAITING] = 2
@@ -114,12 +114,12 @@ def test_the_check_sees_a_count_that_drifted() -> None:
     assert caught.value.invariant == said
 
 
-def test_a_role_that_nobody_has_is_counted_as_nothing() -> None:
+def test_unused_role_counts_zero() -> None:
     assert PodGroupCounters().role("ps") == RoleCounts(0, 0, 0, 0)
     assert PodGroupCounters().role("ps", untried=2) == RoleCounts(untried=2)
 
 
-def test_who_changes_its_role_counts_for_the_new_one_alone() -> None:
+def test_changed_role_counts_once() -> None:
     counters = PodGroupCounters()
     for uid, state in zip(UIDS, (MemberState.WAITING, MemberState.BINDING), strict=False):
         counters.set(uid, state)
@@ -133,5 +133,5 @@ def test_who_changes_its_role_counts_for_the_new_one_alone() -> None:
     counters._check()
 
 
-def test_a_stranger_is_forgotten_without_a_word() -> None:
+def test_discard_of_unknown_uid_is_ignored() -> None:
     assert PodGroupCounters().discard(UIDS[0]) is None

@@ -48,11 +48,11 @@ from gangsched.testing import make_pod
         (691_200, "8d"),
     ],
 )
-def test_an_age_is_written_as_kubectl_writes_it(seconds: float, expected: str) -> None:
+def test_an_age_is_printed_as_by_kubectl(seconds: float, expected: str) -> None:
     assert human_duration(seconds) == expected
 
 
-def test_a_row_shows_what_a_pod_is_doing() -> None:
+def test_a_row_shows_the_status_of_a_pod() -> None:
     pod = make_pod("p", created_at=5.0)
     on_it = evolve(pod, node_name=NodeName("n"))
     cases = [
@@ -68,7 +68,7 @@ def test_a_row_shows_what_a_pod_is_doing() -> None:
         assert (row.ready, row.status, row.node, row.age) == (ready, status, shown.node_name, "60s")
 
 
-def test_facts_and_notices_become_lines_that_name_their_object() -> None:
+def test_events_and_effects_become_entries_with_their_object() -> None:
     log = EventLog()
     pod = make_pod("p", uid="u")
     log.event(NodeAdded(Node(name=NodeName("n"), allocatable={"memory": "4Gi"})), 0.0)
@@ -79,7 +79,7 @@ def test_facts_and_notices_become_lines_that_name_their_object() -> None:
     log.event(NodeDeleted(NodeName("n")), 5.0)
     said = [(e.at, e.type, e.reason, e.object, e.message) for e in log.entries]
     assert said == [
-        (0.0, "Normal", "RegisteredNode", "node/n", "Node offers memory=4Gi"),
+        (0.0, "Normal", "RegisteredNode", "node/n", "Allocatable: memory=4Gi"),
         (2.0, "Warning", "FailedBinding", "pod/default/p", "Binding rejected: no route"),
         (3.0, "Normal", "Failed", "pod/default/p", "Pod has finished"),
         (4.0, "Normal", "Killing", "pod/default/p", "Pod was deleted"),
@@ -87,7 +87,7 @@ def test_facts_and_notices_become_lines_that_name_their_object() -> None:
     ]
 
 
-def test_notices_are_told_in_words() -> None:
+def test_notices_become_sentences() -> None:
     log = EventLog()
     uid, group = PodUID("u"), GroupKey("default/g")
     log.effects(
@@ -106,12 +106,12 @@ def test_notices_are_told_in_words() -> None:
         (
             "WaitingForMembers",
             "podgroup/default/g",
-            "Has 1 member, needs a minimum that nobody has given",
+            "Has 1 member, needs a minimum, which is not given yet",
         ),
         ("WaitingForMembers", "podgroup/default/g", "Has 2 members, needs 5"),
         (
             "WaitingOnPermit",
             "pod/u",
-            "Holds n, waits for 1 member more, until t=12s at the latest",
+            "Waiting on permit on n for 1 more member, until t=12s at the latest",
         ),
     ]

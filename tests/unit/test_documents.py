@@ -94,7 +94,7 @@ def _refused(text: str) -> ManifestError:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_scalar_is_what_kubernetes_makes_of_it(text: str, value: Value) -> None:
+def test_a_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: Value) -> None:
     (read,) = _read(text)
 
     assert value == read
@@ -110,7 +110,7 @@ def test_a_scalar_is_what_kubernetes_makes_of_it(text: str, value: Value) -> Non
         ("yEs tRUE oN nO nULL t f Y1 none None", "text"),
     ],
 )
-def test_a_word_is_a_truth_value_in_three_spellings_only(words: str, value: Value) -> None:
+def test_a_boolean_has_three_spellings_only(words: str, value: Value) -> None:
     for word in words.split():
         assert [word if value == "text" else value] == _read(word)
 
@@ -147,7 +147,7 @@ def test_documents_are_numbered_and_empty_ones_count() -> None:
     assert _read("# a comment\n") == []
 
 
-def test_other_scalars_as_keys_become_texts_as_in_json() -> None:
+def test_other_scalars_as_keys_become_strings_as_in_json() -> None:
     assert _read("{1: a, 0x10: b, 1.50: c, on: d, n: e}") == [
         {"1": "a", "16": "b", "1.50": "c", "true": "d", "false": "e"}
     ]
@@ -163,7 +163,7 @@ def test_other_scalars_as_keys_become_texts_as_in_json() -> None:
     ],
 )
 def test_other_keys_are_refused(text: str, shown_as: str) -> None:
-    assert _refused(text).problem == f"expected a text as a key, {shown_as}"
+    assert _refused(text).problem == f"expected a string as a key, {shown_as}"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_aliases_stand_for_their_anchors() -> None:
     assert value == {"a": {"x": 1}, "b": {"x": 1}, "c": "text", "text": [{"x": 1}, "text"]}
 
 
-def test_merged_keys_yield_to_those_that_are_written_and_to_earlier_ones() -> None:
+def test_explicit_and_earlier_keys_win_over_merged_ones() -> None:
     _, value = _read("""\
         ignored
         ---
@@ -227,11 +227,11 @@ def test_an_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
 
 
 def test_an_alias_within_its_own_anchor_is_refused() -> None:
-    assert "within its own anchor" in _refused("a: &a {b: [*a]}").problem
+    assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
 
 
 @pytest.mark.parametrize("template", ["[{}]", "{{x: [{}]}}", "{{<<: [{}]}}"])
-def test_aliases_may_not_unfold_without_end(template: str) -> None:
+def test_the_values_of_aliases_are_bounded(template: str) -> None:
     levels = ["a0: &a0 {k: v}"]
     for level in range(1, 40):
         items = ", ".join([f"*a{level - 1}"] * 10)
@@ -244,7 +244,7 @@ def test_aliases_may_not_unfold_without_end(template: str) -> None:
     assert time.perf_counter() - started < 5
 
 
-def test_a_long_text_without_aliases_has_no_such_bound() -> None:
+def test_values_without_aliases_are_not_bounded() -> None:
     (value,) = _read("[" + "1," * 1_000_001 + "]")
 
     assert isinstance(value, list)
@@ -252,7 +252,7 @@ def test_a_long_text_without_aliases_has_no_such_bound() -> None:
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- " * 1, "[{b: "])
-def test_nesting_has_an_end(opening: str) -> None:
+def test_nesting_is_bounded(opening: str) -> None:
     assert "nested deeper than 200 levels" in _refused(opening * 100_000).problem
 
 
@@ -270,7 +270,7 @@ def test_nesting_has_an_end(opening: str) -> None:
     ],
     ids=range(8),
 )
-def test_what_is_not_yaml_is_refused_with_document_and_line(
+def test_malformed_yaml_is_refused_with_document_and_line(
     text: str, document: int, line: str
 ) -> None:
     error = _refused(text)
@@ -307,7 +307,7 @@ def test_pyyaml_is_loaded_by_the_first_reading() -> None:
     )
 
 
-def test_a_path_brackets_what_is_no_plain_word() -> None:
+def test_a_path_brackets_keys_that_are_not_plain_words() -> None:
     path = ""
     for key in ("spec", "containers", 0, "limits", "nvidia.com/gpu"):
         path = join_path(path, key)
@@ -326,7 +326,7 @@ def test_a_path_brackets_what_is_no_plain_word() -> None:
         (True, "True"),
     ],
 )
-def test_a_value_is_shown_in_few_words(value: Value, text: str) -> None:
+def test_a_value_is_shortened_in_errors(value: Value, text: str) -> None:
     assert text == shown(value)
     assert len(shown("x" * 10_000)) <= 80
 
@@ -340,7 +340,7 @@ _PLAIN = st.recursive(
 
 
 @given(_PLAIN)
-def test_what_json_writes_reads_back_as_it_was(value: Value) -> None:
+def test_json_is_read_back_as_the_same_value(value: Value) -> None:
     assert [value] == _read(json.dumps(value, ensure_ascii=False))
 
 
@@ -348,3 +348,69 @@ def test_what_json_writes_reads_back_as_it_was(value: Value) -> None:
 def test_no_text_raises_anything_but_our_own_error(text: str) -> None:
     with contextlib.suppress(ManifestError):
         list(read_documents(text, file="f.yaml"))
+
+
+# JSON -----------------------------------------------------------------------------------------
+
+
+def test_json_that_escapes_a_surrogate_pair_is_read() -> None:
+    text = json.dumps({"name": "\U0001f600", "\U0001f601": ["é"]})
+    assert "\\ud83d" in text
+    assert _read(text) == [{"name": "\U0001f600", "\U0001f601": ["é"]}]
+
+
+@pytest.mark.parametrize("text", [r'{"a": "\ud83d"}', r'{"\ude00": 1}', r'[["x\ud83dx"]]'])
+def test_json_with_half_of_a_surrogate_pair_is_refused(text: str) -> None:
+    assert _refused(text).problem == "not JSON: half of a surrogate pair"
+
+
+def test_json_documents_may_be_separated_as_in_yaml() -> None:
+    text = '{"a": "\\ud83d\\ude00"}\n---\n{"b": [1, 2.50]}\n'
+    found = list(read_documents(text, file="f.json"))
+    assert [(one.number, one.value) for one in found] == [
+        (1, {"a": "\U0001f600"}),
+        (2, {"b": [1, Number("2.50")]}),
+    ]
+
+
+@pytest.mark.parametrize("depth", [199, 200])
+def test_json_may_be_nested_as_deep_as_yaml(depth: int) -> None:
+    (value,) = _read("[" * depth + "]" * depth)
+    for _level in range(depth - 1):
+        assert isinstance(value, list)
+        (value,) = value
+    assert value == []
+
+
+@pytest.mark.parametrize("depth", [201, 500, 200_000])
+def test_json_that_is_nested_too_deep_is_refused(depth: int) -> None:
+    assert _refused("[" * depth + "]" * depth).problem == "nested deeper than 200 levels"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1, "a": 2}', '{"a": [{"b": 1, "b": 1}]}', '{"a": 1}\n{"b": 2}', '{"a": ', '{"a": 1}}'],
+)
+def test_malformed_json_is_refused_with_its_place(text: str) -> None:
+    problem = _refused(text)
+    assert "given twice" in problem.problem or "line" in problem.problem
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text('ab\n"\\:#{ é'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abé<"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(json_values, min_size=1, max_size=3))
+def test_json_has_the_values_that_the_yaml_reader_gives(given_value: list[object]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        text = json.dumps(given_value)
+        found = _read(text)
+        patch.setattr("gangsched.simulation.documents.read_json", lambda *_args, **_named: None)
+        assert found == _read(text)

@@ -1,4 +1,4 @@
-"""Two drivers and the simulator are one scheduler: the same workload, the same effects."""
+"""The simulator and both drivers return the same effects from the same workload."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ def blocked(
         apply=cluster.apply,
         bind=bind,
         observe=seen.append,
+        max_binds=1,
         clock=still,
     )
     for event in events:
@@ -95,11 +96,15 @@ def blocked(
     return seen
 
 
-def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS) -> list[Effect]:
+def awaited(
+    make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS, *, max_binds: int = 1
+) -> list[Effect]:
+    """Run the events under asyncio; a bind waits if the driver waits for each bind."""
     cluster, seen = InMemoryCluster(), list[Effect]()
 
     async def bind(_bind: Bind) -> None:
-        await asyncio.sleep(0)
+        if max_binds == 1:
+            await asyncio.sleep(0)
 
     async def run() -> None:
         driver = aio.Driver(
@@ -107,6 +112,7 @@ def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS
             apply=cluster.apply,
             bind=bind,
             observe=seen.append,
+            max_binds=max_binds,
             clock=still,
         )
         for event in events:
@@ -118,14 +124,15 @@ def awaited(make: Maker = presets.coscheduling, events: Sequence[Event] = EVENTS
     return seen
 
 
-def test_simulator_threads_and_asyncio_give_the_same_effects() -> None:
+def test_simulator_and_both_drivers_return_the_same_effects() -> None:
     expected = simulated()
     assert sum(isinstance(effect, Bind) for effect in expected) == 6
     assert blocked() == expected
     assert awaited() == expected
+    assert awaited(max_binds=64) == expected
 
 
-def test_a_bind_that_raises_is_a_bind_that_failed() -> None:
+def test_bind_that_raises_is_reported_as_failed() -> None:
     def bind(effect: Bind) -> None:
         if effect.uid == "default/single":
             raise OSError("no route")
@@ -135,7 +142,7 @@ def test_a_bind_that_raises_is_a_bind_that_failed() -> None:
 
 
 @pytest.mark.parametrize("run", [blocked, awaited])
-def test_a_log_that_a_driver_writes_runs_again_in_the_simulator(run: Callable[..., object]) -> None:
+def test_log_of_a_driver_replays_in_the_simulator(run: Callable[..., object]) -> None:
     lines: list[str] = []
     assert run(make=DecisionLog(lines.append, Recipe("coscheduling")).scheduler) == simulated()
     assert replay(lines) is None
@@ -150,7 +157,7 @@ def test_a_log_that_a_driver_writes_runs_again_in_the_simulator(run: Callable[..
     }
 
 
-def test_a_log_with_binds_that_failed_runs_again() -> None:
+def test_log_with_failed_binds_replays() -> None:
     lines: list[str] = []
 
     def bind(effect: Bind) -> None:
@@ -183,7 +190,7 @@ _facts = st.lists(
 
 
 def story(drawn: list[Any]) -> list[Event]:
-    """Return facts that can be told in their order, each true by then."""
+    """Return events that can be told in this order, each true by then."""
     events: list[Event] = []
     names: list[str] = []
     for kind, *rest in drawn:
@@ -203,8 +210,8 @@ def story(drawn: list[Any]) -> list[Event]:
     return events
 
 
-def test_observers_are_told_the_same_under_all_three_shells() -> None:
-    """Facts before what follows from them; what a call returned as it returned it."""
+def test_observers_see_the_same_under_simulator_and_both_drivers() -> None:
+    """Events come before their effects, and the effects of a call stay together."""
 
     class Watcher:
         def __init__(self) -> None:
@@ -228,6 +235,7 @@ def test_observers_are_told_the_same_under_all_three_shells() -> None:
         apply=cluster.apply,
         bind=lambda _bind: None,
         observers=(threads, threads),
+        max_binds=1,
         clock=still,
     )
 
@@ -268,19 +276,20 @@ def test_observers_are_told_the_same_under_all_three_shells() -> None:
 @pytest.mark.parametrize("preset", [presets.coscheduling, presets.gang, presets.pod_by_pod])
 @settings(max_examples=25)
 @given(_facts)
-def test_any_workload_gets_the_same_effects_under_all_three_shells(
+def test_any_workload_gets_the_same_effects_under_all_drivers(
     preset: Maker, drawn: list[Any]
 ) -> None:
     events = story(drawn)
     expected = simulated(events, preset)
     assert blocked(make=preset, events=events) == expected
     assert awaited(preset, events) == expected
+    assert awaited(preset, events, max_binds=64) == expected
 
 
 # On threads, and broken off -----------------------------------------------------------------
 
 
-def test_a_hundred_threads_may_tell_at_once_and_every_gang_starts_whole() -> None:
+def test_gangs_start_whole_when_a_hundred_threads_tell_at_once() -> None:
     cluster, seen = InMemoryCluster(), list[Effect]()
     driver = blocking.Driver(
         presets.coscheduling(cluster),
@@ -312,8 +321,8 @@ def test_a_hundred_threads_may_tell_at_once_and_every_gang_starts_whole() -> Non
     assert all(pod.node_name for pod in cluster.pods())
 
 
-def test_after_a_driver_was_cancelled_another_goes_on_and_nobody_is_bound_twice() -> None:
-    """F42: its task is cancelled in the middle of the binds of a gang."""
+def test_new_driver_binds_the_rest_once_after_a_cancellation() -> None:
+    """F42: the task of the driver is cancelled during the binds of a gang."""
     cluster, bound = InMemoryCluster(), list[str]()
 
     async def bind(effect: Bind) -> None:
@@ -351,7 +360,7 @@ def test_after_a_driver_was_cancelled_another_goes_on_and_nobody_is_bound_twice(
     assert all(pod.node_name for pod in cluster.pods())
 
 
-def test_a_driver_is_silent_until_a_handler_is_given() -> None:
+def test_driver_logs_nothing_until_a_handler_is_given() -> None:
     program = """
 from gangsched import *
 from gangsched.drivers.blocking import Driver
@@ -379,7 +388,7 @@ driver.run()
     assert "bind of default/p to n failed: no route" in told[1]
 
 
-def test_a_driver_decides_at_once_about_what_the_cluster_held_before_it_ran() -> None:
+def test_driver_decides_at_once_about_pods_that_the_cluster_holds() -> None:
     def full() -> InMemoryCluster:
         cluster = InMemoryCluster()
         for event in EVENTS:
@@ -408,14 +417,8 @@ def test_a_driver_decides_at_once_about_what_the_cluster_held_before_it_ran() ->
         assert len([pod for pod in cluster.pods() if pod.node_name is not None]) == 6
 
 
-def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
+def test_driver_wakes_up_at_the_next_deadline() -> None:
     cluster, seen = InMemoryCluster(), list[Effect]()
-    driver = blocking.Driver(
-        presets.coscheduling(cluster, permit_timeout=0.05),
-        apply=cluster.apply,
-        bind=lambda _bind: None,
-        observe=seen.append,
-    )
     fell = threading.Event()
 
     def observe(effect: Effect) -> None:
@@ -423,7 +426,12 @@ def test_a_driver_wakes_at_the_next_deadline_by_itself() -> None:
         if type(effect).__name__ == "GroupRejected":
             fell.set()
 
-    driver._observe = observe
+    driver = blocking.Driver(
+        presets.coscheduling(cluster, permit_timeout=0.05),
+        apply=cluster.apply,
+        bind=lambda _bind: None,
+        observe=observe,
+    )
     for event in EVENTS[:2] + [
         PodAdded(make_pod(f"a-{n}", group="a", min_available=3, gpu=2)) for n in (7, 8)
     ]:

@@ -1,4 +1,4 @@
-"""What stands in the queue: whose turn is to come, and in which order."""
+"""Queue entities: the ready members and their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pod(index: int, name: str = "p") -> Pod:
 
 
 class EntityMachine(RuleBasedStateMachine):
-    """Members come, have their turn and go; each has its number for good."""
+    """Members are added, tried and discarded; each keeps its number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,8 +102,8 @@ class EntityMachine(RuleBasedStateMachine):
 TestEntityMachine = EntityMachine.TestCase
 
 
-def test_a_member_that_is_held_back_for_a_while_keeps_its_turn() -> None:
-    """A gate that is lifted late does not cost the place in the order of arrival."""
+def test_member_put_back_keeps_its_order() -> None:
+    """A member whose gate is removed late keeps its place in the order of arrival."""
     entity = a_group(1, members=0)
     for index in (2, 0, 1):
         entity.add(pod(index), index)
@@ -114,7 +114,7 @@ def test_a_member_that_is_held_back_for_a_while_keeps_its_turn() -> None:
     assert turns == UIDS[:3]
 
 
-def test_who_came_first_is_told_by_numbers_and_never_by_uids() -> None:
+def test_order_is_by_number_not_by_uid() -> None:
     entity = a_group(1, members=0)
     for uid_index, seq in ((1, 3), (3, 2), (2, 1)):
         entity.add(pod(uid_index), seq, f"role of {seq}")
@@ -128,8 +128,8 @@ def test_who_came_first_is_told_by_numbers_and_never_by_uids() -> None:
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_who_had_its_turn_may_have_it_again_and_go(members: int) -> None:
-    """Whether others of its role are left or not."""
+def test_repeated_put_aside_and_discard_count_once(members: int) -> None:
+    """With and without other members of the role."""
     entity = a_group(1, members=0)
     for index in range(members):
         entity.add(pod(index), index, "ps")
@@ -140,17 +140,17 @@ def test_who_had_its_turn_may_have_it_again_and_go(members: int) -> None:
     assert len(entity) == members - 1
 
 
-def test_the_turn_of_a_stranger_changes_nothing() -> None:
+def test_put_aside_of_unknown_uid_changes_nothing() -> None:
     entity = a_group(1, members=2)
     entity.put_aside(PodUID("stranger"))
     assert (entity.ready_count, len(entity)) == (2, 2)
     entity._check()
 
 
-def test_a_new_entity_is_nowhere_and_has_nothing_behind_it() -> None:
+def test_new_entity_is_not_queued() -> None:
     entity = QueuedEntity(7, 3.0)
     assert (entity.seq, entity.queued_at, len(entity)) == (7, 3.0, 0)
-    assert (entity.place, entity.rank, entity.shape) == (Place.NOWHERE, None, None)
+    assert (entity.place, entity.rank, entity.equivalence_class) == (Place.NOWHERE, None, None)
     assert (entity.failures, entity.reason, entity.unschedulable_member) == (0, "", None)
     steps = (entity.tried_step, entity.failed_step, entity.stirred_step, entity.round_step)
     assert steps == (-1, -1, -1, -1)
@@ -158,13 +158,13 @@ def test_a_new_entity_is_nowhere_and_has_nothing_behind_it() -> None:
     assert entity.next_member is None
 
 
-def test_a_group_speaks_for_its_members_and_a_pod_for_itself() -> None:
+def test_entity_has_priority_and_creation_of_group_or_pod() -> None:
     group, single = a_group(1, priority=7, created_at=3.0), a_pod(2, priority=4)
     assert (group.priority, group.created_at) == (7, 3.0)
     assert (single.priority, single.created_at) == (4, 0.0)
 
 
-def test_an_attempt_is_under_way_from_its_beginning_to_its_end() -> None:
+def test_is_under_way_during_an_attempt() -> None:
     entity = a_group(1)
     assert entity.group is not None
     assert not entity.is_under_way
@@ -183,7 +183,7 @@ FACTS: dict[str, Callable[[QueuedEntity], None]] = {
 
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("make", [a_pod, a_group])
-def test_a_fact_about_an_entity_makes_its_prospect_unknown(
+def test_changes_of_an_entity_reset_its_prospect(
     make: Callable[[int], QueuedEntity], fact: str
 ) -> None:
     entity = make(1)
@@ -214,13 +214,13 @@ def lose_a_member(entity: QueuedGroup) -> None:
 
 
 def lose_a_turn(entity: QueuedGroup) -> None:
-    assert entity._turns is not None
-    entity._turns.pop()
+    assert entity._ready is not None
+    entity._ready.pop()
 
 
 def forget_a_role(entity: QueuedGroup) -> None:
-    assert entity._turns_by_role is not None
-    entity._turns_by_role["ps"].clear()
+    assert entity._ready_by_role is not None
+    entity._ready_by_role["ps"].clear()
 
 
 def miscount_a_role(entity: QueuedGroup) -> None:
@@ -233,13 +233,13 @@ def miscount_a_role(entity: QueuedGroup) -> None:
         (come_in_another_order, "members [2, 1, 0] are out of order, the latest is 2"),
         (come_later_than_the_latest, "members [0, 1, 2] are out of order, the latest is 1"),
         (miscount, "ns/e1: 1 untried, 3 ready"),
-        (lose_a_member, "turns have [0, 1, 2], ready are [0, 1]"),
-        (lose_a_turn, "turns have [0, 1], ready are [0, 1, 2]"),
-        (forget_a_role, "turns of ps have [], ready are [2]"),
+        (lose_a_member, "ready members: kept are [0, 1, 2], ready are [0, 1]"),
+        (lose_a_turn, "ready members: kept are [0, 1], ready are [0, 1, 2]"),
+        (forget_a_role, "ready members of ps: kept are [], ready are [2]"),
         (miscount_a_role, "ns/e1: {'ps': 2} untried, {'ps': 1} ready"),
     ],
 )
-def test_the_check_sees_members_out_of_order_and_counts_that_drifted(
+def test_check_reports_members_out_of_order(
     sabotage: Callable[[QueuedGroup], None], says: str
 ) -> None:
     entity = a_group(1, members=2)
@@ -253,7 +253,7 @@ def test_the_check_sees_members_out_of_order_and_counts_that_drifted(
     assert caught.value.invariant == says
 
 
-def test_the_check_sees_a_turn_that_nobody_has() -> None:
+def test_check_reports_missing_ready_members() -> None:
     entity = a_pod(1)
     entity._check()
     entity._pod = None
@@ -262,7 +262,7 @@ def test_the_check_sees_a_turn_that_nobody_has() -> None:
     assert caught.value.invariant == "a ready member is not pending"
 
 
-def test_a_pod_by_itself_is_its_only_member() -> None:
+def test_regular_pod_is_its_only_member() -> None:
     entity, uid = a_pod(1), PodUID("uid-0")
     entity.discard(entity.pod.uid)
     assert (len(entity), entity.ready_count, entity.pending, entity.next_member) == (0, 0, [], None)
@@ -287,7 +287,7 @@ def test_a_pod_by_itself_is_its_only_member() -> None:
 
 
 @pytest.mark.parametrize("members", [63, 64, 65, 200])
-def test_members_have_their_turns_in_order_however_many_they_are(members: int) -> None:
+def test_members_are_tried_in_order(members: int) -> None:
     entity = a_group(1, members=members)
     for _round in range(2):
         turns = []
@@ -304,7 +304,7 @@ def test_members_have_their_turns_in_order_however_many_they_are(members: int) -
 
 
 @pytest.mark.parametrize("role", [None, "ps"])
-def test_members_that_come_and_go_leave_nothing_behind_in_the_turns(role: str | None) -> None:
+def test_discarded_members_leave_no_ready_records(role: str | None) -> None:
     entity = a_group(1, members=0)
     for number in range(1_000):
         entity.add(Pod(name="p", uid=PodUID(f"{number}")), number, role)
@@ -313,15 +313,15 @@ def test_members_that_come_and_go_leave_nothing_behind_in_the_turns(role: str | 
         if number >= 10:
             entity.discard(PodUID(f"{number - 3}"))
         entity._check()
-    assert len(entity._turns or ()) < 100
-    assert sum(map(len, (entity._turns_by_role or {}).values())) < 100
+    assert len(entity._ready or ()) < 100
+    assert sum(map(len, (entity._ready_by_role or {}).values())) < 100
 
 
-def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> None:
-    """As after a permit that refused: a look at everybody for each of them would be too much."""
+def test_member_put_back_first_keeps_the_deque() -> None:
+    """As after a rejected permit. Rebuilding the deque for each member would cost too much."""
     entity = a_group(1, members=5)
     first = entity.pod
-    turns = entity._turns
+    turns = entity._ready
     for _again in range(3):
         entity.discard(first.uid)
         entity.add(first, 0)
@@ -329,69 +329,69 @@ def test_who_lost_its_node_again_goes_back_where_it_was_without_new_turns() -> N
         entity.put_aside(first.uid)
         entity.put_back(first.uid)
         entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
 @pytest.mark.parametrize("members", [40, 200])
-def test_who_comes_last_goes_behind_the_others_without_new_turns(members: int) -> None:
+def test_new_last_member_is_appended_to_the_deque(members: int) -> None:
     entity = a_group(1, members=members)
     assert entity.next_member is not None
-    turns = entity._turns
+    turns = entity._ready
     for number in range(members, members + 3):
         entity.add(Pod(name="late", uid=PodUID(f"late-{number}")), number)
         entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
-def test_who_is_last_has_its_turn_back_without_new_turns() -> None:
+def test_last_member_put_back_keeps_the_deque() -> None:
     entity = a_group(1, members=5)
     assert entity.next_member is not None
-    turns, last = entity._turns, entity.pending[-1].uid
+    turns, last = entity._ready, entity.pending[-1].uid
     entity.put_aside(last)
     entity.put_back(last)
     entity._check()
-    assert entity._turns is turns
+    assert entity._ready is turns
 
 
-def test_a_question_for_roles_looks_at_everybody_but_once() -> None:
+def test_next_of_keeps_its_deques_when_members_come_and_go() -> None:
     entity = a_group(1, members=0)
     for number in range(3):
         entity.add(pod(number), number, "ps")
     assert entity.next_of(["ps"]) == pod(0)
-    turns = entity._turns_by_role
+    turns = entity._ready_by_role
     entity.put_aside(UIDS[0])
     entity.add(pod(3), 3, "worker")
     assert (entity.next_of(["ps"]), entity.next_of(["worker"])) == (pod(1), pod(3))
-    assert entity._turns_by_role is turns
+    assert entity._ready_by_role is turns
 
 
-def test_turns_of_those_who_went_are_dropped_when_they_outnumber_the_members() -> None:
+def test_deque_is_dropped_when_stale_records_outnumber_members() -> None:
     entity = a_group(1, members=100)
     assert entity.next_member is not None
     for number in range(100, 1_000):
         late = Pod(name="p", uid=PodUID(f"{number}"))
         entity.add(late, number)
         assert entity.next_member is not None
-        assert len(entity._turns or ()) <= 2 * len(entity) + 65
+        assert len(entity._ready or ()) <= 2 * len(entity) + 65
         entity.discard(late.uid)
 
 
-def test_a_group_that_has_no_members_yet_has_nobody_to_try() -> None:
+def test_group_without_members_has_no_next_member() -> None:
     entity = a_group(1, members=0)
     assert entity.next_member is None
     assert entity.next_of(["ps"]) is None
 
 
-def test_a_group_whose_members_are_gone_keeps_none_of_them() -> None:
+def test_group_keeps_no_discarded_member() -> None:
     entity = a_group(1, members=3)
     assert entity.next_member is not None
     for uid in [pod.uid for pod in entity.pending]:
         entity.discard(uid)
-    assert (entity._turns, entity._turns_by_role, entity.pending) == (None, None, [])
+    assert (entity._ready, entity._ready_by_role, entity.pending) == (None, None, [])
     assert entity.next_member is None
 
 
-def test_who_comes_between_two_of_its_role_has_its_turn_between_them() -> None:
+def test_member_of_a_role_is_inserted_by_its_number() -> None:
     entity = a_group(1, members=0)
     for seq in (0, 2):
         entity.add(pod(seq), seq, "ps")
@@ -406,7 +406,7 @@ def test_who_comes_between_two_of_its_role_has_its_turn_between_them() -> None:
     assert turns == UIDS[:3]
 
 
-def test_a_group_that_is_read_back_has_tried_whom_it_had_tried() -> None:
+def test_loaded_group_keeps_tried_members() -> None:
     entity = a_group(1, members=0)
     entity.load([(pod(0), 0, "ps", False), (pod(1), 1, None, True), (pod(2), 2, "ps", True)])
     entity._check()

@@ -1,4 +1,4 @@
-"""Every exception: its sentence, its fields, its bases; and that it survives pickling."""
+"""Every exception: message, attributes, base classes, pickling."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from gangsched.errors import (
     ManifestError,
     PluginError,
     ProfileError,
+    ReentrantCallError,
     TraceError,
     UnknownPodError,
 )
 
 CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
     (
-        InvalidValueError("requests.cpu", "-1", "a quantity that is not negative"),
-        "requests.cpu: expected a quantity that is not negative, got '-1'",
-        {"field": "requests.cpu", "value": "-1", "expected": "a quantity that is not negative"},
+        InvalidValueError("requests.cpu", "-1", "a quantity >= 0"),
+        "requests.cpu must be a quantity >= 0, got '-1'",
+        {"field": "requests.cpu", "value": "-1", "expected": "a quantity >= 0"},
         ValueError,
     ),
     (
-        InvalidPodGroupError("ns/g", "min_available", 0, "a whole number of at least 1"),
-        "ns/g: min_available: expected a whole number of at least 1, got 0",
+        InvalidPodGroupError("ns/g", "min_available", 0, "an int >= 1"),
+        "ns/g: min_available must be an int >= 1, got 0",
         {
             "subject": "ns/g",
             "field": "min_available",
             "value": 0,
-            "expected": "a whole number of at least 1",
+            "expected": "an int >= 1",
         },
         InvalidValueError,
     ),
@@ -61,8 +62,14 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
     ),
     (
         GangRejectedError("ns/p", "timed out"),
-        "ns/p must not go: timed out",
+        "ns/p must not start: timed out",
         {"uid": "ns/p", "reason": "timed out"},
+        GangschedError,
+    ),
+    (
+        ReentrantCallError("why", "handle"),
+        "why was called from inside handle of the same scheduler",
+        {"inner": "why", "outer": "handle"},
         GangschedError,
     ),
     (
@@ -101,13 +108,13 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         ValueError,
     ),
     (
-        DecisionLogError("run.log", 3, "event.pod.name", "expected a text, got 7"),
-        "run.log: line 3: event.pod.name: expected a text, got 7",
+        DecisionLogError("run.log", 3, "event.pod.name", "expected a string, got 7"),
+        "run.log: line 3: event.pod.name: expected a string, got 7",
         {
             "file": "run.log",
             "line": 3,
             "field": "event.pod.name",
-            "problem": "expected a text, got 7",
+            "problem": "expected a string, got 7",
         },
         ValueError,
     ),
@@ -126,7 +133,7 @@ ERRORS = pytest.mark.parametrize(
 
 
 @ERRORS
-def test_the_sentence_is_made_from_the_fields(
+def test_message_is_made_from_the_fields(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     assert sentence == str(error)
@@ -134,7 +141,7 @@ def test_the_sentence_is_made_from_the_fields(
 
 
 @ERRORS
-def test_who_does_not_know_us_catches_a_builtin(
+def test_error_is_a_builtin_exception_too(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     assert isinstance(error, GangschedError)
@@ -142,7 +149,7 @@ def test_who_does_not_know_us_catches_a_builtin(
 
 
 @ERRORS
-def test_an_error_survives_pickling(
+def test_error_survives_pickling(
     error: GangschedError, sentence: str, fields: dict[str, object], builtin: type[Exception]
 ) -> None:
     back = pickle.loads(pickle.dumps(error))
@@ -152,17 +159,17 @@ def test_an_error_survives_pickling(
     assert sentence == str(back)
 
 
-def test_every_error_is_in_the_table_above() -> None:
+def test_every_error_has_a_case() -> None:
     untested = set(errors.__all__) - {type(case[0]).__name__ for case in CASES}
     assert {"GangschedError"} == untested
 
 
-def test_every_error_derives_from_the_base() -> None:
+def test_every_error_derives_from_the_base_class() -> None:
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), GangschedError), name
 
 
-def test_every_field_that_is_documented_is_there() -> None:
+def test_documented_attributes_exist() -> None:
     for error, _sentence, _fields, _builtin in CASES:
         for base in type(error).__mro__:
             _, _, attributes = (base.__doc__ or "").partition("Attributes:\n")

@@ -1,7 +1,7 @@
-"""A plugin that raises amid the cycle of a gang's member: the attempt is as it was before.
+"""A plugin that raises in the cycle of a member: the attempt of its gang is unchanged.
 
-And amid a fact that lets waiting members go: they wait on, which is compared with a twin to whom
-the plugin says no.
+If a plugin raises while an event releases waiting members, they wait on. This is compared with a
+twin whose plugin returns ``Unschedulable``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def memory(host: Host, *but: str) -> Fingerprint:
 
 
 def finish(host: Host) -> list[PodUID]:
-    """Let everybody who can go; return who went."""
+    """Run cycles until none is left; return the bound pods."""
     gone: list[PodUID] = []
     while (effects := host[1].schedule_one(now=NOW)) is not None:
         gone += [effect.uid for effect in effects if isinstance(effect, Bind)]
@@ -80,7 +80,7 @@ BREAKS = pytest.mark.parametrize(
 
 
 @BREAKS
-def test_a_member_whose_turn_breaks_off_leaves_its_gang_as_it_was(point: str, turn: int) -> None:
+def test_gang_is_unchanged_after_the_cycle_of_a_member_raised(point: str, turn: int) -> None:
     broken = host(point)
     for _turn in range(turn):
         assert broken[1].schedule_one(now=NOW)
@@ -95,7 +95,7 @@ def test_a_member_whose_turn_breaks_off_leaves_its_gang_as_it_was(point: str, tu
 
 
 @BREAKS
-def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str, turn: int) -> None:
+def test_gang_starts_as_usual_after_a_cycle_raised(point: str, turn: int) -> None:
     broken, whole = host(point), host(point)
     for _turn in range(turn):
         assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
@@ -104,7 +104,7 @@ def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str, tur
     assert memory(broken, *STEPS) == memory(whole, *STEPS)
 
 
-def test_an_attempt_that_breaks_off_as_it_begins_has_not_begun() -> None:
+def test_attempt_that_raises_in_its_first_cycle_has_not_begun() -> None:
     broken = host("filter")
     break_off(*broken[1:], "filter")
     (info,) = broken[1].registry
@@ -113,7 +113,7 @@ def test_an_attempt_that_breaks_off_as_it_begins_has_not_begun() -> None:
     assert (info.attempts, info.attempt_started_at) == (1, NOW)
 
 
-def test_the_time_of_an_attempt_does_not_run_from_a_member_that_was_broken_off() -> None:
+def test_attempt_does_not_start_with_a_member_whose_cycle_failed() -> None:
     """It runs from the first one that holds a node."""
     broken = host("filter", "permit", size=3)
     scheduler, odd = broken[1:]
@@ -151,7 +151,7 @@ def need_two(host: Host) -> None:
     tell(cluster, scheduler, PodGroupUpdated(PodGroup(name="w", min_available=2)), now=NOW)
 
 
-def test_members_that_wait_go_as_soon_as_they_are_enough() -> None:
+def test_waiting_members_are_released_when_the_minimum_drops() -> None:
     waiting = two_of_three_wait()
     effects = waiting[1].handle(
         waiting[0].apply(PodGroupUpdated(PodGroup(name="w", min_available=2))), now=NOW
@@ -160,7 +160,7 @@ def test_members_that_wait_go_as_soon_as_they_are_enough() -> None:
 
 
 @pytest.mark.parametrize("point", AT_RELEASE)
-def test_a_plugin_that_raises_as_members_may_go_is_named_and_they_wait_on(point: str) -> None:
+def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -> None:
     broken, refused = two_of_three_wait(), two_of_three_wait()
     broken[2].answers[point] = OOPS
     with pytest.raises(PluginError) as caught:
@@ -179,7 +179,7 @@ def test_a_plugin_that_raises_as_members_may_go_is_named_and_they_wait_on(point:
 
 
 @pytest.mark.parametrize("point", AT_RELEASE)
-def test_members_that_were_kept_by_an_error_go_at_the_next_fact(point: str) -> None:
+def test_members_kept_back_by_an_error_are_released_at_the_next_event(point: str) -> None:
     broken = two_of_three_wait()
     broken[2].answers[point] = OOPS
     with pytest.raises(PluginError):
@@ -195,7 +195,7 @@ def test_members_that_were_kept_by_an_error_go_at_the_next_fact(point: str) -> N
 # As a fact wakes others -----------------------------------------------------------------------
 
 
-def test_who_cannot_be_judged_as_a_fact_comes_is_woken_and_its_own_turn_tells() -> None:
+def test_pod_that_a_filter_cannot_judge_during_an_event_is_requeued() -> None:
     """Law 4: what is not known is no reason to sleep."""
     odd, cluster = Odd("filter", "pod_signature"), InMemoryCluster()
     scheduler = Scheduler(cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder()))
@@ -217,10 +217,10 @@ def test_who_cannot_be_judged_as_a_fact_comes_is_woken_and_its_own_turn_tells() 
     scheduler._check()
 
 
-# Who is named ---------------------------------------------------------------------------------
+# Which plugin is named -----------------------------------------------------------------------
 
 
-def test_a_plugin_that_names_another_is_taken_at_its_word() -> None:
+def test_plugin_error_of_an_inner_plugin_passes_through() -> None:
     inner = PluginError("Inner", "score", "default/w-0", "raised it")
 
     def ask_another(*_args: object) -> int:
@@ -234,7 +234,7 @@ def test_a_plugin_that_names_another_is_taken_at_its_word() -> None:
     assert caught.value.__cause__ is None
 
 
-def test_when_nobody_binds_everybody_who_skipped_is_named() -> None:
+def test_every_bind_plugin_is_named_when_all_skip() -> None:
     one, other, cluster = Odd("bind"), Odd("bind", "queue_sort"), InMemoryCluster()
     other.name = "Other"
     scheduler = Scheduler(cluster, Profile(one, other))
@@ -245,6 +245,6 @@ def test_when_nobody_binds_everybody_who_skipped_is_named() -> None:
         scheduler.schedule_one(now=NOW)
     error = caught.value
     assert (error.plugin, error.point, error.subject) == ("Odd, Other", "bind", "default/p")
-    assert error.problem == "all skipped"
+    assert error.problem == "every plugin skipped the pod"
     assert without(fingerprint(cluster, scheduler), *UNREMEMBERED) == before
     scheduler._check()

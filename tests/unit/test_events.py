@@ -1,4 +1,4 @@
-"""Facts, effects and notices: closed, frozen, one kind each."""
+"""Events, effects and notices: closed sets of frozen classes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FACTS, EFFECTS = set(typing.get_args(Event)), set(typing.get_args(Effect))
 NOTICES = set(typing.get_args(Notice))
 
 
-def test_every_class_is_a_fact_or_an_effect_and_none_is_both() -> None:
+def test_every_class_is_either_event_or_effect() -> None:
     defined = {
         cls
         for _name, cls in inspect.getmembers(events, inspect.isclass)
@@ -86,18 +86,18 @@ def test_every_class_is_a_fact_or_an_effect_and_none_is_both() -> None:
     assert not FACTS & EFFECTS
 
 
-def test_what_is_returned_is_a_notice_or_a_thing_to_do() -> None:
+def test_every_effect_is_either_notice_or_action() -> None:
     assert NOTICES < EFFECTS
     assert {Bind, Evict, Release} == EFFECTS - NOTICES
 
 
-def test_every_class_is_tried_below() -> None:
+def test_every_class_has_a_case() -> None:
     assert {type(value) for value in VALUES} == FACTS | EFFECTS
     assert len(VALUES) == len(FACTS | EFFECTS)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_each_is_a_frozen_final_picklable_value(value: Any) -> None:
+def test_class_is_a_frozen_final_picklable_value(value: Any) -> None:
     names = type(value).__match_args__
     with pytest.raises(FrozenInstanceError):
         setattr(value, names[0], "other")
@@ -108,6 +108,6 @@ def test_each_is_a_frozen_final_picklable_value(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_no_two_kinds_are_equal(value: Any) -> None:
-    """Adding a pod is not updating it, though both carry the same pod."""
+def test_values_of_different_classes_are_unequal(value: Any) -> None:
+    """``PodAdded`` differs from ``PodUpdated``, though both have the same field."""
     assert [value] == [other for other in VALUES if other == value]

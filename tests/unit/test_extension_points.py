@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -37,16 +37,18 @@ from gangsched import (
     group_key,
 )
 from gangsched.coscheduling import Coscheduling
+from gangsched.explain import NoNodeFits
 from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import EntityView, GroupView, NodeView
 from gangsched.testing import make_pod
+from support.odd import problem_with
 
 SEEN: StateKey[list[str]] = StateKey("seen")
 
 
 class Recorder:
-    """Has every point, says what it is told to, and writes down who called."""
+    """Has every point, gives the answers it is given, and records the calls."""
 
     name = "Recorder"
 
@@ -79,7 +81,9 @@ class Recorder:
     def post_filter(self, state: CycleState, pod: Pod, reason: str, *, now: float) -> Any:
         return self._answer("post_filter", pod, Skip())
 
-    def pre_score(self, state: CycleState, pod: Pod, *, now: float) -> Any:
+    def pre_score(
+        self, state: CycleState, pod: Pod, nodes: Sequence[NodeView], *, now: float
+    ) -> Any:
         return self._answer("pre_score", pod, Success())
 
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> Any:
@@ -130,7 +134,7 @@ def points(recorder: Recorder) -> list[str]:
     return [point for point, _pod in recorder.calls]
 
 
-def test_the_points_of_a_pod_that_is_placed_run_in_the_documented_order() -> None:
+def test_points_run_in_the_documented_order_for_a_placed_pod() -> None:
     recorder = Recorder()
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -145,7 +149,7 @@ def test_the_points_of_a_pod_that_is_placed_run_in_the_documented_order() -> Non
     assert order == [p for p in POINTS if p not in ("post_filter", "unreserve")]
 
 
-def test_the_binding_cycle_begins_when_permit_lets_the_pod_go() -> None:
+def test_binding_cycle_begins_when_permit_succeeds() -> None:
     recorder = Recorder(permit=Wait(5.0))
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -157,7 +161,7 @@ def test_the_binding_cycle_begins_when_permit_lets_the_pod_go() -> None:
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "filter", "pre_score", "reserve", "permit"])
-def test_a_no_at_any_point_of_the_cycle_ends_it_and_gives_everything_back(point: str) -> None:
+def test_unschedulable_at_any_point_ends_the_cycle_and_undoes_it(point: str) -> None:
     recorder = Recorder(**{point: Unschedulable("not today")})
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -172,7 +176,7 @@ def test_a_no_at_any_point_of_the_cycle_ends_it_and_gives_everything_back(point:
     assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
 
 
-def test_a_no_before_the_bind_gives_the_node_back() -> None:
+def test_unschedulable_at_pre_bind_releases_the_node() -> None:
     recorder = Recorder(pre_bind=Unschedulable("volume is not ready"))
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -183,7 +187,7 @@ def test_a_no_before_the_bind_gives_the_node_back() -> None:
     assert "unreserve" in points(recorder)
 
 
-def test_a_gang_of_which_too_many_are_turned_down_before_the_bind_is_not_let_go() -> None:
+def test_gang_is_not_released_when_pre_bind_refuses_its_quorum() -> None:
     def turned_down(pod: Pod) -> Any:
         return Unschedulable("volume is not ready") if pod.name == "w-0" else Success()
 
@@ -200,7 +204,7 @@ def test_a_gang_of_which_too_many_are_turned_down_before_the_bind_is_not_let_go(
     assert list(host.scheduler.waiting) == []
 
 
-def test_a_pod_that_is_held_before_the_queue_takes_no_turn() -> None:
+def test_pod_that_is_not_admitted_has_no_cycle() -> None:
     recorder = Recorder(pre_enqueue=Unschedulable("not before noon"))
     host = Host(recorder)
     pod = make_pod("p", cpu=1)
@@ -211,7 +215,7 @@ def test_a_pod_that_is_held_before_the_queue_takes_no_turn() -> None:
     assert host.decide() is not None
 
 
-def test_a_pod_that_changes_is_asked_about_again() -> None:
+def test_pre_enqueue_is_called_again_when_the_pod_changes() -> None:
     recorder = Recorder()
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -256,7 +260,7 @@ def test_the_highest_score_wins_and_ties_fall_to_the_first_node() -> None:
     "point", [p for p in POINTS if p not in ("pre_enqueue", "queue_sort", "unreserve", "post_bind")]
 )
 @pytest.mark.parametrize("broken", [ZeroDivisionError("oops"), "nonsense"])
-def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
+def test_plugin_that_breaks_its_contract_is_named_and_nothing_changes(
     point: str, broken: Any
 ) -> None:
     answers = {point: broken}
@@ -270,9 +274,8 @@ def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
             host.decide()
         error = raised.value
         assert (error.plugin, error.point, error.subject) == ("Recorder", point, "default/p")
-        raised_it = isinstance(broken, Exception)
-        assert error.problem == f"{'raised' if raised_it else 'returned'} {broken!r}"
-        assert (error.__cause__ is broken) == raised_it
+        assert error.problem == problem_with(point, broken)
+        assert (error.__cause__ is broken) == isinstance(broken, Exception)
         assert host.scheduler._state.nodes.infos[NodeName("n")].free == {"cpu": 4000}
     recorder.answers.clear()
     effects = host.decide()
@@ -287,7 +290,7 @@ def test_a_plugin_that_breaks_its_contract_is_named_and_nothing_has_changed(
         ("pre_enqueue", lambda host, _pod: host.tell(PodAdded(make_pod("q", cpu=1)), now=1.0)),
     ],
 )
-def test_where_the_scheduler_cannot_stop_it_goes_on_and_raises_at_the_end(
+def test_error_in_the_middle_of_an_event_is_raised_at_its_end(
     point: str, happens: Callable[[Host, Pod], object]
 ) -> None:
     recorder = Recorder(permit=Wait(5.0))
@@ -304,7 +307,7 @@ def test_where_the_scheduler_cannot_stop_it_goes_on_and_raises_at_the_end(
     assert told, "what was decided before the plugin raised is told by the next call"
 
 
-def test_a_plugin_may_let_another_group_fall() -> None:
+def test_plugin_may_reject_another_group() -> None:
     def reject(pod: Pod) -> Any:
         return RejectGroup(group, "make room") if pod.name == "urgent" else Skip()
 
@@ -325,7 +328,7 @@ def test_a_plugin_may_let_another_group_fall() -> None:
     assert len(host.scheduler.waiting) == 0
 
 
-def test_what_was_reserved_is_given_back_when_a_later_point_raises() -> None:
+def test_unreserve_runs_when_a_later_point_raises() -> None:
     recorder = Recorder(permit=ZeroDivisionError("oops"))
     host = Host(recorder)
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -336,7 +339,7 @@ def test_what_was_reserved_is_given_back_when_a_later_point_raises() -> None:
     assert called.count("reserve") == called.count("unreserve") == 3
 
 
-def test_a_queue_sort_that_raises_puts_its_entity_last_and_is_told() -> None:
+def test_entity_is_last_when_its_queue_sort_raises() -> None:
     recorder: Any = Recorder()
     host = Host(recorder)
     sort: Callable[[EntityView], tuple[int, float, int, int, int]] = recorder.queue_sort
@@ -355,7 +358,7 @@ def test_a_queue_sort_that_raises_puts_its_entity_last_and_is_told() -> None:
     assert effects[-1] == Bind(make_pod("even").uid, NodeName("n"), 1)
 
 
-def test_a_signature_without_a_hash_is_refused_before_anything_has_changed() -> None:
+def test_unhashable_signature_is_refused_and_nothing_changes() -> None:
     class Unhashable:
         name = "Unhashable"
 
@@ -366,7 +369,7 @@ def test_a_signature_without_a_hash_is_refused_before_anything_has_changed() -> 
             return Success()
 
     host = Host(Coscheduling(), Unhashable(), DefaultBinder())
-    with pytest.raises(PluginError, match="has no hash"):
+    with pytest.raises(PluginError, match="expected a hashable value"):
         host.tell(PodAdded(make_pod("p", group="g", min_available=1, cpu=1)))
     assert len(host.scheduler.registry) == 0
 
@@ -382,4 +385,29 @@ def test_a_bind_of_another_pod_node_or_attempt_is_refused(
     host.tell(PodAdded(make_pod("p", cpu=1)))
     with pytest.raises(PluginError) as raised:
         host.decide()
-    assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: returned {other!r}"
+    problem = problem_with("bind", other)
+    assert str(raised.value) == f"plugin 'Recorder' at bind for default/p: {problem}"
+
+
+def test_diagnosis_counts_each_reason_and_splits_none_at_a_comma() -> None:
+    """A reason is counted once for each node that gives it, whatever it contains."""
+
+    class Picky:
+        name = "Picky"
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Unschedulable:
+            model = "needs an A100, not an H100"
+            return Unschedulable([model, "no rack"] if node.node.name == "n" else model)
+
+    host = Host(Coscheduling(), Picky(), DefaultBinder())
+    host.tell(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 4})))
+    host.tell(PodAdded(make_pod("p")))
+    host.decide()
+    why = host.scheduler.why(make_pod("p").uid)
+    assert isinstance(why, NoNodeFits)
+    assert why.unschedulable_member is not None
+    diagnosis = why.unschedulable_member.diagnosis
+    assert diagnosis is not None
+    assert diagnosis.reasons == (("needs an A100, not an H100", 2), ("no rack", 1))
+    says = "0/2 nodes are available: 2 needs an A100, not an H100, 1 no rack."
+    assert str(diagnosis) == says

@@ -251,7 +251,7 @@ def test_a_member_that_its_specification_contradicts_is_refused_until_it_does_no
     driver.tell(PodGroupUpdated(specify("g", 2, priority=7)))
     (refused,) = told(driver, PodRefused)
     assert refused.uid == P
-    assert refused.reason == "pod default/p: priority: expected 7, the priority of default/g, got 5"
+    assert refused.reason == "pod default/p: priority must be 7, the priority of default/g, got 5"
     driver.tell(PodGroupUpdated(specify("g", 1, priority=5)))
     driver.drain()
     assert where(driver) == {"p": "n"}

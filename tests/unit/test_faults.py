@@ -126,7 +126,7 @@ def test_the_kth_bind_of_the_run_fails_and_nothing_is_bound_by_it() -> None:
     assert failed.uid == seen.of(Bind)[1][1].uid
     assert [bound.uid for _now, bound in seen.of(Bound)].count(failed.uid) == 1
     assert len(seen.of(BindFailed)) == 1
-    assert simulator.struck == ((0.0, BindFails(2)),)
+    assert simulator.injected_faults == ((0.0, BindFails(2)),)
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
@@ -134,13 +134,13 @@ def node_of(cpu: int = 4) -> Event:
     return NodeAdded(node(cpu=cpu))
 
 
-def test_a_bind_is_counted_in_its_group_where_one_is_named() -> None:
+def test_a_bind_is_counted_per_group_if_the_fault_names_one() -> None:
     plan = (BindFails(1, H), BindFails(2, G))
     _simulator, seen = run(node_of(), *gang("g"), *gang("h"), faults=plan)
     assert [failed.uid for _now, failed in seen.of(BindFailed)] == ["default/g-1", "default/h-0"]
 
 
-def test_what_failed_to_bind_holds_nothing_until_it_is_tried_again() -> None:
+def test_a_pod_whose_bind_failed_holds_nothing_until_its_next_attempt() -> None:
     pod = PodAdded(make_pod("p", cpu=4))
     simulator, seen = run(node_of(), pod, faults=(BindFails(1),), until=0.5)
     assert simulator.jobs.used.amounts() == Resources()
@@ -162,7 +162,7 @@ def test_a_bind_whose_answer_is_lost_is_done_and_reported_as_failed(ahead: bool)
     assert (0.0, PodUpdated(pod)) in seen.all
 
 
-def test_while_nobody_knows_that_it_is_bound_it_is_bound_again_in_vain() -> None:
+def test_a_bound_pod_is_bound_again_while_its_answer_is_lost() -> None:
     lost = BindAnswerLost(1, seconds=5.0)
     simulator, seen = run(node_of(), PodAdded(make_pod("p", cpu=1)), faults=(lost,))
     reasons = [failed.reason for _now, failed in seen.of(BindFailed)]
@@ -182,7 +182,7 @@ def test_a_bind_can_be_slow_and_fail() -> None:
     plan = (BindSlow(1, seconds=3.0), BindFails(1), BindAnswerLost(1))
     simulator, seen = run(node_of(), PodAdded(make_pod("p", cpu=1)), faults=plan)
     assert [(now, f.reason) for now, f in seen.of(BindFailed)] == [(3.0, "refused by a fault")]
-    assert {fault for _now, fault in simulator.struck} == set(plan)
+    assert {fault for _now, fault in simulator.injected_faults} == set(plan)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_bind_can_be_slow_and_fail() -> None:
     ],
     ids=["pod-gone", "node-gone", "nothing"],
 )
-def test_a_cluster_refuses_a_bind_that_cannot_be(change: Event, reason: str | None) -> None:
+def test_the_cluster_refuses_an_impossible_bind(change: Event, reason: str | None) -> None:
     _simulator, seen = run(
         node_of(), PodAdded(make_pod("p", cpu=1)), (1.0, change), faults=(BindSlow(1),), until=40.0
     )
@@ -203,7 +203,7 @@ def test_a_cluster_refuses_a_bind_that_cannot_be(change: Event, reason: str | No
     assert len(seen.of(Bound)) == (reason == "")
 
 
-def test_a_bind_of_a_pod_whose_end_the_scheduler_does_not_know_is_answered() -> None:
+def test_a_bind_of_a_pod_that_has_finished_unseen_is_answered() -> None:
     gone = PodDeleted(make_pod("p").uid)
     plan = (EventDelayed(3, 60.0), BindSlow(1, seconds=5.0))
     _simulator, seen = run(
@@ -239,7 +239,7 @@ def test_a_node_vanishes_amid_the_binds_of_a_gang() -> None:
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
-def test_with_a_node_goes_who_runs_on_it() -> None:
+def test_the_pods_of_a_vanished_node_are_deleted() -> None:
     plan = (NodeVanishes(2, G),)
     simulator, seen = run(node_of(), *gang("g"), faults=plan, make=Recipe("gang"))
     assert seen.of(PodDeleted) == [(0.0, PodDeleted(make_pod("g-0").uid))]
@@ -253,7 +253,7 @@ def told(seen: Seen, kind: type) -> list[float]:
     return [now for now, _event in seen.of(kind)]
 
 
-def test_the_nth_event_is_told_twice() -> None:
+def test_the_nth_event_is_delivered_twice() -> None:
     _simulator, seen = run(
         node_of(), *gang("g"), faults=(EventDuplicated(2), EventDuplicated(1, 7.0))
     )
@@ -262,7 +262,7 @@ def test_the_nth_event_is_told_twice() -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_the_nth_event_is_told_late_and_shown_at_once_only_where_the_state_is_ahead(
+def test_a_late_event_is_shown_at_once_only_if_the_state_is_ahead(
     ahead: bool,
 ) -> None:
     shown: list[ClusterState] = []
@@ -282,7 +282,7 @@ def test_the_nth_event_is_told_late_and_shown_at_once_only_where_the_state_is_ah
     assert shown[0].node(NodeName("n0")) is not None
 
 
-def test_what_is_told_late_shows_what_is_true_by_then() -> None:
+def test_a_late_event_shows_the_current_object() -> None:
     cordoned = evolve(node(), unschedulable=True)
     _simulator, seen = run(
         node_of(),
@@ -293,13 +293,13 @@ def test_what_is_told_late_shows_what_is_true_by_then() -> None:
     assert seen.of(Bind) == [], "the node was cordoned before it was told of"
 
 
-def test_the_nth_event_is_told_after_others() -> None:
+def test_the_nth_event_is_delivered_after_others() -> None:
     pods = [PodAdded(make_pod(name)) for name in "abcde"]
     _simulator, seen = run(*pods, faults=(EventReordered(2, by=2),))
     assert [event.pod.name for _now, event in seen.of(PodAdded)] == ["a", "c", "d", "b", "e"]
 
 
-def test_what_others_were_to_be_told_before_is_told_when_no_others_come() -> None:
+def test_a_reordered_event_is_delivered_when_no_other_event_follows() -> None:
     pods = [PodAdded(make_pod(name)) for name in "abc"]
     plan = (EventReordered(2, by=9), EventReordered(3, by=9))
     simulator, seen = run(*pods, faults=plan)
@@ -308,7 +308,7 @@ def test_what_others_were_to_be_told_before_is_told_when_no_others_come() -> Non
     assert simulator.is_quiescent
 
 
-def test_what_is_kept_back_is_told_though_the_scheduler_tries_for_ever() -> None:
+def test_a_reordered_event_is_delivered_while_the_scheduler_retries() -> None:
     pod = make_pod("p", cpu=1)
     plan = (BindFails(1), EventReordered(3, by=1))
     simulator, seen = run(node_of(), PodAdded(pod), (0.5, PodDeleted(pod.uid)), faults=plan)
@@ -320,17 +320,17 @@ def test_an_event_that_is_dropped_is_shown_by_the_next_listing() -> None:
     simulator, seen = run(node_of(), *gang("g"), faults=(EventDropped(1, 12.0),))
     assert told(seen, NodeAdded) == []
     assert {now for now, _effect in seen.of(Bind)} == {12.0}
-    assert simulator.struck == ((0.0, EventDropped(1, 12.0)),)
+    assert simulator.injected_faults == ((0.0, EventDropped(1, 12.0)),)
 
 
-def test_answers_to_binds_are_no_events_of_the_watch() -> None:
+def test_answers_to_binds_are_not_counted_as_events() -> None:
     pod = evolve(make_pod("p", cpu=1), annotations={RUN_SECONDS: "3"})
     _simulator, seen = run(node_of(), PodAdded(pod), faults=(EventDelayed(3, 10.0),))
     assert told(seen, Bound) == [0.0]
     assert told(seen, PodUpdated) == [13.0], "the third event is that the pod has finished"
 
 
-def test_a_dropped_group_and_a_dropped_end_are_listed_too() -> None:
+def test_a_dropped_group_and_a_dropped_deletion_are_listed() -> None:
     group = PodGroup(name="g", min_available=2)
     simulator, _seen = run(
         node_of(),
@@ -349,7 +349,7 @@ def test_a_dropped_group_and_a_dropped_end_are_listed_too() -> None:
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("call", range(1, 11))
-def test_before_any_call_another_scheduler_can_take_over(call: int, unit: SchedulingUnit) -> None:
+def test_a_scheduler_can_be_replaced_before_any_call(call: int, unit: SchedulingUnit) -> None:
     made: list[ClusterState] = []
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -358,13 +358,13 @@ def test_before_any_call_another_scheduler_can_take_over(call: int, unit: Schedu
 
     simulator, seen = run(node_of(), *gang("g", 3), faults=(SchedulerRestarts(call),), make=make)
     assert len(made) == 2
-    assert simulator.struck == ((0.0, SchedulerRestarts(call)),)
+    assert simulator.injected_faults == ((0.0, SchedulerRestarts(call)),)
     assert len(list(simulator.cluster.pods_on(NodeName("n0")))) == 3
     assert len(seen.of(Bound)) + len(seen.of(PodUpdated)) == 3
     assert simulator.jobs.used.amounts() == Resources({"cpu": 3})
 
 
-def test_what_was_not_performed_dies_with_the_scheduler() -> None:
+def test_unperformed_effects_of_a_replaced_scheduler_are_dropped() -> None:
     # calls: advance, three facts, decisions; the release of both is in the second decision, and
     # the call after it answers the first bind
     simulator, seen = run(node_of(), *gang("g"), faults=(SchedulerRestarts(7),), until=0.5)
@@ -374,7 +374,7 @@ def test_what_was_not_performed_dies_with_the_scheduler() -> None:
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
-def test_a_bind_that_is_under_way_at_a_restart_is_told_by_the_watch() -> None:
+def test_the_watch_delivers_a_bind_in_progress_at_a_restart() -> None:
     plan = (BindSlow(1, seconds=5.0), SchedulerRestarts(6))
     _simulator, seen = run(
         node_of(2), PodAdded(make_pod("p", cpu=2)), (9.0, NodeAdded(node("n1", 0))), faults=plan
@@ -384,7 +384,7 @@ def test_a_bind_that_is_under_way_at_a_restart_is_told_by_the_watch() -> None:
     assert seen.of(Bound) == []
 
 
-def test_what_the_old_scheduler_was_to_be_told_late_a_listing_has_shown_the_new_one() -> None:
+def test_late_events_of_a_replaced_scheduler_are_dropped() -> None:
     plan = (EventDelayed(1, 9.0), EventReordered(2, 9), SchedulerRestarts(3))
     _simulator, seen = run(node_of(), *gang("g"), (20.0, PodAdded(make_pod("p"))), faults=plan)
     assert told(seen, NodeAdded) == []
@@ -392,7 +392,7 @@ def test_what_the_old_scheduler_was_to_be_told_late_a_listing_has_shown_the_new_
     assert len(seen.of(Bound)) == 3
 
 
-def test_what_the_old_scheduler_held_nobody_holds_after_a_restart() -> None:
+def test_assumed_pods_of_a_replaced_scheduler_hold_nothing() -> None:
     lines: list[str] = []
     first = make_pod("x", cpu=1, priority=5)
     simulator, seen = run(
@@ -406,7 +406,7 @@ def test_what_the_old_scheduler_held_nobody_holds_after_a_restart() -> None:
     )
     assert [effect.uid for _now, effect in seen.of(PodWaiting)] == ["default/g-0"]
     assert seen.of(PodRejected) == []
-    assert [now for now, _fault in simulator.struck] == [2.0]
+    assert [now for now, _fault in simulator.injected_faults] == [2.0]
     again = Simulator.from_log(lines)
     again.run(until=3.0)
     for each in (simulator, again):
@@ -414,7 +414,7 @@ def test_what_the_old_scheduler_held_nobody_holds_after_a_restart() -> None:
         assert each.jobs.used.amounts() == Resources({"cpu": 1})
 
 
-def test_the_clock_leaps_and_what_was_due_meanwhile_happens_at_once() -> None:
+def test_after_a_clock_jump_everything_due_happens_at_once() -> None:
     pod = evolve(make_pod("p", cpu=1), annotations={RUN_SECONDS: "3"})
     simulator, seen = run(
         node_of(),
@@ -426,10 +426,10 @@ def test_the_clock_leaps_and_what_was_due_meanwhile_happens_at_once() -> None:
     )
     assert told(seen, PodUpdated) == [32.0]
     assert told(seen, PodAdded) == [0.0, 32.0, 50.0]
-    assert simulator.struck == ((1.0, ClockJumps(1.0, 30.0)), (31.0, ClockJumps(2.0, 1.0)))
+    assert simulator.injected_faults == ((1.0, ClockJumps(1.0, 30.0)), (31.0, ClockJumps(2.0, 1.0)))
 
 
-def test_members_that_wait_fall_when_the_clock_leaps_past_their_deadline() -> None:
+def test_a_clock_jump_past_the_deadline_rejects_waiting_members() -> None:
     _simulator, seen = run(
         node_of(1), *gang("g"), PodAdded(make_pod("x", cpu=1)), faults=(ClockJumps(2.0, 90.0),)
     )
@@ -440,10 +440,10 @@ def test_members_that_wait_fall_when_the_clock_leaps_past_their_deadline() -> No
 # Plans ----------------------------------------------------------------------------------------
 
 
-def test_a_fault_whose_place_never_comes_does_not_strike() -> None:
+def test_a_fault_whose_place_is_never_reached_has_no_effect() -> None:
     plan = (BindFails(99), EventDropped(99), SchedulerRestarts(999), NodeVanishes(1, H))
     simulator, seen = run(node_of(), *gang("g"), faults=plan)
-    assert simulator.struck == ()
+    assert simulator.injected_faults == ()
     assert seen.all == run(node_of(), *gang("g"), faults=())[1].all
 
 
@@ -508,7 +508,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("make", "field"), REFUSED, ids=[f"{n}" for n in range(len(REFUSED))])
-def test_what_is_no_fault_is_refused_by_field(make: Any, field: str) -> None:
+def test_a_malformed_fault_is_refused_by_field(make: Any, field: str) -> None:
     with pytest.raises(InvalidValueError) as refused:
         make()
     assert refused.value.field == field

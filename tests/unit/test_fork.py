@@ -1,4 +1,4 @@
-"""A fork of a scheduler: the same, with nothing in common that could change."""
+"""A fork of a scheduler has equal state, and shares no mutable object with the original."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def laid_open(thing: object) -> tuple[str, ...]:
     return tuple(line.replace(": LazyDict", ": dict") for line in fingerprint(thing))
 
 
-def test_a_fork_remembers_all_that_its_origin_does() -> None:
+def test_fork_has_the_state_of_its_original() -> None:
     cluster, scheduler = busy_scheduler()
     profile = scheduler._state.profile
     before = fingerprint(cluster, scheduler)
@@ -98,7 +98,7 @@ def can_change(thing: object) -> bool:
     return isinstance(thing, list | dict | set | deque) or (is_ours(thing) and not kept)
 
 
-def test_a_fork_and_its_origin_share_nothing_that_can_change() -> None:
+def test_fork_shares_no_mutable_object_with_its_original() -> None:
     cluster, scheduler = busy_scheduler()
     profile = scheduler._state.profile
     twin = forked(scheduler, cluster, profile)
@@ -111,7 +111,7 @@ def test_a_fork_and_its_origin_share_nothing_that_can_change() -> None:
     assert len(originals) > 150
 
 
-def test_what_a_plugin_raises_in_a_fork_is_not_told_by_the_origin() -> None:
+def test_errors_of_plugins_in_a_fork_are_not_raised_by_the_original() -> None:
     class Sorted:
         name = "Sorted"
 
@@ -130,7 +130,7 @@ def test_what_a_plugin_raises_in_a_fork_is_not_told_by_the_origin() -> None:
     assert scheduler.schedule_one(now=NOW) is not None
 
 
-def test_a_method_of_what_is_copied_is_a_method_of_the_copy() -> None:
+def test_fork_binds_methods_to_the_copy() -> None:
     cluster, scheduler = busy_scheduler()
     apart = ((cluster, cluster), (scheduler._state.profile, scheduler._state.profile))
     both: tuple[Any, Any] = (scheduler, scheduler._check)
@@ -155,7 +155,7 @@ def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
     return cluster, scheduler
 
 
-def test_what_is_not_looked_at_is_not_copied() -> None:
+def test_fork_copies_only_what_is_read() -> None:
     _cluster, scheduler = many(200)
     ahead = simulate.look(scheduler, scheduler._state, 1.0)
     members, nodes = ahead.state.members, ahead.state.nodes
@@ -214,7 +214,7 @@ def bound(scheduler: Scheduler) -> int:
     return sum(isinstance(effect, Bind) for effect in scheduler.what_if().effects)
 
 
-def test_a_plugin_that_keeps_something_is_asked_by_way_of_its_fork() -> None:
+def test_what_if_calls_the_fork_of_a_plugin_with_state() -> None:
     quota = ForkableQuota(2)
     _cluster, scheduler = host(quota)
     assert bound(scheduler) == 2
@@ -233,18 +233,18 @@ def questions(scheduler: Scheduler) -> tuple[Callable[[], object], ...]:
     )
 
 
-def test_a_plugin_that_keeps_something_and_has_no_fork_is_refused() -> None:
+def test_what_if_refuses_a_plugin_with_state_and_no_fork() -> None:
     cluster, scheduler = host(Quota(2))
     before = fingerprint(cluster, scheduler)
     for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
         assert caught.value.point == "what_if"
-        assert caught.value.problem == "plugin 'Quota' keeps something, and has no fork"
+        assert caught.value.problem == "plugin 'Quota' has state and no fork method"
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_what_the_fork_of_a_plugin_raises_names_the_plugin() -> None:
+def test_an_error_of_fork_names_the_plugin() -> None:
     class Broken(Quota):
         def fork(self) -> object:
             raise ZeroDivisionError("oops")
@@ -255,7 +255,7 @@ def test_what_the_fork_of_a_plugin_raises_names_the_plugin() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_what_the_fork_of_a_plugin_says_in_our_words_is_said_as_it_is() -> None:
+def test_an_error_of_the_library_from_fork_is_not_wrapped() -> None:
     error = ProfileError("what_if", "a connection cannot be forked")
 
     class Connected(Quota):
@@ -267,7 +267,7 @@ def test_what_the_fork_of_a_plugin_says_in_our_words_is_said_as_it_is() -> None:
     assert caught.value is error
 
 
-def test_a_fork_that_is_no_such_plugin_is_refused() -> None:
+def test_a_fork_without_the_methods_of_the_plugin_is_refused() -> None:
     class Other(Quota):
         def fork(self) -> object:
             return object()
@@ -375,19 +375,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("plugin", SHARED, ids=range(len(SHARED)))
-def test_a_plugin_that_can_be_seen_to_keep_nothing_is_asked_itself(plugin: object) -> None:
+def test_a_plugin_without_state_is_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     assert copying.forked_profile(profile) is profile
 
 
 @pytest.mark.parametrize("plugin", REFUSED, ids=range(len(REFUSED)))
-def test_a_plugin_that_may_keep_something_is_not(plugin: object) -> None:
+def test_a_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
-    with pytest.raises(ProfileError, match="keeps something, and has no fork"):
+    with pytest.raises(ProfileError, match="has state and no fork method"):
         copying.forked_profile(profile)
 
 
-def test_every_plugin_of_the_library_can_be_asked() -> None:
+def test_every_plugin_of_the_library_can_be_forked_or_shared() -> None:
     for scheduler in (presets.coscheduling, presets.gang, presets.pod_by_pod):
         profile = scheduler(InMemoryCluster())._state.profile
         assert copying.forked_profile(profile) is profile
@@ -400,7 +400,7 @@ def test_every_plugin_of_the_library_can_be_asked() -> None:
 
 
 class Learned:
-    """Run times that remember whom they were asked about, and when."""
+    """Run times that record the instants of their calls."""
 
     def __init__(self, answer: float | None = None) -> None:
         self.answer = answer
@@ -440,7 +440,7 @@ def reserving(run_times: Any) -> Scheduler:
     return scheduler
 
 
-def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
+def test_what_if_calls_the_fork_of_run_times_with_state() -> None:
     run_times = ForkableTimes(NOW + 50.0)
     scheduler = reserving(run_times)
     ahead = simulate.look(scheduler, scheduler._state, NOW)
@@ -455,34 +455,34 @@ def test_run_times_that_keep_something_are_asked_by_way_of_their_fork() -> None:
     assert scheduler._state.reserving.policy == Backfill(run_times)
 
 
-def test_run_times_that_keep_something_and_have_no_fork_are_refused() -> None:
+def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
     run_times = Learned()
     scheduler = reserving(run_times)
     before = fingerprint(scheduler)
     for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
-        assert caught.value.problem == "plugin 'run_times' keeps something, and has no fork"
+        assert caught.value.problem == "plugin 'run_times' has state and no fork method"
     assert fingerprint(scheduler) == before
     assert run_times.asked == []
 
 
-def test_what_the_fork_of_run_times_raises_or_returns_amiss_is_named() -> None:
+def test_an_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
     with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
         reserving(ForkedInVain()).what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(InvalidValueError, match="run_times: expected RunTimes or None"):
+    with pytest.raises(InvalidValueError, match="run_times must be a RunTimes or None"):
         reserving(ForkedToNothing()).what_if()
 
 
 @pytest.mark.parametrize("run_times", [None, AnnotatedRunTimes("seconds", wrong_by=2.0)])
-def test_run_times_that_can_be_seen_to_keep_nothing_are_asked_themselves(run_times: Any) -> None:
+def test_run_times_without_state_are_shared(run_times: Any) -> None:
     policy = Backfill(run_times)
     assert copying.forked_policy(policy) is policy
     assert copying.forked_policy(None) is None
 
 
-def test_what_the_fork_of_a_cluster_raises_is_named() -> None:
+def test_an_error_of_the_fork_of_a_cluster_is_named() -> None:
     class Broken(InMemoryCluster):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")
@@ -522,7 +522,7 @@ def written(value: object) -> Any:
     return member.cycle.read(KEY)
 
 
-def test_a_value_that_was_written_is_shared_and_a_container_copied() -> None:
+def test_written_values_are_shared_and_containers_copied() -> None:
     values: list[Any] = [1, "text", (1, 2), Data()]
     for value in values:
         assert written(value) is value
@@ -539,13 +539,13 @@ CHANGING = [Quota(1), [[1]], {"a": []}, object()]
 
 
 @pytest.mark.parametrize("value", CHANGING, ids=range(len(CHANGING)))
-def test_what_was_written_and_may_change_is_refused(value: object) -> None:
+def test_a_written_mutable_object_without_fork_is_refused(value: object) -> None:
     with pytest.raises(ProfileError, match=r"written under StateKey\(.*claim.*no fork") as caught:
         written(value)
     assert caught.value.point == "what_if"
 
 
-def test_what_the_fork_of_what_was_written_raises_names_the_key() -> None:
+def test_an_error_of_the_fork_of_a_written_value_names_the_key() -> None:
     class Broken(Quota):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")

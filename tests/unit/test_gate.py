@@ -1,4 +1,4 @@
-"""The gate without a shell: who may go, who falls, and what is remembered."""
+"""The gang barrier without a driver: releases, rejections, and what is kept."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fell(effects: tuple[Effect, ...]) -> list[str]:
 # Going ------------------------------------------------------------------------------------------
 
 
-def test_the_last_member_lets_all_go_in_the_order_in_which_they_came() -> None:
+def test_last_member_releases_all_in_order_of_arrival() -> None:
     gate = Gate(timeout=10)
     (waits,) = gate.arrive(member("a"), now=1)
     assert waits == PodWaiting(PodUID("a"), HERE, 11, 2)
@@ -68,24 +68,24 @@ def test_the_last_member_lets_all_go_in_the_order_in_which_they_came() -> None:
     assert gate.next_deadline() is None
 
 
-def test_a_pod_in_no_group_waits_for_nobody_and_is_not_remembered() -> None:
+def test_pod_without_group_does_not_wait() -> None:
     gate = Gate()
     assert gate.arrive(make_pod("p"), now=0) == ()
     assert len(gate) == 0
 
 
-def test_pods_say_their_group_as_they_do_to_a_scheduler() -> None:
+def test_group_of_a_pod_is_read_from_its_labels() -> None:
     gate = Gate()
     for n in range(2):
         effects = gate.arrive(make_pod(f"p{n}", group="g", min_available=2), now=0)
     assert gone(effects) == ["default/p0", "default/p1"]
 
 
-def test_a_minimum_of_one_goes_at_once() -> None:
+def test_minimum_of_one_is_released_at_once() -> None:
     assert gone(Gate().arrive(member("a", least=1), now=0)) == ["a"]
 
 
-def test_a_specification_says_the_minimum_and_the_roles() -> None:
+def test_specification_sets_minimum_and_roles() -> None:
     gate = Gate()
     spec = PodGroup(name="g", min_available=2, roles={"ps": 1}, schedule_timeout=3)
     gate.declare(spec, now=0)
@@ -95,33 +95,33 @@ def test_a_specification_says_the_minimum_and_the_roles() -> None:
     assert len(gone(gate.arrive(member("s", "default/g", None, "ps"), now=2))) == 3
 
 
-def test_who_waits_without_a_minimum_goes_when_it_is_said() -> None:
+def test_waiting_members_are_released_when_a_minimum_is_declared() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", None), now=0)
     assert gone(gate.declare(PodGroup(name="g", min_available=1), now=1)) == ["a"]
 
 
-def test_a_specification_that_asks_for_more_than_wait_lets_nobody_go() -> None:
+def test_specification_above_waiting_members_releases_none() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", None), now=0)
     assert gate.declare(PodGroup(name="g", min_available=2), now=1) == ()
     assert [wait.uid for wait in gate.waiting] == ["a"]
 
 
-def test_a_specification_of_a_gang_that_went_has_nobody_to_let_go() -> None:
+def test_specification_of_a_released_gang_releases_none() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", 1), now=0)
     assert gate.declare(PodGroup(name="g", min_available=1), now=1) == ()
 
 
-def test_a_specification_that_is_forgotten_leaves_what_members_say() -> None:
+def test_undeclare_leaves_the_minimum_of_members() -> None:
     gate = Gate()
     gate.declare(PodGroup(name="g", min_available=3), now=0)
     gate.arrive(member("a", "default/g", 1), now=0)
     assert gone(gate.undeclare("default/g", now=1)) == ["a"]
 
 
-def test_who_comes_later_goes_at_once_while_one_of_those_who_went_is_there() -> None:
+def test_late_member_is_released_at_once_while_a_sibling_runs() -> None:
     gate = Gate()
     for uid in "abc":
         gate.arrive(member(uid), now=0)
@@ -139,7 +139,7 @@ def test_who_comes_later_goes_at_once_while_one_of_those_who_went_is_there() -> 
         (MatchPolicy.ONLY_WAITING, False),
     ],
 )
-def test_the_match_policy_says_who_counts(policy: MatchPolicy, goes: bool) -> None:
+def test_match_policy_selects_members_that_count(policy: MatchPolicy, goes: bool) -> None:
     gate = Gate(match_policy=policy)
     for uid in "abc":
         gate.arrive(member(uid), now=0)
@@ -148,7 +148,7 @@ def test_the_match_policy_says_who_counts(policy: MatchPolicy, goes: bool) -> No
 
 
 @pytest.mark.parametrize("priority", [0, 7])
-def test_a_task_has_the_priority_of_its_gang_whoever_says_that(priority: int) -> None:
+def test_task_has_the_priority_of_its_gang(priority: int) -> None:
     gate = Gate()
     gate.arrive(make_pod("p", group="g", min_available=2, priority=priority), now=0)
     assert len(gone(gate.arrive(member("a", "default/g", 2), now=0))) == 2
@@ -163,8 +163,8 @@ def test_a_task_has_the_priority_of_its_gang_whoever_says_that(priority: int) ->
 # Falling ----------------------------------------------------------------------------------------
 
 
-def test_a_deadline_lets_the_whole_attempt_fall_at_once() -> None:
-    """Laws 2 and 6: its members came one after the other, and wait until one instant."""
+def test_deadline_rejects_the_whole_attempt() -> None:
+    """Laws 2 and 6: members that arrive one after another share one deadline."""
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     gate.arrive(member("b"), now=8)
@@ -178,14 +178,12 @@ def test_a_deadline_lets_the_whole_attempt_fall_at_once() -> None:
 
 
 @pytest.mark.parametrize(("given", "seconds"), [({}, 60), ({"timeout": 0}, 0), ({"timeout": 1}, 1)])
-def test_an_attempt_waits_for_a_minute_where_nobody_says_for_how_long(
-    given: dict[str, Any], seconds: float
-) -> None:
+def test_default_timeout_is_one_minute(given: dict[str, Any], seconds: float) -> None:
     gate = Gate(**given)
     assert gate.arrive(member("a"), now=7) == (PodWaiting(PodUID("a"), HERE, 7 + seconds, 2),)
 
 
-def test_a_shorter_wait_of_one_member_ends_that_of_all() -> None:
+def test_shorter_timeout_of_one_member_ends_the_attempt() -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     gate.arrive(member("b"), now=0, timeout=1)
@@ -193,7 +191,7 @@ def test_a_shorter_wait_of_one_member_ends_that_of_all() -> None:
     assert sorted(fell(gate.advance(now=1))) == ["a", "b"]
 
 
-def test_a_longer_wait_of_one_member_is_cut_by_that_of_its_attempt() -> None:
+def test_longer_timeout_of_one_member_is_cut_to_the_attempt() -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     (waits,) = gate.arrive(member("b"), now=9, timeout=100)
@@ -201,7 +199,7 @@ def test_a_longer_wait_of_one_member_is_cut_by_that_of_its_attempt() -> None:
     assert gate.next_deadline() == 10
 
 
-def test_a_member_that_comes_when_the_deadline_has_come_begins_a_new_attempt() -> None:
+def test_member_at_the_deadline_begins_a_new_attempt() -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     gate.arrive(member("b"), now=0)
@@ -210,7 +208,7 @@ def test_a_member_that_comes_when_the_deadline_has_come_begins_a_new_attempt() -
     assert effects[-1] == PodWaiting(PodUID("c"), HERE, 20, 2)
 
 
-def test_a_wait_of_no_time_goes_with_its_gang_or_falls_when_time_passes() -> None:
+def test_zero_timeout_expires_when_time_passes() -> None:
     gate = Gate()
     gate.arrive(member("a", least=2), now=0, timeout=0)
     assert gone(gate.arrive(member("b", least=2), now=0, timeout=0)) == ["a", "b"]
@@ -218,20 +216,20 @@ def test_a_wait_of_no_time_goes_with_its_gang_or_falls_when_time_passes() -> Non
     assert fell(gate.advance(now=0)) == ["c"]
 
 
-def test_who_gives_up_takes_its_gang_along_and_nobody_else() -> None:
+def test_withdraw_rejects_only_the_gang_of_the_member() -> None:
     gate = Gate()
     for uid, group in (("a", "g"), ("b", "g"), ("x", "h")):
         gate.arrive(member(uid, group), now=0)
     effects = gate.withdraw("b", now=1, reason="no longer wanted")
     assert sorted(fell(effects)) == ["a", "b"]
     assert {e.reason for e in effects if isinstance(e, PodRejected)} == {
-        "member b gave up: no longer wanted"
+        "member b withdrew: no longer wanted"
     }
     assert [wait.uid for wait in gate.waiting] == ["x"]
 
 
-def test_late_news_of_a_wait_that_is_over_changes_nothing() -> None:
-    """Law 2: a member that was let go does not take its gang along any more."""
+def test_late_withdraw_changes_nothing() -> None:
+    """Law 2: a released member cannot reject its gang."""
     gate = Gate()
     for uid in "abc":
         gate.arrive(member(uid), now=0)
@@ -243,13 +241,13 @@ def test_late_news_of_a_wait_that_is_over_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda gate: gate.withdraw("a", now=1), "member a gave up"),
-        (lambda gate: gate.leave("a", now=1), "member a gave up: it left"),
+        (lambda gate: gate.withdraw("a", now=1), "member a withdrew"),
+        (lambda gate: gate.leave("a", now=1), "member a withdrew: it left"),
         (lambda gate: gate.close("over", now=1), "over"),
     ],
     ids=["withdraw", "leave", "close"],
 )
-def test_who_falls_is_told_where_it_waited_and_why(
+def test_rejection_names_place_and_reason(
     call: Callable[[Gate], tuple[Effect, ...]], reason: str
 ) -> None:
     gate = Gate()
@@ -260,7 +258,7 @@ def test_who_falls_is_told_where_it_waited_and_why(
     )
 
 
-def test_without_a_minimum_nobody_knows_how_many_are_missing() -> None:
+def test_timeout_without_minimum_names_an_unknown_number() -> None:
     gate = Gate(timeout=10)
     nowhere = NodeName("")
     pod = make_pod("p", group="g")
@@ -269,7 +267,7 @@ def test_without_a_minimum_nobody_knows_how_many_are_missing() -> None:
     assert gate.advance(now=15)[0] == PodRejected(pod.uid, nowhere, reason)
 
 
-def test_where_only_who_waits_counts_who_was_let_go_is_not_told_to_hold_a_place() -> None:
+def test_only_waiting_does_not_count_released_members() -> None:
     gate = Gate(timeout=10, match_policy=MatchPolicy.ONLY_WAITING)
     for uid in "abc":
         gate.arrive(member(uid), now=0)
@@ -280,7 +278,7 @@ def test_where_only_who_waits_counts_who_was_let_go_is_not_told_to_hold_a_place(
     assert gate.arrive(member("e"), now=12) == (PodWaiting(PodUID("e"), HERE, 22, 2),)
 
 
-def test_each_attempt_of_a_group_that_is_remembered_has_its_number_and_all_its_time() -> None:
+def test_each_attempt_has_its_number_and_full_timeout() -> None:
     gate = Gate(timeout=10)
     gate.declare(PodGroup(name="g", min_available=2), now=0)
     key = GroupKey("default/g")
@@ -296,7 +294,7 @@ def test_each_attempt_of_a_group_that_is_remembered_has_its_number_and_all_its_t
     assert len(gate.groups) == 0
 
 
-def test_closing_lets_every_gang_fall() -> None:
+def test_close_rejects_every_gang() -> None:
     gate = Gate()
     for uid, group in (("a", "g"), ("x", "h")):
         gate.arrive(member(uid, group), now=0)
@@ -306,49 +304,49 @@ def test_closing_lets_every_gang_fall() -> None:
 # What is refused --------------------------------------------------------------------------------
 
 NOBODY: Any = 5
-FINITE = "seconds, finite and not negative"
+FINITE = "a finite number of seconds >= 0"
 BAD: list[tuple[str, Any, str]] = [
     (
         "no-member",
         lambda gate: gate.arrive(NOBODY, now=1),
-        "member: expected a Pod or a GangMember, got 5",
+        "member must be a Pod or a GangMember, got 5",
     ),
     (
         "twice",
         lambda gate: gate.arrive(member("a"), now=1),
-        "uid: expected a member that is not at the gate already, got 'a'",
+        "uid must be the UID of a member that is not at the gate, got 'a'",
     ),
     (
         "time-back",
         lambda gate: gate.advance(now=-1),
-        "now: expected an instant not before 0, got -1",
+        "now must be an instant not before 0, got -1",
     ),
     (
         "no-time",
         lambda gate: gate.advance(now=float("nan")),
-        "now: expected a finite number of seconds, got nan",
+        "now must be a finite number of seconds, got nan",
     ),
     (
         "no-timeout",
         lambda gate: gate.arrive(member("b"), now=1, timeout=-1),
-        f"timeout: expected {FINITE}, or None, got -1",
+        f"timeout must be {FINITE} or None, got -1",
     ),
     (
         "another-minimum",
         lambda gate: gate.arrive(member("b", least=4), now=1),
-        "pod default/b: min_available: expected 3, as the first member of g says, got 4",
+        "pod default/b: min_available must be 3, the value of the first member of g, got 4",
     ),
     (
         "malformed-pod",
         lambda gate: gate.arrive(make_pod("p", group="x", min_available=0), now=1),
-        "pod default/p: pod-group.scheduling.sigs.k8s.io/min-available:"
-        " expected a whole number of at least 1, got '0'",
+        "pod default/p: pod-group.scheduling.sigs.k8s.io/min-available"
+        " must be an int >= 1, got '0'",
     ),
 ]
 
 
 @pytest.mark.parametrize(("call", "message"), [row[1:] for row in BAD], ids=[r[0] for r in BAD])
-def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
+def test_refused_call_changes_nothing(call: Any, message: str) -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     with pytest.raises((InvalidValueError, InvalidPodGroupError)) as raised:
@@ -356,21 +354,21 @@ def test_what_is_refused_changes_nothing(call: Any, message: str) -> None:
     assert str(raised.value) == message
     assert [wait.uid for wait in gate.waiting] == ["a"]
     gate._check()
-    with pytest.raises(InvalidValueError, match="now: expected an instant not before"):
+    with pytest.raises(InvalidValueError, match="now must be an instant not before"):
         gate.advance(now=-1)
     assert gate.arrive(member("b"), now=1)[0] == PodWaiting(PodUID("b"), HERE, 10, 1)
 
 
-def test_a_timeout_beyond_all_numbers_is_refused_before_anybody_is_let_in() -> None:
+def test_infinite_deadline_is_refused_before_the_member_is_added() -> None:
     gate = Gate(timeout=1.7e308)
     with pytest.raises(InvalidValueError) as raised:
         gate.arrive(member("a"), now=1.7e308)
-    says = "timeout: expected seconds that can be added to 1.7e+308, got 1.7e+308"
+    says = "timeout must be a number of seconds whose sum with now=1.7e+308 is finite, got 1.7e+308"
     assert str(raised.value) == says
     assert len(gate) == len(gate.groups) == 0
 
 
-def test_what_ended_before_somebody_was_refused_is_told_by_the_next_call() -> None:
+def test_rejections_before_a_refused_call_are_returned_by_the_next() -> None:
     gate = Gate(timeout=10)
     gate.arrive(member("a"), now=0)
     with pytest.raises(InvalidValueError):
@@ -386,13 +384,13 @@ def test_what_ended_before_somebody_was_refused_is_told_by_the_next_call() -> No
         ("match_policy", "never", "one of once_satisfied, waiting_and_running, only_waiting"),
     ],
 )
-def test_a_gate_with_malformed_arguments_is_not_made(field: str, value: Any, expected: str) -> None:
+def test_gate_refuses_invalid_arguments(field: str, value: Any, expected: str) -> None:
     with pytest.raises(InvalidValueError) as raised:
         Gate(**{field: value})
-    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
+    assert str(raised.value) == f"{field} must be {expected}, got {value!r}"
 
 
-TEXT = "a text that is not empty"
+TEXT = "a non-empty string"
 
 
 @pytest.mark.parametrize(
@@ -401,16 +399,16 @@ TEXT = "a text that is not empty"
         ("uid", "", TEXT),
         ("uid", 3, TEXT),
         ("group", "", TEXT),
-        ("min_available", 0, "a whole number of at least 1, or None"),
-        ("min_available", True, "a whole number of at least 1, or None"),
+        ("min_available", 0, "an int >= 1 or None"),
+        ("min_available", True, "an int >= 1 or None"),
         ("role", "", TEXT),
         ("role", 5, TEXT),
     ],
 )
-def test_a_malformed_member_is_not_made(field: str, value: Any, expected: str) -> None:
+def test_gang_member_refuses_invalid_arguments(field: str, value: Any, expected: str) -> None:
     with pytest.raises(InvalidValueError) as raised:
         GangMember(**{"uid": "a", "group": "g", field: value})
-    assert str(raised.value) == f"{field}: expected {expected}, got {value!r}"
+    assert str(raised.value) == f"{field} must be {expected}, got {value!r}"
 
 
 # In any order -----------------------------------------------------------------------------------
@@ -428,8 +426,8 @@ _calls = st.lists(
 
 
 @given(_calls, st.sampled_from(MatchPolicy))
-def test_whatever_comes_gangs_go_whole_and_fall_whole(calls: Any, policy: MatchPolicy) -> None:
-    """Laws 1, 2, 6, 7 and 8, by an account of one's own."""
+def test_gangs_are_released_and_rejected_whole(calls: Any, policy: MatchPolicy) -> None:
+    """Laws 1, 2, 6, 7 and 8, checked against an independent model."""
     gate, now = Gate(timeout=4, match_policy=policy), 0.0
     waits: dict[str, str] = {}
     runs: dict[str, str] = {}
@@ -483,7 +481,7 @@ def test_whatever_comes_gangs_go_whole_and_fall_whole(calls: Any, policy: MatchP
     assert len(gate) == len(gate.groups) == len(gate.waiting) == 0
 
 
-def test_the_states_of_members_are_those_of_a_scheduler() -> None:
+def test_member_states_are_those_of_a_scheduler() -> None:
     gate = Gate()
     gate.arrive(member("a", least=2), now=0)
     info = gate.groups.get(G)
@@ -517,13 +515,13 @@ def need_less_and_say_so_to_nobody(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        (forget_one_at_the_gate, "who is at the gate and who is a member differ"),
-        (let_one_wait_no_more, "a waits, or does not: the waiting map disagrees"),
-        (let_a_member_take_it_for_gone, "a waits, or does not: the waiting map disagrees"),
-        (need_less_and_say_so_to_nobody, "default/g waits, and may go"),
+        (forget_one_at_the_gate, "the members at the gate differ from those of the registry"),
+        (let_one_wait_no_more, "a: its state and the waiting map differ"),
+        (let_a_member_take_it_for_gone, "a: its state and the waiting map differ"),
+        (need_less_and_say_so_to_nobody, "default/g waits although it has its quorum"),
     ],
 )
-def test_a_gate_sees_what_is_wrong_and_says_what(
+def test_check_reports_broken_invariant_of_gate(
     sabotage: Callable[[Gate], None], says: str
 ) -> None:
     gate = Gate()

@@ -1,4 +1,4 @@
-"""PriorityHeap against a sorted list."""
+"""Compare ``PriorityHeap`` with a sorted list."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class HeapMachine(RuleBasedStateMachine):
 
     @rule()
     def copy_everything(self) -> None:
-        """A copy goes on where the original stands, with the handles that are copied along."""
+        """A copy has the state of the original, and works with the copied handles."""
         self.heaps, self.handles, self.stale = copy.deepcopy((self.heaps, self.handles, self.stale))
 
     @precondition(lambda self: self.stale)
@@ -115,12 +115,12 @@ class HeapMachine(RuleBasedStateMachine):
 TestHeapMachine = HeapMachine.TestCase
 
 
-def test_the_build_in_use_says_its_name() -> None:
+def test_heap_implementation_names_the_build_in_use() -> None:
     assert heap_implementation in ("python", "cython")
 
 
 @each_build
-def test_equal_keys_leave_in_the_order_in_which_they_came(build: str) -> None:
+def test_equal_keys_are_popped_in_order_of_arrival(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     for item in range(100):
         heap.push((0, "same"), item)
@@ -128,7 +128,7 @@ def test_equal_keys_leave_in_the_order_in_which_they_came(build: str) -> None:
 
 
 @each_build
-def test_items_are_never_compared(build: str) -> None:
+def test_heap_never_compares_items(build: str) -> None:
     heap: PriorityHeap[object] = BUILDS[build]()
     items = [object(), object(), object()]
     for item in items:
@@ -137,7 +137,7 @@ def test_items_are_never_compared(build: str) -> None:
 
 
 @each_build
-def test_an_item_that_is_rekeyed_goes_behind_its_equals(build: str) -> None:
+def test_rekey_puts_item_behind_equal_keys(build: str) -> None:
     heap: PriorityHeap[str] = BUILDS[build]()
     handle = heap.push(1, "a")
     heap.push(2, "b")
@@ -149,7 +149,7 @@ def test_an_item_that_is_rekeyed_goes_behind_its_equals(build: str) -> None:
 
 @each_build
 @pytest.mark.parametrize("call", ["peek", "pop"])
-def test_an_empty_heap_has_no_first_item(build: str, call: str) -> None:
+def test_empty_heap_raises_index_error(build: str, call: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     for _ in range(2):
         with pytest.raises(IndexError, match="empty heap"):
@@ -163,7 +163,7 @@ def test_an_empty_heap_has_no_first_item(build: str, call: str) -> None:
 
 
 @each_build
-def test_a_handle_of_another_heap_is_refused_and_changes_nothing(build: str) -> None:
+def test_handle_of_another_heap_is_refused(build: str) -> None:
     one: PriorityHeap[str] = BUILDS[build]()
     other: PriorityHeap[str] = BUILDS[build]()
     mine, theirs = one.push(1, "mine"), other.push(1, "theirs")
@@ -177,7 +177,7 @@ def test_a_handle_of_another_heap_is_refused_and_changes_nothing(build: str) -> 
 
 
 @each_build
-def test_after_clearing_old_handles_are_stale_and_new_ones_good(build: str) -> None:
+def test_clear_invalidates_handles(build: str) -> None:
     heap: PriorityHeap[str] = BUILDS[build]()
     old = heap.push(1, "old")
     heap.clear()
@@ -188,7 +188,7 @@ def test_after_clearing_old_handles_are_stale_and_new_ones_good(build: str) -> N
 
 
 @each_build
-def test_an_iteration_shows_the_items_as_they_were_when_it_began(build: str) -> None:
+def test_iteration_ignores_later_changes(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     for item in range(5):
         heap.push(item, item)
@@ -201,10 +201,10 @@ def test_an_iteration_shows_the_items_as_they_were_when_it_began(build: str) -> 
 
 @each_build
 @given(st.randoms(use_true_random=False), st.booleans())
-def test_tombstones_never_outnumber_the_items(
+def test_tombstones_never_outnumber_items(
     build: str, rng: random.Random, from_the_end: bool
 ) -> None:
-    """F38: churn does not pile up."""
+    """F38: repeated push and remove does not accumulate entries."""
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push(rng.randrange(1000), item) for item in range(300)]
     rng.shuffle(handles)
@@ -222,7 +222,7 @@ def test_tombstones_never_outnumber_the_items(
 
 
 @each_build
-def test_compaction_does_not_change_the_order(build: str) -> None:
+def test_compaction_keeps_the_order(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push(item % 7, item) for item in range(1000)]
     for item in range(1000):
@@ -235,7 +235,7 @@ def test_compaction_does_not_change_the_order(build: str) -> None:
 
 @each_build
 @pytest.mark.parametrize("way", ["remove", "pop", "clear"])
-def test_who_has_left_is_not_kept_alive(build: str, way: str) -> None:
+def test_heap_drops_references_to_removed_items(build: str, way: str) -> None:
     class Item:
         pass
 
@@ -260,7 +260,7 @@ def test_who_has_left_is_not_kept_alive(build: str, way: str) -> None:
 
 
 class Fuse:
-    """Burns down with each comparison; when it has, comparing raises until it is renewed."""
+    """A counter of comparisons; at zero, comparisons raise until it is reset."""
 
     def __init__(self) -> None:
         self.left = math.inf
@@ -298,7 +298,7 @@ BURNS = st.integers(0, 8) | st.integers(0, 80)
     st.lists(st.integers(0, 20), max_size=80),
     st.lists(st.tuples(DEEDS, st.integers(0, 20), BURNS, INDICES), min_size=1, max_size=30),
 )
-def test_a_comparison_that_raises_anywhere_leaves_the_heap_whole(
+def test_heap_is_unchanged_when_a_comparison_raises(
     build: str, numbers: list[int], deeds: list[tuple[str, int, int, int]]
 ) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
@@ -340,7 +340,7 @@ def test_a_comparison_that_raises_anywhere_leaves_the_heap_whole(
 
 
 @each_build
-def test_the_first_item_is_given_only_when_the_order_is_known(build: str) -> None:
+def test_peek_raises_until_the_order_is_known(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     fuse = Fuse()
     handles = [heap.push(Fickle(number, fuse), number) for number in range(9)]
@@ -357,7 +357,7 @@ def test_the_first_item_is_given_only_when_the_order_is_known(build: str) -> Non
 
 
 @each_build
-def test_what_was_raised_by_a_comparison_is_chained(build: str) -> None:
+def test_refused_key_chains_the_error_of_the_comparison(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     heap.push((1, "a"), 1)
     with pytest.raises(InvalidValueError) as caught:
@@ -366,7 +366,7 @@ def test_what_was_raised_by_a_comparison_is_chained(build: str) -> None:
 
 
 @each_build
-def test_numbers_that_no_float_can_hold_are_numbers(build: str) -> None:
+def test_key_may_have_ints_beyond_float_range(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     for number in (10**400, 1, -(10**400)):
         heap.push((number,), number)

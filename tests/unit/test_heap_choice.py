@@ -1,4 +1,4 @@
-"""Which build of the heap is taken: see ``gangsched._core._heap``."""
+"""The choice between the two builds of the heap."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gangsched._core._heap._py import PriorityHeap as PythonHeap
 
 
 class Compiled:
-    """Stands for the class of the extension."""
+    """A stub for the compiled class."""
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, switch: str | None, *, is_built: bool) -> Any:
-    """Return which class is taken, and what is said of it."""
+    """Return the chosen class and the name of its build."""
     extension = ModuleType("gangsched._core._heap._c")
     vars(extension)["PriorityHeap"] = Compiled
     # a module that is None there cannot be imported
@@ -32,21 +32,19 @@ def chosen(monkeypatch: pytest.MonkeyPatch, switch: str | None, *, is_built: boo
 
 
 @pytest.mark.parametrize("switch", [None, "", "0"])
-def test_the_extension_is_taken_where_it_is_built(
-    monkeypatch: pytest.MonkeyPatch, switch: str | None
-) -> None:
+def test_extension_is_used_if_built(monkeypatch: pytest.MonkeyPatch, switch: str | None) -> None:
     assert chosen(monkeypatch, switch, is_built=True) == (Compiled, "cython")
 
 
 @pytest.mark.parametrize("switch", ["1", "no", " "])
-def test_the_extension_is_left_alone_where_it_is_switched_off(
+def test_extension_is_not_used_if_switched_off(
     monkeypatch: pytest.MonkeyPatch, switch: str
 ) -> None:
     assert chosen(monkeypatch, switch, is_built=True) == (PythonHeap, "python")
 
 
 @pytest.mark.parametrize("switch", [None, "1"])
-def test_without_the_extension_the_heap_is_of_python(
+def test_python_heap_is_used_without_extension(
     monkeypatch: pytest.MonkeyPatch, switch: str | None
 ) -> None:
     assert chosen(monkeypatch, switch, is_built=False) == (PythonHeap, "python")

@@ -1,4 +1,4 @@
-"""What the heap asks of keys, and how long it keeps what has left."""
+"""Requirements on keys, and how long tombstones remain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unordered(tuple[int, ...]):
 
 
 @each_build
-def test_a_tuple_that_compares_in_its_own_way_is_asked_when_it_comes(build: str) -> None:
+def test_tuple_subclass_with_own_comparison_is_compared_on_push(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     heap.push(Unordered((1, 2)), 1)
     with pytest.raises(InvalidValueError) as caught:
@@ -29,7 +29,7 @@ def test_a_tuple_that_compares_in_its_own_way_is_asked_when_it_comes(build: str)
 
 
 @each_build
-def test_a_part_that_adds_up_and_has_no_order_is_refused(build: str) -> None:
+def test_key_with_unordered_part_is_refused(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     heap.push((1, 2.0), 1)
     with pytest.raises(InvalidValueError):
@@ -38,7 +38,7 @@ def test_a_part_that_adds_up_and_has_no_order_is_refused(build: str) -> None:
 
 
 @each_build
-def test_beside_a_key_that_is_not_of_numbers_keys_of_numbers_are_looked_at(build: str) -> None:
+def test_number_keys_are_compared_beside_other_keys(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     heap.push((1, 2), 1)
     heap.push((0, "a"), 2)
@@ -50,10 +50,8 @@ def test_beside_a_key_that_is_not_of_numbers_keys_of_numbers_are_looked_at(build
 
 @each_build
 @pytest.mark.parametrize(("size", "kept"), [(64, 63), (104, 52), (128, 64)])
-def test_who_was_removed_leaves_a_trace_until_traces_outnumber_the_items(
-    build: str, size: int, kept: int
-) -> None:
-    """Or, of few, until none is left: to look through all at each removal would cost too much."""
+def test_tombstones_remain_until_they_outnumber_items(build: str, size: int, kept: int) -> None:
+    """In a small heap until it is empty: a scan at each removal would cost too much."""
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push((item, 0), item) for item in range(size)]
     for handle in handles[:kept]:
@@ -66,7 +64,7 @@ def test_who_was_removed_leaves_a_trace_until_traces_outnumber_the_items(
 
 @each_build
 @pytest.mark.parametrize("gone", range(1, 5))
-def test_a_trace_is_given_to_nobody(build: str, gone: int) -> None:
+def test_tombstones_are_never_returned(build: str, gone: int) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push((item, 0), item) for item in range(5)]
     assert heap.peek() == 0
@@ -78,7 +76,7 @@ def test_a_trace_is_given_to_nobody(build: str, gone: int) -> None:
 
 
 @each_build
-def test_traces_are_counted_wherever_they_are(build: str) -> None:
+def test_tombstones_are_counted_in_all_lists(build: str) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     handles = [heap.push((item, 0), item) for item in range(101)]
     assert heap.pop() == 0

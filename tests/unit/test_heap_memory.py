@@ -1,4 +1,4 @@
-"""The heap and memory: it keeps what is in it and nothing else, whoever dies or meddles."""
+"""Memory: the heap keeps references to its items only, also with destructors that use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.heaps import BUILDS, each_build
 
 
 class Thing:
-    """An item, or a key, whose life can be watched."""
+    """An item or key whose destruction can be observed."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -63,7 +63,7 @@ WAYS: dict[str, Callable[[int], Any]] = {
 
 @each_build
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_used_again_and_again_takes_no_more_memory(build: str, way: str) -> None:
+def test_repeated_use_needs_no_more_memory(build: str, way: str) -> None:
     heap: PriorityHeap[Any] = BUILDS[build]()
     for _ in range(3):
         everything(heap, WAYS[way])
@@ -76,7 +76,7 @@ def test_what_is_used_again_and_again_takes_no_more_memory(build: str, way: str)
 
 
 @each_build
-def test_keys_and_items_are_counted_exactly(build: str) -> None:
+def test_reference_counts_of_keys_and_items_are_exact(build: str) -> None:
     heap: PriorityHeap[Thing] = BUILDS[build]()
     key, item = (1, 1234.5), Thing()
     counts = sys.getrefcount(key), sys.getrefcount(item)
@@ -96,7 +96,7 @@ def test_keys_and_items_are_counted_exactly(build: str) -> None:
 
 @each_build
 @pytest.mark.parametrize("sorted_first", [False, True])
-def test_a_circle_through_a_heap_is_collected(build: str, sorted_first: bool) -> None:
+def test_reference_cycle_through_heap_is_collected(build: str, sorted_first: bool) -> None:
     heap: PriorityHeap[Thing] = BUILDS[build]()
     thing = Thing()
     thing.heap = heap
@@ -112,7 +112,7 @@ def test_a_circle_through_a_heap_is_collected(build: str, sorted_first: bool) ->
 
 
 @each_build
-def test_who_dies_may_use_the_heap(build: str) -> None:
+def test_destructor_of_item_may_use_the_heap(build: str) -> None:
     """An item that is dropped by ``clear`` pushes another one when it dies."""
     heap: PriorityHeap[Any] = BUILDS[build]()
 
@@ -153,10 +153,8 @@ def with_all_errors(call: Callable[[], object]) -> None:
 @each_build
 @pytest.mark.parametrize("deed", ["pop", "peek", "clear", "__len__", "__iter__"])
 @pytest.mark.parametrize("size", [2, 5, 60])
-def test_a_comparison_that_uses_the_heap_breaks_no_more_than_the_heap(
-    build: str, deed: str, size: int
-) -> None:
-    """It must not, and what comes of it is not said; but the interpreter goes on."""
+def test_comparison_that_uses_the_heap_does_not_crash(build: str, deed: str, size: int) -> None:
+    """The result is undefined, but the interpreter does not crash."""
     heap: PriorityHeap[int] = BUILDS[build]()
     for number in range(size):
         with_all_errors(partial(heap.push, Meddler(number * 7 % 11, heap, deed), number))

@@ -1,6 +1,6 @@
-"""The heap and threads: it is used by one at a time, which a lock sees to; nothing else is said.
+"""Threads: one thread at a time may use a heap; without a lock, it only must not crash.
 
-On an interpreter without a global lock the same tests run on truly parallel threads.
+On a free-threaded interpreter, the same tests run on parallel threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ THREADS, EACH = 6, 1_500
 
 @pytest.fixture(autouse=True)
 def switch_often() -> Iterator[None]:
-    """Let threads take turns as often as can be."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -28,7 +28,7 @@ def switch_often() -> Iterator[None]:
 
 
 def run(work: Callable[[int], None]) -> None:
-    """Run some threads to their end; raise what one of them raised."""
+    """Run functions in threads and join them; raise the error of one of them."""
     raised: list[BaseException] = []
     start = threading.Barrier(THREADS)
 
@@ -49,7 +49,7 @@ def run(work: Callable[[int], None]) -> None:
 
 
 @each_build
-def test_with_a_lock_of_ones_own_threads_can_share_a_heap(build: str) -> None:
+def test_threads_share_a_heap_under_a_lock(build: str) -> None:
     heap: PriorityHeap[tuple[int, int]] = BUILDS[build]()
     lock = threading.Lock()
     popped: list[list[tuple[int, int]]] = [[] for _ in range(THREADS)]
@@ -77,7 +77,7 @@ def test_with_a_lock_of_ones_own_threads_can_share_a_heap(build: str) -> None:
 
 
 @each_build
-def test_threads_with_a_heap_each_need_no_lock(build: str) -> None:
+def test_threads_with_separate_heaps_need_no_lock(build: str) -> None:
     def work(number: int) -> None:
         heap: PriorityHeap[int] = BUILDS[build]()
         keys = [(n * 7919 % EACH, 0.5) for n in range(EACH)]
@@ -90,10 +90,8 @@ def test_threads_with_a_heap_each_need_no_lock(build: str) -> None:
 
 @each_build
 @pytest.mark.parametrize("name", ["packed", "not packed"])
-def test_threads_that_share_a_heap_without_a_lock_break_no_more_than_the_heap(
-    build: str, name: str
-) -> None:
-    """They must not, and what comes of it is not said; but the interpreter goes on."""
+def test_threads_that_share_a_heap_without_lock_do_not_crash(build: str, name: str) -> None:
+    """The result is undefined, but the interpreter does not crash."""
     heap: PriorityHeap[int] = BUILDS[build]()
 
     def work(number: int) -> None:

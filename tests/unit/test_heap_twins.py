@@ -1,4 +1,4 @@
-"""The builds of the heap in lockstep: whatever the keys, they say and raise the same."""
+"""Run both builds in lockstep: they return and raise the same for any keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ needs_both = pytest.mark.skipif(len(BUILDS) < 2, reason="the extension is not bu
 
 
 class Level(enum.IntEnum):
-    """A number by another name."""
+    """A subclass of int."""
 
     LOW = 0
     HIGH = 1
@@ -38,14 +38,14 @@ ODD = st.sampled_from(
 
 
 class Pair(NamedTuple):
-    """A tuple with a name."""
+    """A named tuple."""
 
     first: Any
     second: Any
 
 
 class Backwards(tuple[Any, ...]):
-    """A tuple that compares the other way round."""
+    """A tuple with reversed comparison."""
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
         return tuple.__gt__(self, other)
@@ -69,7 +69,7 @@ HISTORIES = st.lists(st.tuples(DEEDS, KEYS, st.integers(0, 99)), max_size=60) | 
 
 
 def said(call: Callable[[], object]) -> tuple[Any, ...]:
-    """Return what a call returns, or all that its error says."""
+    """Return the result of a call, or type and message of its error."""
     try:
         return ("returned", call())
     except InvalidValueError as error:
@@ -80,14 +80,14 @@ def said(call: Callable[[], object]) -> tuple[Any, ...]:
 
 
 class Account:
-    """A heap and the handles that it gave."""
+    """A heap and the handles that it returned."""
 
     def __init__(self, build: str) -> None:
         self.heap: PriorityHeap[int] = BUILDS[build]()
         self.handles: list[Any] = []
 
     def do(self, deed: str, key: Any, index: int, item: int) -> object:
-        """Do one thing; return what can be told of it."""
+        """Perform one operation; return its observable result."""
         heap = self.heap
         if deed in ("push", "rekey", "remove") and deed != "push" and not self.handles:
             return None
@@ -108,7 +108,7 @@ class Account:
 
 @needs_both
 @given(HISTORIES)
-def test_the_builds_say_and_raise_the_same_of_any_keys(history: list[tuple[str, Any, int]]) -> None:
+def test_builds_return_and_raise_the_same_for_any_keys(history: list[tuple[str, Any, int]]) -> None:
     accounts = [Account(build) for build in BUILDS]
     for item, (deed, key, index) in enumerate(history):
         one, other = (said(partial(a.do, deed, key, index, item)) for a in accounts)
@@ -121,7 +121,7 @@ def test_the_builds_say_and_raise_the_same_of_any_keys(history: list[tuple[str, 
 
 @each_build
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=80), st.randoms(use_true_random=False))
-def test_numbers_of_every_size_leave_in_their_order(
+def test_numbers_of_any_size_are_popped_in_order(
     build: str, keys: list[tuple[Any, Any]], rng: random.Random
 ) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
@@ -141,7 +141,7 @@ def test_numbers_of_every_size_leave_in_their_order(
 @each_build
 @pytest.mark.parametrize("size", [10, 300, 5_000])
 @pytest.mark.parametrize("scale", [1, 2**40, 0.25, 1e-300, 1e300])
-def test_many_keys_are_sorted_however_far_apart(build: str, size: int, scale: float) -> None:
+def test_many_keys_are_sorted_regardless_of_distance(build: str, size: int, scale: float) -> None:
     rng = random.Random(size)
     heap: PriorityHeap[int] = BUILDS[build]()
     keys = [
@@ -156,8 +156,8 @@ def test_many_keys_are_sorted_however_far_apart(build: str, size: int, scale: fl
 
 
 @each_build
-def test_a_steady_heap_gives_what_a_sort_gives(build: str) -> None:
-    """One out, one in, some removed, some moved, through many merges."""
+def test_alternating_push_and_pop_is_sorted(build: str) -> None:
+    """Pop and push in turn, with some removals and rekeys, through many merges."""
     rng = random.Random(7)
     heap: PriorityHeap[int] = BUILDS[build]()
     keys: dict[int, tuple[int, float, int]] = {}
@@ -184,7 +184,7 @@ def test_a_steady_heap_gives_what_a_sort_gives(build: str) -> None:
 
 
 @each_build
-def test_a_subclass_keeps_what_it_adds_when_it_is_copied(build: str) -> None:
+def test_copy_keeps_attributes_of_a_subclass(build: str) -> None:
     heap: Any = type("Named", (BUILDS[build],), {})()
     heap.name = "n"
     handle = heap.push((1, 2.0), "item")

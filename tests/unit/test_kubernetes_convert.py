@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +27,9 @@ from gangsched import (
     PodUpdated,
     presets,
 )
-from gangsched.kubernetes import binding, deletion, fact, unschedulable_condition
+from gangsched.errors import InvalidValueError
+from gangsched.kubernetes import binding, deletion, read_event, unschedulable_condition
+from gangsched.testing import make_pod
 
 CREATED = "2026-01-31T12:00:00Z"
 SECONDS = 1_769_860_800.0
@@ -74,7 +77,7 @@ GROUPS = [
 
 
 def change(kind: str, value: object) -> Any:
-    return fact(json.loads(json.dumps({"type": kind, "object": value})))
+    return read_event(json.loads(json.dumps({"type": kind, "object": value})))
 
 
 def test_a_pod_is_read_as_the_api_server_has_it() -> None:
@@ -86,13 +89,13 @@ def test_a_pod_is_read_as_the_api_server_has_it() -> None:
     assert seen.requests.amount("cpu") == 1500
 
 
-def test_a_terminating_pod_shows_when_its_deletion_was_asked_for() -> None:
+def test_a_terminating_pod_has_the_instant_of_its_deletion() -> None:
     updated = change("MODIFIED", pod("p", deletionTimestamp="2026-01-31T13:00:00+01:00"))
     assert isinstance(updated, PodUpdated)
     assert updated.pod.deleted_at == SECONDS
 
 
-def test_each_change_of_each_kind_is_its_fact() -> None:
+def test_each_change_of_each_kind_is_its_event() -> None:
     assert change("DELETED", pod("p")) == PodDeleted(PodUID("uid-p"))
     assert isinstance(change("ADDED", node()), NodeAdded)
     assert isinstance(change("MODIFIED", node()), NodeUpdated)
@@ -105,7 +108,7 @@ def test_each_change_of_each_kind_is_its_fact() -> None:
         assert change("DELETED", given) == PodGroupDeleted(added.group.key)
 
 
-def test_bookmarks_and_unknown_kinds_say_nothing() -> None:
+def test_bookmarks_and_unknown_kinds_give_no_event() -> None:
     assert change("BOOKMARK", {"metadata": {"resourceVersion": "7"}}) is None
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     assert change("ADDED", service) is None
@@ -122,7 +125,7 @@ def test_bookmarks_and_unknown_kinds_say_nothing() -> None:
         ("ADDED", None, "apiVersion"),
     ],
 )
-def test_what_is_malformed_is_refused_by_name(kind: str, value: object, words: str) -> None:
+def test_a_malformed_change_is_refused_by_name(kind: str, value: object, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         change(kind, value)
 
@@ -146,7 +149,7 @@ def test_a_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> Non
     assert bodies[0]["metadata"]["namespace"] == "team"
 
 
-def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
+def test_an_unschedulable_pod_gets_the_condition_for_autoscalers() -> None:
     patch = unschedulable_condition(PodUnschedulable(PodUID("u"), "0/1 nodes are available"))
     (condition,) = patch["status"]["conditions"]
     assert condition["type"] == "PodScheduled"
@@ -154,7 +157,83 @@ def test_a_pod_without_a_node_is_told_so_where_autoscalers_look() -> None:
     assert condition["message"] == "0/1 nodes are available"
 
 
-def test_a_member_that_is_recreated_is_not_deleted_in_place_of_the_evicted_one() -> None:
+def test_a_deletion_names_the_uid_of_the_evicted_pod() -> None:
     body = deletion(Evict(PodUID("uid-a"), NodeName("n0"), "the bind of pod b failed"))
     assert body["kind"] == "DeleteOptions"
     assert body["preconditions"] == {"uid": "uid-a"}
+
+
+def daemon_pod(**spec: Any) -> dict[str, Any]:
+    """Return a pod as a DaemonSet's controller creates it: for one node, by its name."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    whole = pod("daemon")
+    whole["spec"] = {**whole["spec"], "affinity": affinity, **spec}
+    return whole
+
+
+def test_a_bound_pod_of_a_daemon_set_counts_on_its_node() -> None:
+    added = change("ADDED", daemon_pod(nodeName="n0"))
+    assert isinstance(added, PodAdded)
+    assert (added.pod.node_name, added.pod.requests.amount("cpu")) == ("n0", 1500)
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for event in (change("ADDED", node(cpu="2")), added, change("ADDED", pod("p"))):
+        scheduler.handle(cluster.apply(event), now=SECONDS)
+    effects = scheduler.schedule_one(now=SECONDS) or ()
+    assert not any(isinstance(effect, Bind) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"tolerations": [{"key": "k", "operator": "Gt", "value": "5"}]},
+        {"tolerations": [{"key": "k", "effect": "Sometimes"}]},
+        {"nodeSelector": "ssd"},
+        {"affinity": {"nodeAffinity": []}},
+        {"priority": None, "priorityClassName": "unheard-of"},
+        {"preemptionPolicy": "Sometimes"},
+        {"topologySpreadConstraints": "zone"},
+    ],
+    ids=["operator", "effect", "selector", "affinity", "class", "policy", "spread"],
+)
+def test_an_unknown_restriction_of_a_bound_pod_is_ignored(spec: dict[str, Any]) -> None:
+    with pytest.raises(ManifestError):
+        change("ADDED", daemon_pod(affinity=None) | {"spec": {**pod("p")["spec"], **spec}})
+    bound = {**pod("p"), "spec": {**pod("p")["spec"], **spec, "nodeName": "n0"}}
+    added = change("ADDED", bound)
+    assert isinstance(added, PodAdded)
+    assert added.pod.requests.amount("cpu") == 1500
+
+
+def test_a_pod_that_is_not_bound_is_refused_for_an_unknown_restriction() -> None:
+    with pytest.raises(ManifestError, match="matchFields"):
+        change("ADDED", daemon_pod())
+
+
+def test_a_bound_pod_with_malformed_requests_is_refused() -> None:
+    whole = daemon_pod(nodeName="n0")
+    whole["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]
+    with pytest.raises(ManifestError, match="cpu"):
+        change("ADDED", whole)
+
+
+ANY: Any = None
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda: binding(ANY, make_pod("p")), "effect"),
+        (lambda: binding(Bind(PodUID("p"), NodeName("n"), 1), ANY), "pod"),
+        (lambda: deletion(ANY), "effect"),
+        (lambda: deletion(cast("Any", Bind(PodUID("p"), NodeName("n"), 1))), "effect"),
+        (lambda: unschedulable_condition(ANY), "notice"),
+    ],
+    ids=["binding-effect", "binding-pod", "deletion-none", "deletion-bind", "condition"],
+)
+def test_a_request_of_the_wrong_type_is_refused(call: Callable[[], object], field: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        call()
+    assert caught.value.field == field

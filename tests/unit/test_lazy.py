@@ -1,4 +1,4 @@
-"""LazyDict: a dict like any other, of which nobody gets a value that is not a copy."""
+"""``LazyDict`` behaves as a dict, and returns only copies of values."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ READS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("read", READS)
-def test_no_way_of_reading_gives_a_value_that_is_no_copy(read: str) -> None:
+def test_every_method_that_reads_returns_copies(read: str) -> None:
     original = [1, 2]
     found = READS[read](lazy(a=original))
     assert found == original
     assert found is not original
 
 
-def test_a_copy_is_made_at_the_first_look_and_once() -> None:
+def test_a_value_is_copied_once_at_the_first_read() -> None:
     looks: Counter[int] = Counter()
 
     def copied(value: list[int]) -> list[int]:
@@ -111,7 +111,7 @@ def done(thing: Any, deed: tuple[str, str, int]) -> Any:
 
 
 @given(st.dictionaries(keys, st.lists(st.integers(0, 9), max_size=2)), st.lists(deeds, max_size=12))
-def test_it_does_what_a_dict_of_copies_does(
+def test_lazy_dict_agrees_with_a_dict_of_copies(
     given_values: dict[str, list[int]], history: list[tuple[str, str, int]]
 ) -> None:
     kept = {key: list(value) for key, value in given_values.items()}
@@ -128,7 +128,7 @@ def test_it_does_what_a_dict_of_copies_does(
     assert given_values == kept
 
 
-def test_what_was_taken_out_and_put_back_is_not_copied() -> None:
+def test_a_value_that_was_set_is_not_copied() -> None:
     lazily, own = lazy(a=[1]), [5]
     lazily.pop("a")
     lazily["a"] = own
@@ -137,7 +137,7 @@ def test_what_was_taken_out_and_put_back_is_not_copied() -> None:
     assert lazily["b"] is own
 
 
-def test_a_key_that_is_not_there_is_a_key_error() -> None:
+def test_a_missing_key_raises_key_error() -> None:
     for ask in (lambda: lazy()["a"], lambda: lazy().pop("a"), lambda: lazy().__delitem__("a")):
         with pytest.raises(KeyError):
             ask()
@@ -149,7 +149,7 @@ class Key:
     """A key of which one can say whether it is still there."""
 
 
-def test_a_key_that_was_taken_out_is_not_held_on_to() -> None:
+def test_a_deleted_key_is_not_kept_alive() -> None:
     key = Key()
     lazily, seen = LazyDict({key: [1]}, list), weakref.ref(key)
     assert lazily.pop(key) == [1]
@@ -159,7 +159,7 @@ def test_a_key_that_was_taken_out_is_not_held_on_to() -> None:
     assert lazily == {}
 
 
-def test_what_is_put_there_by_default_or_by_name_is_there() -> None:
+def test_setdefault_and_update_store_values() -> None:
     found = lazy()
     given_value = [1]
     assert found.setdefault("a", given_value) is given_value
@@ -167,7 +167,7 @@ def test_what_is_put_there_by_default_or_by_name_is_there() -> None:
     assert found["b"] is given_value
 
 
-def test_it_equals_what_holds_the_same_and_nothing_else() -> None:
+def test_lazy_dict_equals_a_dict_of_equal_items() -> None:
     assert lazy(a=[1]) == lazy(a=[1])
     assert lazy(a=[1]) == {"a": [1]}
     assert lazy(a=[1]) != lazy(a=[2])

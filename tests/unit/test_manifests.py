@@ -32,7 +32,7 @@ from gangsched.model import (
     Toleration,
     Topology,
 )
-from gangsched.simulation.manifests import PriorityClasses, load_manifests, load_priority_classes
+from gangsched.simulation.manifests import ParsedManifests, PriorityClasses, load_manifests
 from gangsched.simulation.workload import RUN_SECONDS, Workload, run_seconds
 
 HEAD = "f.yaml: document 1: "
@@ -142,7 +142,7 @@ def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
     assert run_seconds(pod) == 90.5
 
 
-def test_what_a_pod_does_not_say_has_the_defaults_of_the_api() -> None:
+def test_absent_fields_of_a_pod_have_the_defaults_of_the_api() -> None:
     assert Pod(name="x") == _pod(_pod_document())
     nothing = dict.fromkeys(
         ("nodeName", "nodeSelector", "affinity", "tolerations", "priority", "priorityClassName"),
@@ -168,7 +168,7 @@ def test_what_a_pod_does_not_say_has_the_defaults_of_the_api() -> None:
         ("9007199254740.993", 9007199254740993),
     ],
 )
-def test_a_quantity_is_exact_however_yaml_would_see_it(cpu: str, thousandths: int) -> None:
+def test_a_quantity_is_exact_in_any_yaml_form(cpu: str, thousandths: int) -> None:
     (event,) = _events(
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -183,7 +183,7 @@ def test_a_quantity_is_exact_however_yaml_would_see_it(cpu: str, thousandths: in
 @pytest.mark.parametrize(
     "cpu", ["1:30", "0.0001", "1K", "1e99", ".inf", ".nan", "on", "2024-01-01"]
 )
-def test_what_is_no_quantity_is_refused_however_yaml_would_see_it(cpu: str) -> None:
+def test_a_malformed_quantity_is_refused_in_any_yaml_form(cpu: str) -> None:
     with pytest.raises(ManifestError) as caught:
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -218,7 +218,7 @@ def _affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def test_required_node_affinity_is_read_and_preferred_is_passed_over() -> None:
+def test_required_node_affinity_is_read_and_preferred_is_ignored() -> None:
     affinity = _affinity(
         {
             "matchExpressions": [
@@ -273,16 +273,14 @@ _REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_keeps_a_pod_from_nodes_and_is_not_modelled_is_told_of(
-    spec: dict[str, Any], path: str
-) -> None:
+def test_a_restriction_that_is_not_modelled_gives_a_note(spec: dict[str, Any], path: str) -> None:
     workload = _load_documents(_pod_document(**spec))
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (f"{HEAD}Pod default/x: {path} is not modelled and was ignored",)
 
 
-def test_what_only_makes_one_node_better_than_another_is_no_matter() -> None:
+def test_a_preference_between_nodes_is_ignored() -> None:
     soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     workload = _load_documents(
         _pod_document(
@@ -294,7 +292,7 @@ def test_what_only_makes_one_node_better_than_another_is_no_matter() -> None:
     assert workload.skipped == ()
 
 
-def test_a_template_is_told_of_once_however_many_pods_it_gives() -> None:
+def test_a_template_gives_one_note_for_all_its_pods() -> None:
     template = {"spec": {"containers": [{}], "affinity": {"podAntiAffinity": _REQUIRED}}}
     workload = _load_documents(
         _document(
@@ -311,7 +309,7 @@ def test_a_template_is_told_of_once_however_many_pods_it_gives() -> None:
     )
 
 
-def test_a_bad_claim_to_a_group_is_for_the_scheduler_to_tell() -> None:
+def test_a_malformed_group_label_is_left_to_the_scheduler() -> None:
     labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
     labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "many"
     pod = _pod(_pod_document() | {"metadata": {"name": "x", "labels": labels}})
@@ -348,7 +346,7 @@ def test_kubernetes_own_classes_are_known(name: str, priority: int) -> None:
     assert priority == _pod(_pod_document(priorityClassName=name)).priority
 
 
-def test_a_class_that_is_not_known_is_an_error_that_names_it() -> None:
+def test_an_unknown_priority_class_is_an_error_that_names_it() -> None:
     error = _refused(_pod_document(priorityClassName="mine"))
 
     assert error.field == "spec.priorityClassName"
@@ -374,9 +372,10 @@ def test_the_smallest_global_default_goes_to_pods_that_name_no_class() -> None:
     assert (one.pod.priority, two.pod.priority) == (5, 0)
 
 
-def test_classes_of_one_file_serve_another() -> None:
-    known = load_priority_classes(_dump(_class("a", -5)), file="one.yaml")
-    known = load_priority_classes(_dump(_class("b", 7), _pod_document()), file="two", known=known)
+def test_priority_classes_of_one_file_are_known_in_another() -> None:
+    one = ParsedManifests(_dump(_class("a", -5)), file="one.yaml")
+    two = ParsedManifests(_dump(_class("b", 7), _pod_document()), file="two.yaml")
+    known = two.priority_classes(one.priority_classes())
 
     assert _pod(_pod_document(priorityClassName="a"), classes=known).priority == -5
     assert _pod(_pod_document(priorityClassName="b"), classes=known).priority == 7
@@ -411,17 +410,17 @@ def test_a_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
     )
 
 
-def test_a_node_offers_its_capacity_where_nothing_says_what_is_allocatable() -> None:
+def test_a_node_without_allocatable_has_its_capacity() -> None:
     assert _node(status={"capacity": {"cpu": 8}}).allocatable == Resources({"cpu": 8})
     assert _node(status={"allocatable": {}, "capacity": {"cpu": 8}}).allocatable == Resources()
 
 
-def test_a_node_that_offers_nothing_is_told_of() -> None:
+def test_a_node_without_resources_gives_a_note() -> None:
     workload = _load_documents(_document("Node"))
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (
-        f"{HEAD}Node x: it offers nothing: it has no status.allocatable and no status.capacity",
+        f"{HEAD}Node x: it has no resources: status.allocatable and status.capacity are absent",
     )
 
 
@@ -464,7 +463,7 @@ def test_min_count_is_the_quorum(version: str) -> None:
     assert group == PodGroup(name="x", min_available=4, priority=9, created_at=3.0)
 
 
-def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None:
+def test_a_group_with_the_basic_policy_has_a_quorum_of_one_and_a_note() -> None:
     workload = _load_documents(
         _document("PodGroup", "scheduling.k8s.io/v1beta1", spec={"schedulingPolicy": {"basic": {}}})
     )
@@ -472,12 +471,12 @@ def test_a_group_that_asks_for_no_gang_has_a_quorum_of_one_and_says_so() -> None
     (event,) = _events(workload)
     assert event == PodGroupAdded(PodGroup(name="x", min_available=1))
     assert workload.skipped == (
-        f"{HEAD}PodGroup default/x: spec.schedulingPolicy.basic asks for no gang: its pods start "
+        f"{HEAD}PodGroup default/x: spec.schedulingPolicy.basic is not a gang: its pods start "
         "one by one",
     )
 
 
-def test_a_label_that_a_group_belongs_within_is_read() -> None:
+def test_the_topology_key_of_a_group_is_read() -> None:
     group = _group(
         "scheduling.k8s.io/v1beta1",
         schedulingPolicy={"gang": {"minCount": 1}},
@@ -515,7 +514,7 @@ def test_koordinators_groups_are_the_bundle(version: str, spec: dict[str, Any]) 
     ["two/b", "{}", "3", '"two/b"', '["b"]', '["/b"]', '["a/b/c"]', "[3]", "[null]", "[" * 9999],
     ids=lambda text: str(text)[:8],
 )
-def test_groups_that_are_no_list_of_keys_are_refused_by_name(text: str) -> None:
+def test_a_malformed_list_of_groups_is_refused_by_path(text: str) -> None:
     document = _document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
     document["metadata"] = {"name": "x", "annotations": {_GROUPS: text}}
     with pytest.raises(ManifestError) as caught:
@@ -526,7 +525,7 @@ def test_groups_that_are_no_list_of_keys_are_refused_by_name(text: str) -> None:
     assert error.file in str(error)
 
 
-def test_a_group_belongs_within_one_label_at_most() -> None:
+def test_a_group_has_at_most_one_topology_key() -> None:
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 1}},
         "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]},
@@ -589,13 +588,13 @@ def test_objects_arrive_at_one_instant_in_the_order_of_the_documents() -> None:
         ("example.com/v1", "PodGroup"),
     ],
 )
-def test_a_kind_that_is_not_known_is_told_of_and_skipped(version: str, kind: str) -> None:
+def test_an_unknown_kind_is_skipped_with_a_note(version: str, kind: str) -> None:
     unknown = _document(kind, version, spec=5, items=[_pod_document()])
     workload = _load_documents(unknown, _pod_document())
 
     assert len(workload.arrivals) == 1
     assert workload.skipped == (
-        f"{HEAD}{kind} x ({version}) is of no kind that is known and was skipped",
+        f"{HEAD}{kind} x ({version}) is of an unknown kind and was skipped",
     )
 
 
@@ -636,11 +635,11 @@ def test_the_examples_load_without_a_note(name: str) -> None:
 _BAD_EXPRESSIONS: list[tuple[dict[str, Any], str, str]] = [
     ({}, "operator", "got nothing"),
     ({"operator": "Is"}, "operator", "got 'Is'"),
-    ({"operator": "In"}, "values", "at least one value with In"),
-    ({"operator": "Exists", "values": ["v"]}, "values", "no value with Exists"),
-    ({"operator": "Gt", "values": ["v"]}, "values", "one whole number with Gt"),
-    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one whole number with"),
-    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one whole number with"),
+    ({"operator": "In"}, "values", "non-empty if the operator is In"),
+    ({"operator": "Exists", "values": ["v"]}, "values", "empty if the operator is Exists"),
+    ({"operator": "Gt", "values": ["v"]}, "values", "one integer if the operator is Gt"),
+    ({"operator": "Lt", "values": [str(2**63)]}, "values", "one integer if the operator is"),
+    ({"operator": "Gt", "values": ["9" * 5000]}, "values", "one integer if the operator is"),
     ({"operator": "In", "values": [1]}, "values[0]", "in quotes, got 1"),
     ({"key": "", "operator": "Exists"}, "key", "got ''"),
 ]
@@ -652,7 +651,7 @@ _BAD_POLICIES: list[tuple[dict[str, Any] | None, str, str]] = [
 _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     ({"kind": "Pod"}, "apiVersion", "got nothing"),
     ({"apiVersion": "v1"}, "kind", "got nothing"),
-    ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "a text, in quotes, got 1"),
+    ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "a string, in quotes, got 1"),
     (_document() | {"metadata": None}, "metadata.name", "got nothing"),
     (_document() | {"metadata": []}, "metadata", "expected a mapping, got a list"),
     (_document() | {"metadata": {"name": "A_b"}}, "metadata.name", "got 'A_b'"),
@@ -670,12 +669,12 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document() | {"metadata": {"name": "x", "labels": {"a.b/c": 1}}},
         "metadata.labels[a.b/c]",
-        "expected a text, in quotes, got 1",
+        "expected a string, in quotes, got 1",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "annotations": {RUN_SECONDS: "1h"}}},
         f"metadata.annotations[{RUN_SECONDS}]",
-        "expected decimal seconds, finite and more than 0, got '1h'",
+        "expected a finite decimal number of seconds > 0, got '1h'",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": {"name": "o"}}},
@@ -685,14 +684,14 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{"name": 1}]}},
         "metadata.ownerReferences[0].name",
-        "expected a text, in quotes, got 1",
+        "expected a string, in quotes, got 1",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": [{}]}},
         "metadata.ownerReferences[0].name",
-        "expected a text that is not empty, got nothing",
+        "expected a non-empty string, got nothing",
     ),
-    (_pod_document(priority="1"), "spec.priority", "expected a whole number"),
+    (_pod_document(priority="1"), "spec.priority", "expected an int"),
     (_pod_document(priority=2**31), "spec.priority", "got 2147483648"),
     (_pod_document(nodeSelector={"a": True}), "spec.nodeSelector.a", "got True"),
     (_pod_document(schedulingGates=[{}]), "spec.schedulingGates[0].name", "got nothing"),
@@ -706,7 +705,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document(tolerations=[{"operator": "Exists", "value": "v"}]),
         "spec.tolerations[0].value",
-        "expected no value with the operator Exists, got 'v'",
+        "expected no value, as the operator is Exists, got 'v'",
     ),
     (
         _pod_document(tolerations=[{"key": "k", "effect": "Never"}]),
@@ -756,11 +755,11 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
         "a whole quantity",
     ),
     (_class("c", None), "value", "got nothing"),
-    (_class("c", 1, globalDefault=1), "globalDefault", "true or false, got 1"),
+    (_class("c", 1, globalDefault=1), "globalDefault", "a bool, got 1"),
     *(
         (_document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec=spec), path, problem)
         for spec, path, problem in [
-            ({}, "spec.minMember", "a whole number of at least 1, got nothing"),
+            ({}, "spec.minMember", "an int >= 1, got nothing"),
             ({"minMember": 0}, "spec.minMember", "got 0"),
             ({"minMember": 1.5}, "spec.minMember", "got 1.5"),
             ({"minMember": 2**31}, "spec.minMember", "got 2147483648"),
@@ -772,7 +771,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
             (
                 {"minMember": 1, "minResources": {"cpu": "-1"}},
                 "spec.minResources.cpu",
-                "not negative",
+                "a quantity >= 0",
             ),
             (
                 {"minMember": 1, "priorityClassName": "mine"},
@@ -808,7 +807,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "path", "problem"), _MALFORMED, ids=range(len(_MALFORMED)))
-def test_what_is_malformed_is_refused_by_its_path(
+def test_a_malformed_field_is_refused_by_its_path(
     document: dict[str, Any], path: str, problem: str
 ) -> None:
     error = _refused({"apiVersion": "v1", "kind": "Secret"}, document)
@@ -819,7 +818,7 @@ def test_what_is_malformed_is_refused_by_its_path(
 
 
 @pytest.mark.parametrize("text", ["5", "text", "[1]", "'on'"])
-def test_a_document_that_is_no_mapping_is_refused(text: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_refused(text: str) -> None:
     with pytest.raises(ManifestError, match="document 1: expected a mapping, got "):
         _load(text)
 
@@ -860,7 +859,7 @@ def test_a_refusal_keeps_its_cause() -> None:
     ],
     ids=["Pod", "Node", "UID", "PodGroup", "pod of a Job"],
 )
-def test_what_is_given_twice_is_refused_with_both_documents(
+def test_an_object_given_twice_is_refused_with_both_documents(
     documents: list[dict[str, Any]], named: str
 ) -> None:
     error = _refused(*documents)
@@ -875,7 +874,7 @@ def test_the_same_name_in_two_namespaces_is_two_objects() -> None:
     assert len(_load_documents(_pod_document(), other).arrivals) == 2
 
 
-def test_a_file_may_not_come_to_more_than_a_million_objects() -> None:
+def test_a_file_has_at_most_a_million_objects() -> None:
     template: dict[str, Any] = {"spec": {"containers": [{}]}}
     types = ("PS", "Worker", "Chief", "Master", "Evaluator")
     spec = {kind: {"replicas": 1, "template": template} for kind in types}

@@ -1,4 +1,4 @@
-"""Which group a pod claims: every spelling, and every way to get it wrong."""
+"""The claim of a pod: every spelling, valid and malformed."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def name_of(spelling: Spelling) -> str:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
-def test_every_spelling_names_the_group_in_the_pods_own_namespace(spelling: Spelling) -> None:
-    """F52: a name means the group of the pod's namespace, never another."""
+def test_spelling_names_the_group_in_the_namespace_of_the_pod(spelling: Spelling) -> None:
+    """F52: a name refers to the namespace of the pod."""
     assert Membership(group_key("ns", "g"), None, spelling) == membership(
         claims((spelling, "g", None))
     )
 
 
 @pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_a_spelling_with_a_minimum_gives_it(spelling: Spelling) -> None:
+def test_spelling_with_minimum_is_read(spelling: Spelling) -> None:
     claim = membership(claims((spelling, "g", "3")))
     assert Membership(group_key("ns", "g"), 3, spelling) == claim
 
 
-def test_the_table_is_the_published_one() -> None:
+def test_spellings_are_the_published_ones() -> None:
     """The 2020 proposal, scheduler-plugins old and new, kube-batch, Volcano, in-tree."""
     assert [(spelling.source, spelling.name) for spelling in SPELLINGS] == [
         (Source.FIELD, "spec.schedulingGroup.podGroupName"),
@@ -77,19 +77,19 @@ def test_the_table_is_the_published_one() -> None:
     ]
 
 
-def test_a_pod_that_claims_nothing_is_regular() -> None:
+def test_pod_without_claim_is_regular() -> None:
     assert membership(Pod(name="p")) is None
     assert membership(Pod(name="p", labels={"app": "x"}, annotations={"note": "y"})) is None
 
 
-def test_a_name_in_the_wrong_place_is_no_claim() -> None:
+def test_name_at_the_wrong_source_is_ignored() -> None:
     label, annotation = "pod-group/name", "scheduling.k8s.io/group-name"
     assert membership(Pod(name="p", annotations={label: "g"})) is None
     assert membership(Pod(name="p", labels={annotation: "g"})) is None
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
-def test_an_empty_name_is_an_error_not_a_regular_pod(spelling: Spelling) -> None:
+def test_empty_name_is_an_error(spelling: Spelling) -> None:
     error = refusal(claims((spelling, "", None)))
     assert (spelling.name, "") == (error.field, error.value)
 
@@ -113,30 +113,28 @@ BAD_MINIMA = [
 
 @pytest.mark.parametrize("minimum", BAD_MINIMA)
 @pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_a_minimum_that_is_no_whole_number_from_1_is_an_error(
-    spelling: Spelling, minimum: str
-) -> None:
+def test_minimum_that_is_no_positive_int_is_an_error(spelling: Spelling, minimum: str) -> None:
     """F51."""
     error = refusal(claims((spelling, "g", minimum)))
     assert (spelling.minimum, minimum) == (error.field, error.value)
 
 
 @pytest.mark.parametrize("minimum", ["1", "007", "9" * 9])
-def test_every_other_minimum_is_read(minimum: str) -> None:
+def test_every_positive_minimum_is_read(minimum: str) -> None:
     claim = membership(claims((WITH_MINIMUM[0], "g", minimum)))
     assert claim is not None
     assert claim.min_available == int(minimum)
 
 
 @pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_a_minimum_without_a_name_is_an_error(spelling: Spelling) -> None:
+def test_minimum_without_name_is_an_error(spelling: Spelling) -> None:
     error = refusal(claims((spelling, None, "3")))
     assert (spelling.name, None) == (error.field, error.value)
     assert str(spelling.minimum) in error.expected
 
 
 @pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_a_minimum_whose_name_is_in_another_spelling_is_an_error(spelling: Spelling) -> None:
+def test_minimum_with_name_in_another_spelling_is_an_error(spelling: Spelling) -> None:
     other = next(row for row in SPELLINGS if row is not spelling and row.source is Source.LABEL)
     assert spelling.name == refusal(claims((spelling, None, "3"), (other, "g", None))).field
 
@@ -145,9 +143,7 @@ PAIRS = [(first, second) for i, first in enumerate(SPELLINGS) for second in SPEL
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_spellings_that_name_different_groups_are_an_error(
-    first: Spelling, second: Spelling
-) -> None:
+def test_spellings_of_different_groups_are_an_error(first: Spelling, second: Spelling) -> None:
     error = refusal(claims((first, "g", None), (second, "h", None)))
     assert (second.name, "ns/h") == (error.field, error.value)
     assert "ns/g" in error.expected
@@ -155,26 +151,26 @@ def test_spellings_that_name_different_groups_are_an_error(
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_of_two_spellings_that_agree_the_first_counts(first: Spelling, second: Spelling) -> None:
+def test_first_of_two_equal_spellings_counts(first: Spelling, second: Spelling) -> None:
     claim = membership(claims((first, "g", None), (second, "g", None)))
     assert Membership(group_key("ns", "g"), None, first) == claim
 
 
-def test_spellings_that_give_different_minima_are_an_error() -> None:
+def test_spellings_of_different_minima_are_an_error() -> None:
     first, second = WITH_MINIMUM
     error = refusal(claims((first, "g", "2"), (second, "g", "3")))
     assert (second.minimum, 3) == (error.field, error.value)
-    assert error.expected.startswith("2, as ")
+    assert error.expected.startswith("2, the value of ")
 
 
-def test_different_minima_are_an_error_whatever_spelling_comes_first() -> None:
+def test_different_minima_are_an_error_in_any_order() -> None:
     first, second = WITH_MINIMUM
     assert (
         refusal(claims((SPELLINGS[0], "g", None), (first, "g", "2"), (second, "g", "3"))).value == 3
     )
 
 
-def test_a_minimum_counts_whichever_spelling_gives_it() -> None:
+def test_minimum_of_any_spelling_counts() -> None:
     """The in-tree field names the group, an older label the minimum."""
     last = WITH_MINIMUM[-1]
     claim = membership(claims((SPELLINGS[0], "g", None), (last, "g", "4")))
@@ -187,9 +183,7 @@ def test_a_minimum_counts_whichever_spelling_gives_it() -> None:
 
 
 @given(st.sampled_from(SPELLINGS), NAMES, MINIMA)
-def test_a_well_formed_claim_is_always_read_back(
-    spelling: Spelling, name: str, minimum: int
-) -> None:
+def test_valid_claim_round_trips(spelling: Spelling, name: str, minimum: int) -> None:
     written = str(minimum) if spelling.minimum is not None else None
     claim = membership(claims((spelling, name, written)))
     expected = minimum if spelling.minimum is not None else None
@@ -197,7 +191,7 @@ def test_a_well_formed_claim_is_always_read_back(
 
 
 @given(st.dictionaries(st.sampled_from(SPELLINGS), st.sampled_from(["g", "h", ""]), min_size=1))
-def test_a_claim_is_read_or_refused_and_never_lost(written: dict[Spelling, str]) -> None:
+def test_claim_is_read_or_refused(written: dict[Spelling, str]) -> None:
     pod = claims(*((spelling, name, None) for spelling, name in written.items()))
     if len(set(written.values())) == 1 and "" not in written.values():
         assert membership(pod) is not None
@@ -205,7 +199,7 @@ def test_a_claim_is_read_or_refused_and_never_lost(written: dict[Spelling, str])
         refusal(pod)
 
 
-def test_without_gangs_every_pod_is_regular() -> None:
+def test_ungrouped_makes_every_pod_regular() -> None:
     reader: Callable[[Pod], object] = ungrouped
     for spelling in SPELLINGS:
         assert reader(claims((spelling, "g", None))) is None

@@ -1,4 +1,4 @@
-"""The metrics: under kube-scheduler's names, counted as it happened, read as it is."""
+"""Prometheus metrics: names of kube-scheduler, counters of calls, gauges read at a scrape."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ def value(registry: Any, name: str, **labels: str) -> float | None:
     return found
 
 
+def test_metrics_without_prometheus_client_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gangsched\[metrics\]'") as caught:
+        Metrics()
+
+    assert caught.value.name == "prometheus_client"
+
+
 def two_gangs(cluster: InMemoryCluster) -> list[Any]:
     return [
         NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})),
@@ -65,7 +74,7 @@ def drained(scheduler: Any, cluster: InMemoryCluster, now: float) -> None:
 # What is counted --------------------------------------------------------------------------------
 
 
-def test_attempts_are_counted_and_timed_by_their_result() -> None:
+def test_attempts_are_counted_and_timed_by_result() -> None:
     registry, metrics = made()
     cluster, clock = InMemoryCluster(), FakeClock()
     scheduler = metrics.watch(presets.coscheduling(cluster), clock=clock)
@@ -81,7 +90,7 @@ def test_attempts_are_counted_and_timed_by_their_result() -> None:
         assert value(registry, name, result="error") is None
 
 
-def test_an_attempt_in_which_a_plugin_raises_is_an_error() -> None:
+def test_attempt_with_plugin_error_has_result_error() -> None:
     class Broken:
         name = "Broken"
 
@@ -98,7 +107,7 @@ def test_an_attempt_in_which_a_plugin_raises_is_an_error() -> None:
     assert value(registry, "scheduler_schedule_attempts_total", result="error") == 1
 
 
-def test_permit_waits_are_timed_by_how_they_ended() -> None:
+def test_permit_waits_are_timed_by_result() -> None:
     registry, metrics = made()
     cluster = InMemoryCluster()
     scheduler = metrics.watch(presets.coscheduling(cluster, permit_timeout=5))
@@ -126,8 +135,8 @@ def test_permit_waits_are_timed_by_how_they_ended() -> None:
     assert metrics._waits == {}
 
 
-def test_depths_are_those_of_the_queue_at_the_scrape() -> None:
-    """Pods are counted, not groups: as kube-scheduler does."""
+def test_queue_depths_are_read_at_the_scrape() -> None:
+    """Pods are counted, not groups, as in kube-scheduler."""
     registry, metrics = made()
     _cluster, busy = busy_scheduler()
     metrics.watch(busy)
@@ -150,7 +159,7 @@ def test_depths_are_those_of_the_queue_at_the_scrape() -> None:
     assert all(counted.values())
 
 
-def test_groups_are_counted_by_what_they_do() -> None:
+def test_groups_are_counted_by_state() -> None:
     registry, metrics = made()
     _cluster, busy = busy_scheduler()
     metrics.watch(busy)
@@ -162,12 +171,12 @@ def test_groups_are_counted_by_what_they_do() -> None:
     )
 
 
-def test_nothing_is_queued_where_nothing_is_watched() -> None:
+def test_depths_are_zero_without_scheduler() -> None:
     registry, _metrics = made()
     assert value(registry, "scheduler_pending_pods", queue="active") == 0
 
 
-def test_no_pod_and_no_group_is_a_label() -> None:
+def test_labels_name_no_pod_and_no_group() -> None:
     registry, metrics = made()
     cluster = InMemoryCluster()
     scheduler = metrics.watch(presets.coscheduling(cluster))
@@ -185,7 +194,7 @@ def test_no_pod_and_no_group_is_a_label() -> None:
 
 
 @pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])
-def test_a_scheduler_that_is_measured_decides_as_one_that_is_not(
+def test_measuring_does_not_change_decisions(
     make: Callable[..., Scheduler],
 ) -> None:
     logs: list[list[str]] = [[], []]
@@ -203,7 +212,7 @@ def test_a_scheduler_that_is_measured_decides_as_one_that_is_not(
     assert replay(logs[1]) is None
 
 
-def test_a_restart_goes_on_counting_and_shows_the_new_queue() -> None:
+def test_watch_of_a_new_scheduler_continues_counters() -> None:
     registry, metrics = made()
     cluster = InMemoryCluster()
     for _turn in range(2):
@@ -215,13 +224,13 @@ def test_a_restart_goes_on_counting_and_shows_the_new_queue() -> None:
     assert value(registry, "scheduler_pending_pods", queue="gated") == 1
 
 
-def test_two_profiles_share_a_registry_and_one_profile_is_not_there_twice() -> None:
+def test_registry_holds_one_metrics_per_profile() -> None:
     registry, _metrics = made()
     with pytest.raises(ValueError, match="Duplicated"):
         Metrics(registry)
 
 
-def test_a_scrape_may_come_from_another_thread_at_any_time() -> None:
+def test_scrape_from_another_thread_is_safe() -> None:
     registry, metrics = made()
     cluster = InMemoryCluster()
     driver = blocking.Driver(
@@ -246,7 +255,7 @@ def test_a_scrape_may_come_from_another_thread_at_any_time() -> None:
     assert value(registry, "scheduler_pending_pods", queue="active") == 0
 
 
-def test_importing_the_library_loads_no_prometheus_client() -> None:
+def test_import_does_not_load_prometheus_client() -> None:
     program = (
         "import sys, gangsched, gangsched.metrics, gangsched.drivers.blocking;"
         "sys.exit('prometheus_client' in sys.modules)"

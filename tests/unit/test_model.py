@@ -60,7 +60,7 @@ BAD_PODS: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_PODS)
-def test_a_malformed_pod_is_refused_by_field_and_value(
+def test_a_malformed_pod_is_refused_with_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -80,7 +80,7 @@ BAD_GROUPS: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_GROUPS)
-def test_a_malformed_group_is_refused_by_name_field_and_value(
+def test_a_malformed_group_is_refused_with_name_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     """F51: a minimum below 1 never gets in."""
@@ -102,7 +102,7 @@ BAD_NODES: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_NODES)
-def test_a_malformed_node_is_refused_by_field_and_value(
+def test_a_malformed_node_is_refused_with_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -110,7 +110,7 @@ def test_a_malformed_node_is_refused_by_field_and_value(
     assert (field, repr(value)) == (caught.value.field, repr(caught.value.value))
 
 
-def test_the_bounds_of_what_is_allowed_are_allowed() -> None:
+def test_boundary_values_are_accepted() -> None:
     group = PodGroup(name="g", min_available=1, schedule_timeout=0, priority=-5, created_at=-1)
     assert (
         group.min_available,
@@ -122,19 +122,19 @@ def test_the_bounds_of_what_is_allowed_are_allowed() -> None:
     assert Pod(name="p", deleted_at=0).deleted_at == 0
 
 
-def test_a_pod_made_without_a_uid_is_told_apart_by_namespace_and_name() -> None:
+def test_uid_defaults_to_namespace_and_name() -> None:
     uids = {Pod(name=name, namespace=ns).uid for name in "ab" for ns in "xy"}
     assert len(uids) == 4
 
 
-def test_two_pods_of_one_name_and_two_uids_are_two_pods() -> None:
+def test_pods_of_one_name_and_two_uids_differ() -> None:
     """F21: a recreated pod is another pod."""
     first, second = (Pod(name="p", uid=PodUID(uid)) for uid in "12")
     assert first.key == second.key
     assert first != second
 
 
-def test_a_groups_key_is_its_namespace_and_name() -> None:
+def test_group_key_is_namespace_and_name() -> None:
     assert group_key("ns", "g") == PodGroup(name="g", namespace="ns", min_available=1).key
     assert PodGroup(name="g", min_available=1).key == "default/g"
 
@@ -157,7 +157,7 @@ NOUNS: list[Any] = [
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: type(noun).__name__)
-def test_a_noun_is_frozen_hashable_and_picklable(noun: Any) -> None:
+def test_values_are_frozen_hashable_and_picklable(noun: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         noun.name = "other"
     back = pickle.loads(pickle.dumps(noun))
@@ -165,7 +165,7 @@ def test_a_noun_is_frozen_hashable_and_picklable(noun: Any) -> None:
     assert hash(noun) == hash(back)
 
 
-def test_what_is_given_as_a_list_or_a_dict_is_kept_as_a_value() -> None:
+def test_lists_and_dicts_are_converted_to_immutable_values() -> None:
     labels, gates = {"a": "b"}, ["gate"]
     pod = Pod(name="p", labels=labels, scheduling_gates=gates, phase="Failed")
     labels["a"] = gates[0] = "changed"
@@ -175,7 +175,7 @@ def test_what_is_given_as_a_list_or_a_dict_is_kept_as_a_value() -> None:
 
 
 @pytest.mark.parametrize("phase", PodPhase)
-def test_a_pod_has_finished_when_it_has_succeeded_or_failed(phase: PodPhase) -> None:
+def test_a_pod_is_finished_if_it_succeeded_or_failed(phase: PodPhase) -> None:
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     assert finished is Pod(name="p", phase=phase).is_finished
 
@@ -195,24 +195,22 @@ def test_a_pod_has_finished_when_it_has_succeeded_or_failed(phase: PodPhase) -> 
         ({"memory": 1}, {}, QOSClass.BURSTABLE),
     ],
 )
-def test_the_qos_class_follows_requests_and_limits(
+def test_qos_class_follows_requests_and_limits(
     requests: dict[str, str | int], limits: dict[str, str | int], expected: QOSClass
 ) -> None:
     assert expected is Pod(name="p", requests=requests, limits=limits).qos_class
 
 
-def test_the_qos_classes_are_three_and_ordered() -> None:
+def test_qos_classes_are_ordered() -> None:
     assert [int(one) for one in QOSClass] == [0, 1, 2]
 
 
 @given(st.integers(min_value=1), st.floats(min_value=0, allow_infinity=False))
-def test_every_minimum_from_1_and_every_timeout_from_0_is_kept(
-    minimum: int, seconds: float
-) -> None:
+def test_every_minimum_from_1_and_timeout_from_0_is_accepted(minimum: int, seconds: float) -> None:
     group = PodGroup(name="g", min_available=minimum, schedule_timeout=seconds)
     assert (minimum, seconds) == (group.min_available, group.schedule_timeout)
 
 
-def test_requests_given_as_resources_are_kept_as_they_are() -> None:
+def test_resources_are_not_copied() -> None:
     requests = Resources({"cpu": 1})
     assert Pod(name="p", requests=requests).requests is requests

@@ -1,4 +1,4 @@
-"""What plugins say that they read of nodes, and what becomes of those who say it badly."""
+"""Node signatures: how they make node classes, and what a malformed one does."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_each_node_stands_alone_where_one_plugin_does_not_say() -> None:
     ("answer", "says"),
     [
         (OOPS, "raised ZeroDivisionError('oops')"),
-        ([], "returned []"),
-        (([],), "returned ([],), which has no hash"),
+        ([], "returned [], expected a hashable value"),
+        (([],), "returned ([],), expected a hashable value"),
     ],
 )
 def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
@@ -85,7 +85,7 @@ def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
         driver.tell(node("b", 2))
     error = caught.value
     assert str(error) == f"plugin 'Odd' at node_signature for b: {says}"
-    assert (error.__cause__ is None) == (answer == [])
+    assert error.__cause__ is not None
     odd.answers["node_signature"] = lambda _view: None
     driver.scheduler._check()
     assert class_count(driver) == 2
@@ -93,7 +93,7 @@ def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
 
 
 def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> None:
-    """Nobody is named, and the node stands alone until something changes on it."""
+    """No plugin is named, and the node is a class of its own until it changes."""
     odd = sound(*SIGNING)
     driver = odd_driver(odd)
     driver.tell(node("a", 2))
@@ -111,7 +111,13 @@ def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"), [(OOPS, "raised"), (5, "returned 5"), (["zone", 7], "returned 7")]
+    ("answer", "says"),
+    [
+        (OOPS, "raised"),
+        (5, "returned 5"),
+        (["zone", 7], "returned .*7"),
+        ("zone", "returned 'zone'"),
+    ],
 )
 def test_a_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, says: str) -> None:
     """The pod is not taken in: what it needs to know of nodes is not known."""
@@ -174,8 +180,8 @@ def test_a_label_that_gangs_belong_within_tells_nodes_apart() -> None:
     assert class_count(driver) == 2
 
 
-def test_who_comes_and_goes_does_not_tell_nodes_apart_for_ever() -> None:
-    """A few labels that nobody reads are kept; many are not."""
+def test_labels_of_deleted_pods_do_not_distinguish_nodes_for_ever() -> None:
+    """A few labels without a reader are kept; many are not."""
     driver = hosts()
     for number in range(12):
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})

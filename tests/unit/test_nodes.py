@@ -14,9 +14,9 @@ from hypothesis.stateful import invariant
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
@@ -164,30 +164,30 @@ def test_capacity_of_a_nominated_pod_is_taken_off_a_node_and_put_back() -> None:
     nodes.reserve([entry])
     before = nodes.class_of(N1)
     holder = Holder(POD.uid, nodes.infos[N1].index, POD.requests, entry)
-    vacancy = Vacancy(nodes)
-    assert vacancy.vacate([holder]) == [holder]
-    assert vacancy.vacate([holder]) == []
+    view = NodesView(nodes)
+    assert view.remove([holder]) == [holder]
+    assert view.remove([holder]) == []
     assert nodes.infos[N1].pod_count == 0
-    assert vacancy.original(holder.at) is before
-    vacancy.take_back([holder])
+    assert view.original(holder.at) is before
+    view.put_back([holder])
     assert nodes.infos[N1].pod_count == 1
     assert nodes.class_of(N1) is before
-    vacancy.vacate([holder])
-    vacancy.close()
-    assert vacancy.original(holder.at) is nodes.class_of(N1) is before
+    view.remove([holder])
+    view.discard()
+    assert view.original(holder.at) is nodes.class_of(N1) is before
     nodes._check()
 
 
-def test_who_is_gone_already_keeps_nobody_from_going() -> None:
+def test_nodes_view_removes_a_pod_once() -> None:
     _cluster, nodes = fleet(N1)
     others = [evolve(POD, name=name, uid=PodUID(name)) for name in ("first", "second")]
     for pod in others:
         nodes.assume(pod, N1)
     first, second = (Holder(pod.uid, nodes.infos[N1].index, pod.requests) for pod in others)
-    vacancy = Vacancy(nodes)
-    assert vacancy.vacate([first]) == [first]
-    assert vacancy.vacate([first, second]) == [second]
-    vacancy.close()
+    view = NodesView(nodes)
+    assert view.remove([first]) == [first]
+    assert view.remove([first, second]) == [second]
+    view.discard()
     assert nodes.infos[N1].pod_count == 2
     nodes._check()
 

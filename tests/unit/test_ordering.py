@@ -1,4 +1,4 @@
-"""The queue order is an order, and is the published one."""
+"""The queue order is a strict total order, and the published one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def mixtures(draw: st.DrawFn) -> list[QueuedPod]:
 
 @ORDERS
 @given(mixtures())
-def test_of_two_pods_exactly_one_goes_first(order: Order, pods: list[QueuedPod]) -> None:
+def test_order_is_total(order: Order, pods: list[QueuedPod]) -> None:
     for a, b in itertools.combinations(pods, 2):
         assert less(a, b, order=order) is not less(b, a, order=order)
     assert not any(less(a, a, order=order) for a in pods)
@@ -64,8 +64,8 @@ def test_of_two_pods_exactly_one_goes_first(order: Order, pods: list[QueuedPod])
 
 @ORDERS
 @given(mixtures())
-def test_the_order_is_transitive(order: Order, pods: list[QueuedPod]) -> None:
-    """The proposal read literally has cycles of three: see the rules of the module."""
+def test_order_is_transitive(order: Order, pods: list[QueuedPod]) -> None:
+    """The proposal taken literally has cycles of three, see the module."""
     for a, b, c in itertools.permutations(pods[:6], 3):
         if less(a, b, order=order) and less(b, c, order=order):
             assert less(a, c, order=order)
@@ -73,8 +73,8 @@ def test_the_order_is_transitive(order: Order, pods: list[QueuedPod]) -> None:
 
 @ORDERS
 @given(mixtures())
-def test_a_group_is_contiguous_in_queue_order(order: Order, pods: list[QueuedPod]) -> None:
-    """F56: also when every time is the same."""
+def test_group_is_contiguous_in_queue_order(order: Order, pods: list[QueuedPod]) -> None:
+    """F56: also when all times are equal."""
     queue = sorted(pods, key=lambda pod: sort_key(pod, order=order))
     runs = [key for key, _run in itertools.groupby(queue, lambda p: p.group and p.group.key)]
     groups = [key for key in runs if key is not None]
@@ -83,7 +83,7 @@ def test_a_group_is_contiguous_in_queue_order(order: Order, pods: list[QueuedPod
 
 @ORDERS
 @given(mixtures())
-def test_within_a_group_who_came_first_goes_first(order: Order, pods: list[QueuedPod]) -> None:
+def test_members_are_ordered_by_arrival(order: Order, pods: list[QueuedPod]) -> None:
     for a, b in itertools.permutations(pods, 2):
         if a.group is not None and a.group is b.group:
             assert (a.seq < b.seq) is less(a, b, order=order)
@@ -91,8 +91,8 @@ def test_within_a_group_who_came_first_goes_first(order: Order, pods: list[Queue
 
 @ORDERS
 @given(mixtures())
-def test_the_comparator_agrees_with_the_key(order: Order, pods: list[QueuedPod]) -> None:
-    """F60: both can be had without a scheduler."""
+def test_less_agrees_with_sort_key(order: Order, pods: list[QueuedPod]) -> None:
+    """F60: both work without a scheduler."""
     keys: dict[int, SortKey] = {pod.seq: sort_key(pod, order=order) for pod in pods}
     for a, b in itertools.product(pods, repeat=2):
         assert (keys[a.seq] < keys[b.seq]) is less(a, b, order=order)
@@ -106,17 +106,17 @@ def test_the_comparator_agrees_with_the_key(order: Order, pods: list[QueuedPod])
 
 @ORDERS
 @given(mixtures())
-def test_a_higher_priority_always_goes_first(order: Order, pods: list[QueuedPod]) -> None:
+def test_higher_priority_sorts_first(order: Order, pods: list[QueuedPod]) -> None:
     for a, b in itertools.permutations(pods, 2):
         if a.priority > b.priority:
             assert less(a, b, order=order)
 
 
-def test_a_regular_pod_is_nobodys_member() -> None:
+def test_regular_pod_has_no_group() -> None:
     assert sort_key(plain(3, priority=2, at=5.0)) == SortKey(-2, 5.0, 0, 3, 0)
 
 
-def test_a_member_has_the_priority_and_the_creation_of_its_group() -> None:
+def test_member_has_priority_and_creation_of_its_group() -> None:
     group = FakeGroup(priority=5, created_at=3.0)
     pod = Pod(name="p", priority=1, created_at=1.0)
     queued = QueuedPod(pod=pod, seq=1, queued_at=2.0, group=group)
@@ -124,7 +124,7 @@ def test_a_member_has_the_priority_and_the_creation_of_its_group() -> None:
     assert sort_key(queued) == SortKey(-5, 3.0, 1, group.uid, 1)
 
 
-def test_a_key_does_not_change_when_its_group_fails() -> None:
+def test_key_does_not_change_when_its_group_fails() -> None:
     """F4."""
     group = FakeGroup(created_at=1.0)
     key = sort_key(member(1, group))
@@ -133,26 +133,26 @@ def test_a_key_does_not_change_when_its_group_fails() -> None:
     assert SortKey(-5, 9.0, 1, 1, 1) == sort_key(member(1, group))
 
 
-def test_the_two_orders_differ_in_what_a_failure_does() -> None:
-    """F3: who failed goes behind everybody who has not been tried since."""
+def test_orders_differ_after_a_failure() -> None:
+    """F3: a failed entity sorts behind all that were not tried since."""
     failed, fresh = FakeGroup(uid=1, created_at=0.0, last_failure_at=5.0), plain(2, at=3.0)
     assert less(fresh, member(1, failed), order=Order.LAST_FAILURE)
     assert less(member(1, failed), fresh, order=Order.CREATION)
 
 
-def test_a_regular_pod_goes_by_its_last_enqueueing_or_its_creation() -> None:
+def test_regular_pod_is_ordered_by_queue_time_or_creation() -> None:
     pod = QueuedPod(pod=Pod(name="p", created_at=1.0), seq=1, queued_at=7.0)
     assert sort_key(pod).at == 7.0
     assert sort_key(pod, order=Order.CREATION).at == 1.0
 
 
-def test_the_group_itself_stands_where_its_members_do() -> None:
+def test_group_sorts_with_its_members() -> None:
     group = FakeGroup(uid=4, created_at=2.0, priority=3)
     entity = FakeEntity(group=group, seq=9, priority=3, created_at=2.0, queued_at=8.0)
     assert sort_key(member(9, group))[:4] == sort_key(entity)[:4]
 
 
-def test_an_order_that_is_not_published_is_refused_by_name() -> None:
+def test_unknown_order_is_refused() -> None:
     with pytest.raises(InvalidValueError) as caught:
         Order("random")
     assert (caught.value.field, caught.value.value) == ("order", "random")
@@ -196,14 +196,16 @@ ROWS: list[tuple[str, QueuedPod, QueuedPod, bool]] = [
 @pytest.mark.parametrize(
     ("p1", "p2", "ahead"), [pytest.param(*row[1:], id=f"row-{row[0]}") for row in ROWS]
 )
-def test_who_is_ahead_as_published(order: Order, p1: QueuedPod, p2: QueuedPod, ahead: bool) -> None:
+def test_published_examples_of_the_order(
+    order: Order, p1: QueuedPod, p2: QueuedPod, ahead: bool
+) -> None:
     assert ahead is less(p1, p2, order=order)
     assert ahead is not less(p2, p1, order=order)
 
 
 @ORDERS
 @given(mixtures())
-def test_an_order_may_be_given_by_its_word(order: Order, pods: list[QueuedPod]) -> None:
+def test_order_may_be_given_as_string(order: Order, pods: list[QueuedPod]) -> None:
     word: Any = order.value
     for a, b in itertools.pairwise(pods):
         assert sort_key(a, order=word) == sort_key(a, order=order)
@@ -229,9 +231,7 @@ Step = Callable[[FakeGroup], None]
         pytest.param((mark, clear), True, id="row-17"),
     ],
 )
-def test_a_group_that_failed_goes_behind_until_it_is_cleared(
-    steps: tuple[Step, ...], ahead: bool
-) -> None:
+def test_failed_group_sorts_behind_until_reset(steps: tuple[Step, ...], ahead: bool) -> None:
     older, newer = group(1, at=OLD), group(2, at=NEW)
     for step in steps:
         step(older)
@@ -247,9 +247,7 @@ def test_a_group_that_failed_goes_behind_until_it_is_cleared(
         pytest.param((mark, clear), OLD, id="row-20"),
     ],
 )
-def test_the_effective_time_is_the_failure_or_else_the_creation(
-    steps: tuple[Step, ...], at: float
-) -> None:
+def test_effective_time_is_the_failure_or_the_creation(steps: tuple[Step, ...], at: float) -> None:
     failing = group(1, at=OLD)
     for step in steps:
         step(failing)

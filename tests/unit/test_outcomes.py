@@ -7,6 +7,7 @@ import typing
 from typing import Any
 
 import pytest
+from attrs import evolve
 from attrs.exceptions import FrozenInstanceError
 
 from gangsched import outcomes
@@ -79,11 +80,46 @@ def test_every_other_wait_is_kept(timeout: float) -> None:
     assert timeout == Wait(timeout).timeout
 
 
-def test_what_cannot_be_scheduled_may_be_helped_by_room_unless_it_says_otherwise() -> None:
+def test_unschedulable_is_resolvable_by_default() -> None:
     """F12: an incomplete group and a full cluster are two things."""
     assert Unschedulable("full").resolvable
     assert not Unschedulable("incomplete", resolvable=False).resolvable
     assert Unschedulable("a") != Unschedulable("a", resolvable=False)
+
+
+def test_reasons_are_kept_apart_whatever_they_contain() -> None:
+    """A reason with a comma in it is one reason."""
+    one = Unschedulable("needs an A100, not an H100")
+    assert one.reasons == ("needs an A100, not an H100",)
+    both = Unschedulable(["Insufficient cpu", "Too many pods"], resolvable=False)
+    assert both.reasons == ("Insufficient cpu", "Too many pods")
+    assert both.reason == "Insufficient cpu, Too many pods"
+    assert Unschedulable(part for part in both.reasons).reasons == both.reasons
+    assert evolve(both, resolvable=True) == Unschedulable(both.reasons)
+    assert eval(repr(both)) == both
+
+
+@pytest.mark.parametrize("reasons", [3, None, "", (), [""], ["a", 3], [None], {"a": 1}.values()])
+def test_reasons_that_are_no_strings_are_refused(reasons: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Unschedulable(reasons)
+    assert caught.value.field == "reasons"
+
+
+@pytest.mark.parametrize("resolvable", [None, 0, "yes", 1.0])
+def test_resolvable_is_a_bool(resolvable: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Unschedulable("full", resolvable)
+    assert caught.value.field == "resolvable"
+
+
+@pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup, EvictGroup])
+@pytest.mark.parametrize("bad", [None, 5, "", b"x"])
+@pytest.mark.parametrize("field", ["group", "reason"])
+def test_verdict_names_a_group_and_a_reason(verdict: Any, bad: Any, field: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        verdict(**{"group": KEY, "reason": "why", field: bad})
+    assert caught.value.field == field
 
 
 def test_the_two_constants_are_what_they_are_called() -> None:

@@ -1,4 +1,4 @@
-"""OverlayCluster against a cluster that was told everything itself."""
+"""``OverlayCluster`` against a cluster to which all events were applied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gangsched import (
     Pod,
     PodUID,
 )
-from gangsched.errors import ClusterStateError
+from gangsched.errors import ClusterStateError, InvalidValueError
 from gangsched.events import Bound, Event, PodAdded, PodDeleted
 from gangsched.testing import check_cluster_state
 from support.fingerprint import fingerprint
@@ -28,7 +28,7 @@ N1, N2, N3 = NodeName("n1"), NodeName("n2"), NodeName("n3")
 UIDS = [PodUID(uid) for uid in "abc"]
 
 
-def test_over_an_empty_one_it_is_a_cluster_state_as_any_other() -> None:
+def test_overlay_of_an_empty_cluster_passes_the_kit() -> None:
     check_cluster_state(lambda: OverlayCluster(InMemoryCluster()))
 
 
@@ -72,7 +72,7 @@ def told(cluster: InMemoryCluster, event: Event) -> bool:
 
 
 @given(st.lists(facts, max_size=12), st.lists(facts, max_size=12), st.booleans())
-def test_it_shows_what_a_cluster_shows_that_was_told_everything(
+def test_overlay_shows_what_one_cluster_with_all_events_shows(
     before: list[Event], after: list[Event], looked_at: bool
 ) -> None:
     below, alone = InMemoryCluster(), InMemoryCluster()
@@ -89,7 +89,7 @@ def test_it_shows_what_a_cluster_shows_that_was_told_everything(
     assert fingerprint(below) == kept
 
 
-def test_what_it_is_not_asked_about_it_does_not_read() -> None:
+def test_overlay_reads_only_what_is_asked_for() -> None:
     class Below(InMemoryCluster):
         def nodes(self) -> Any:
             raise AssertionError("all nodes were read")
@@ -105,9 +105,17 @@ def test_what_it_is_not_asked_about_it_does_not_read() -> None:
     assert list(overlay.pods_on(N1)) == [evolve(pod, node_name=N1)]
 
 
-def test_a_bind_that_cannot_be_is_refused() -> None:
+def test_overlay_refuses_a_bind_to_a_second_node() -> None:
     below = InMemoryCluster()
     below.apply(PodAdded(Pod(name="p", uid=PodUID("p"), node_name=N1)))
     overlay = OverlayCluster(below)
-    with pytest.raises(ClusterStateError, match="is bound to n1 already"):
+    with pytest.raises(ClusterStateError, match="is bound to n1 and cannot be bound to n2"):
         overlay.apply(Bound(PodUID("p"), N2, 1))
+
+
+@pytest.mark.parametrize("below", [None, 3, object()])
+def test_overlay_refuses_what_is_not_a_cluster_state(below: Any) -> None:
+    with pytest.raises(InvalidValueError, match="cluster") as caught:
+        OverlayCluster(below)
+
+    assert caught.value.value is below

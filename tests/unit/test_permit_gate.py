@@ -1,4 +1,4 @@
-"""``PermitGate`` on threads and on asyncio: one gate, and nobody waits for ever."""
+"""``PermitGate`` on threads and on asyncio: the same gate, and every wait ends."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def alone(steps: list[Any]) -> list[Effect]:
 
 @settings(max_examples=30)
 @given(_steps)
-def test_threads_and_asyncio_do_what_the_gate_says_and_end_alike(steps: list[Any]) -> None:
+def test_both_permit_gates_return_the_effects_of_the_gate(steps: list[Any]) -> None:
     steps = [step for step in steps if step[0] != "close"]
     threads, tasks = in_shell(Threads, steps), in_shell(Tasks, steps)
     assert threads[0] == tasks[0] == alone(steps)
@@ -102,7 +102,7 @@ def test_threads_and_asyncio_do_what_the_gate_says_and_end_alike(steps: list[Any
 
 
 @both
-def test_a_gang_that_is_complete_goes_and_who_leaves_is_forgotten(shell: AnyShell) -> None:
+def test_complete_gang_is_released_and_forgotten_when_it_leaves(shell: AnyShell) -> None:
     run = shell(Book(LEAST))
     for uid in "abc":
         run.begin(member(uid))
@@ -115,7 +115,7 @@ def test_a_gang_that_is_complete_goes_and_who_leaves_is_forgotten(shell: AnyShel
 
 
 @both
-def test_a_deadline_ends_all_waits_of_a_gang_at_once(shell: AnyShell) -> None:
+def test_deadline_ends_all_waits_of_a_gang_at_once(shell: AnyShell) -> None:
     now = [0.0]
     run = shell(Book(LEAST), timeout=0.05, clock=lambda: now[0])
     run.begin(member("a"))
@@ -132,7 +132,7 @@ def test_a_deadline_ends_all_waits_of_a_gang_at_once(shell: AnyShell) -> None:
 
 
 @both
-def test_the_shortest_wait_of_a_gang_ends_all_of_them(shell: AnyShell) -> None:
+def test_shortest_wait_of_a_gang_ends_all_of_its_waits(shell: AnyShell) -> None:
     run = shell(Book(LEAST), timeout=1000)
     run.begin(member("a"))
     run.begin(member("b"), timeout=0.02)
@@ -141,7 +141,7 @@ def test_the_shortest_wait_of_a_gang_ends_all_of_them(shell: AnyShell) -> None:
 
 
 @both
-def test_a_gate_that_is_closed_lets_nobody_wait(shell: AnyShell) -> None:
+def test_closed_gate_rejects_all_members(shell: AnyShell) -> None:
     run = shell(Book(LEAST))
     run.begin(member("a"))
     run.call(lambda: run.gate.close("shutting down"))
@@ -151,7 +151,7 @@ def test_a_gate_that_is_closed_lets_nobody_wait(shell: AnyShell) -> None:
 
 
 @both
-def test_a_gang_that_fell_may_come_again(shell: AnyShell) -> None:
+def test_rejected_gang_may_come_again(shell: AnyShell) -> None:
     run = shell(Book(LEAST))
     run.begin(member("a"))
     run.break_off("a")
@@ -161,11 +161,11 @@ def test_a_gang_that_fell_may_come_again(shell: AnyShell) -> None:
     assert set(run.results.values()) == {"went"}
 
 
-def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None:
+def test_refused_member_gets_the_error_and_no_gang_is_rejected() -> None:
     threads = blocking.PermitGate()
     threads.wait(make_pod("alone"))
     threads.wait(GangMember(uid="a", group="g", min_available=1))
-    with pytest.raises(InvalidValueError, match="not at the gate already"):
+    with pytest.raises(InvalidValueError, match="not at the gate"):
         threads.wait(GangMember(uid="a", group="g", min_available=1))
     with pytest.raises(InvalidPodGroupError, match="min_available"):
         threads.wait(GangMember(uid="b", group="g", min_available=2))
@@ -174,13 +174,13 @@ def test_what_a_gate_refuses_is_raised_where_it_waits_and_nobody_falls() -> None
         gate = aio.PermitGate()
         await gate.wait(make_pod("alone"))
         await gate.wait(GangMember(uid="a", group="g", min_available=1))
-        with pytest.raises(InvalidValueError, match="not at the gate already"):
+        with pytest.raises(InvalidValueError, match="not at the gate"):
             await gate.wait(GangMember(uid="a", group="g", min_available=1))
 
     asyncio.run(awaited())
 
 
-def test_who_waited_is_told_though_the_one_who_came_was_refused() -> None:
+def test_expired_waits_end_when_a_new_member_is_refused() -> None:
     now, nobody = [0.0], cast("Any", 5)
     run = Threads(Book(LEAST), clock=lambda: now[0], timeout=1000)
     run.begin(member("a"))
@@ -191,31 +191,31 @@ def test_who_waited_is_told_though_the_one_who_came_was_refused() -> None:
     assert run.results["a"].startswith("timed out")
 
 
-def test_an_error_says_who_must_not_go_and_why() -> None:
+def test_error_names_the_member_and_the_reason() -> None:
     gate = blocking.PermitGate()
     gate.close("shutting down")
     with pytest.raises(GangRejectedError) as raised:
         gate.wait(GangMember(uid="a", group="g", min_available=1))
     assert (raised.value.uid, raised.value.reason) == ("a", "shutting down")
-    assert str(raised.value) == "a must not go: shutting down"
+    assert str(raised.value) == "a must not start: shutting down"
 
 
 # Cancellation -----------------------------------------------------------------------------------
 
 
-def test_a_task_that_is_cancelled_takes_its_gang_along() -> None:
+def test_cancelled_task_rejects_its_gang() -> None:
     run = Tasks(Book(LEAST))
     run.begin(member("a"))
     run.begin(member("b"))
     run.call(run._tasks["b"].cancel)
     run.finish()
     assert run._tasks["b"].cancelled()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
 
 
-def test_a_task_that_is_cancelled_when_it_was_let_go_already_leaves_and_the_others_go() -> None:
-    """Law 2: late news. The gate had let it go, and it never came to know."""
+def test_task_cancelled_after_the_release_leaves_alone() -> None:
+    """Law 2: the cancellation is late, since the gate has released the member."""
     run = Tasks(Book(LEAST))
     run.begin(member("a"))
     run.begin(member("b"))
@@ -236,7 +236,7 @@ def test_a_task_that_is_cancelled_when_it_was_let_go_already_leaves_and_the_othe
     assert run.book.problems == []
 
 
-def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
+def test_exception_in_a_waiting_thread_rejects_its_gang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = Threads(Book(LEAST))
@@ -251,15 +251,62 @@ def test_an_exception_in_a_waiting_thread_takes_its_gang_along(
     with pytest.raises(KeyboardInterrupt):
         run.gate.wait(member("b"))
     run.finish()
-    assert run.results == {"a": "member b gave up: it left"}
+    assert run.results == {"a": "member b withdrew: it left"}
     assert len(run.gate) == 0
+
+
+# Observers --------------------------------------------------------------------------------------
+
+
+@both
+def test_gang_starts_whole_when_observe_raises(
+    shell: AnyShell, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The waits of the others end with the release, so the last member must go as well."""
+    run = shell(Book(LEAST))
+    see = run.gate._observe
+
+    def observe(effect: Effect) -> None:
+        if isinstance(effect, Release):
+            raise RuntimeError("disk full")
+        assert see is not None
+        see(effect)
+
+    run.gate._observe = observe
+    for uid in "abc":
+        run.begin(member(uid))
+    run.finish()
+    assert run.results == {"a": "went", "b": "went", "c": "went"}
+    assert "observe raised for Release" in caplog.text
+    assert "disk full" in caplog.text
+    for uid in "abc":
+        run.gate.leave(uid)
+    assert len(run.gate) == 0
+
+
+def test_interruption_of_observe_takes_the_member_out_of_the_gate() -> None:
+    def observe(_effect: Effect) -> None:
+        if not raised:
+            raised.append(True)
+            raise KeyboardInterrupt
+
+    raised: list[bool] = []
+    gate = blocking.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        gate.wait(member("a"))
+    assert len(gate) == 0
+    raised.clear()
+    awaited = aio.PermitGate(observe=observe)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(awaited.wait(member("a")))
+    assert len(awaited) == 0
 
 
 # Many at once -----------------------------------------------------------------------------------
 
 
 @both
-def test_a_hundred_waits_of_twenty_gangs_in_any_order_all_go(shell: AnyShell) -> None:
+def test_a_hundred_waits_of_twenty_gangs_are_all_released(shell: AnyShell) -> None:
     least = {f"g{n}": 5 for n in range(20)}
     run = shell(Book(least))
     members = [
@@ -278,7 +325,7 @@ def test_a_hundred_waits_of_twenty_gangs_in_any_order_all_go(shell: AnyShell) ->
 
 
 @both
-def test_a_hundred_waits_that_end_at_one_instant_fall_once_for_each_gang(shell: AnyShell) -> None:
+def test_a_hundred_waits_with_one_deadline_reject_each_gang_once(shell: AnyShell) -> None:
     least = {f"g{n}": 6 for n in range(20)}
     now = [0.0]
     run = shell(Book(least), timeout=1.0, clock=lambda: now[0])
@@ -299,7 +346,7 @@ def test_a_hundred_waits_that_end_at_one_instant_fall_once_for_each_gang(shell: 
 
 @both
 @pytest.mark.parametrize("seed", range(4))
-def test_a_hundred_waits_that_are_cancelled_time_out_and_come_again_end_as_the_gate_says(
+def test_waits_that_are_cancelled_expire_and_return_match_the_gate(
     shell: AnyShell, seed: int
 ) -> None:
     draw = random.Random(seed)

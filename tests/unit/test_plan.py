@@ -55,7 +55,7 @@ def odd_gang(
 
 
 def favour_a(_state: object, _pod: Pod, view: Any) -> int:
-    return 1_000_000 if view.node.name == "a" else 0
+    return 100 if view.node.name == "a" else 0
 
 
 def favouring(placement: PlacementStrategy, *nodes: NodeAdded) -> Driver:

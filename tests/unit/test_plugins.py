@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangsched import presets
 from gangsched.constraints import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -17,7 +18,9 @@ from gangsched.constraints import (
     Toleration,
 )
 from gangsched.errors import InvalidValueError
-from gangsched.events import Bind
+from gangsched.events import Bind, NodeAdded, PodAdded
+from gangsched.explain import NoNodeFits
+from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, QOSClass
 from gangsched.outcomes import Outcome, Success, Unschedulable
 from gangsched.plugins import (
@@ -30,6 +33,7 @@ from gangsched.plugins import (
     Strategy,
     TaintToleration,
 )
+from gangsched.testing import make_pod
 from support.views import FakeEntity, FakeNode, cycle, node_view
 
 GPU = "nvidia.com/gpu"
@@ -59,7 +63,7 @@ def resolvable(outcome: Outcome) -> bool:
     [NodeAffinity(), NodeResources(), NodeUnschedulable(), TaintToleration()],
     ids=lambda plugin: plugin.name,
 )
-def test_every_filter_says_what_it_reads_and_lets_a_plain_pod_on_a_plain_node(plugin: Any) -> None:
+def test_every_filter_has_signatures_and_accepts_a_plain_pod_and_node(plugin: Any) -> None:
     assert isinstance(plugin.filter(STATE, a_pod(), a_node()), Success)
     same, other = a_pod(), a_pod(uid=PodUID("other"), labels={"a": "b"}, priority=7)
     assert plugin.pod_signature(same) == plugin.pod_signature(other)
@@ -157,7 +161,7 @@ def test_a_node_must_match_the_selector_and_one_term(
 # What fits ------------------------------------------------------------------------------------
 
 
-def test_everything_that_is_short_is_named() -> None:
+def test_every_scarce_resource_is_a_reason() -> None:
     node = node_view(
         Node(name=NodeName("n"), allocatable={"cpu": 4, GPU: 2, "memory": "1Gi"}), used={GPU: 1}
     )
@@ -168,7 +172,7 @@ def test_everything_that_is_short_is_named() -> None:
     assert isinstance(plugin.filter(STATE, a_pod(requests={"cpu": 4, GPU: 1}), node), Success)
 
 
-def test_what_a_pod_does_not_ask_for_does_not_matter() -> None:
+def test_resource_that_a_pod_does_not_request_is_ignored() -> None:
     """F46: a node that is overcommitted in one thing still has the other."""
     node = node_view(Node(name=NodeName("n"), allocatable={"cpu": 2, GPU: 1}), used={"cpu": 3})
     plugin = NodeResources()
@@ -185,6 +189,28 @@ def test_a_node_takes_no_more_pods_than_it_says(pods: int, fits: bool) -> None:
     if not fits:
         assert reason(outcome) == "Too many pods"
     assert NodeResources().headroom(a_pod(), node) == max(110 - pods, 0)
+
+
+def test_a_node_with_zero_pods_takes_none() -> None:
+    node = Node(name=NodeName("n"), allocatable={"cpu": 1, "pods": "0"})
+    view = node_view(node)
+    outcome = NodeResources().filter(cycle(None, view), a_pod(), view)
+
+    assert reason(outcome) == "Too many pods"
+    assert NodeResources().headroom(a_pod(), view) == 0
+
+
+@pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
+def test_a_scheduler_places_no_pod_on_a_node_with_zero_pods(preset: Any) -> None:
+    cluster = InMemoryCluster()
+    scheduler = preset(cluster)
+    node = Node(name="n", allocatable={"cpu": 8, "pods": "0"})
+    scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
+    scheduler.handle(cluster.apply(PodAdded(make_pod("a", cpu=1))), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+
+    assert isinstance(scheduler.why("default/a"), NoNodeFits)
 
 
 def test_a_node_that_does_not_bound_its_pods_takes_any_number() -> None:
@@ -284,10 +310,10 @@ def test_qos_sort_goes_by_class_between_priority_and_time(queue: list[FakeEntity
     assert sorted(queue, key=QOSSort().queue_sort) == expected
 
 
-def test_an_order_says_priority_time_and_arrival_and_nothing_else() -> None:
+def test_sort_keys_hold_priority_time_and_arrival() -> None:
     entity = FakeEntity(pod=a_pod(), priority=3, queued_at=5.0, seq=8)
-    assert PrioritySort().queue_sort(entity) == (-3, 5.0, 0, 8, 0)
-    assert QOSSort().queue_sort(entity)[1:] == (5.0, 0, 8, 0)
+    assert PrioritySort().queue_sort(entity) == (-3, 5.0, 8)
+    assert QOSSort().queue_sort(entity) == (-3, int(entity.pod.qos_class), 5.0, 8)
 
 
 def test_of_two_guaranteed_pods_exactly_one_goes_first() -> None:

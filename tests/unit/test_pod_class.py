@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis.stateful import invariant, rule
@@ -32,16 +32,16 @@ class Judging:
         self.scored: list[NodeName] = []
         self.prepared = 0
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
         info = given.sample
         self.screened.append(info.node.name)
         for plugin in (NodeUnschedulable(), NodeResources()):
             outcome = plugin.filter(cycle(), self.pod, info)
             if isinstance(outcome, Unschedulable):
-                return (0, outcome.reason)
-        return (NodeResources().headroom(self.pod, info), "")
+                return (0, outcome.reasons)
+        return (NodeResources().headroom(self.pod, info), ())
 
-    def before_scoring(self) -> None:
+    def before_scoring(self, found: Sequence[NodeClass]) -> None:
         self.prepared += 1
 
     def score(self, given: NodeClass) -> int:
@@ -219,12 +219,12 @@ class Failing(Judging):
         super().__init__()
         self.method = method
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
         if self.method == "screen" and given.sample.node.name == "n1":
             raise RuntimeError
         return super().screen(given)
 
-    def before_scoring(self) -> None:
+    def before_scoring(self, found: Sequence[NodeClass]) -> None:
         if self.method == "before_scoring":
             raise RuntimeError
 

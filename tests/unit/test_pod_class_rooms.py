@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -24,13 +26,13 @@ GPU = "example.com/gpu"
 class Fitting:
     """A judge that looks at resources alone."""
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
         outcome = NodeResources().filter(cycle(), POD, given.sample)
         if isinstance(outcome, Unschedulable):
-            return (0, outcome.reason)
-        return (NodeResources().headroom(POD, given.sample), "")
+            return (0, outcome.reasons)
+        return (NodeResources().headroom(POD, given.sample), ())
 
-    def before_scoring(self) -> None: ...
+    def before_scoring(self, found: Sequence[NodeClass]) -> None: ...
 
     def score(self, given: NodeClass) -> int:
         return NodeResources().score(cycle(), POD, given.sample)

@@ -12,6 +12,7 @@ from gangsched.errors import ManifestError
 from gangsched.model import Pod, QOSClass, Resources
 from gangsched.objects.fields import Field, Source
 from gangsched.objects.podresources import pod_limits, pod_requests
+from support.calls import lines_for
 
 
 def _spec(value: dict[str, Any]) -> Field:
@@ -48,14 +49,14 @@ def test_containers_are_added_up() -> None:
     )
 
 
-def test_a_limit_is_the_request_where_none_is_given() -> None:
+def test_a_limit_is_the_default_of_the_request() -> None:
     container = _asking({"cpu": "1"}, {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": 2})
 
     assert _requests(container) == Resources({"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 2})
     assert _limits(container) == Resources({"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 2})
 
 
-def test_init_containers_count_one_at_a_time_and_only_for_what_they_need_more() -> None:
+def test_init_containers_count_one_at_a_time_beyond_the_sum() -> None:
     init = [_asking({"cpu": 3}), _asking({"cpu": 2, "memory": "2Gi"})]
     main = _asking({"cpu": 1, "memory": "3Gi"})
 
@@ -84,7 +85,7 @@ def test_overhead_is_added_on_top() -> None:
     ) == Resources({"cpu": "3250m", "memory": "64Mi"})
 
 
-def test_what_the_pod_as_a_whole_requests_replaces_the_sum() -> None:
+def test_a_request_of_the_whole_pod_replaces_the_sum() -> None:
     asked = _requests(
         _asking({"cpu": 1, "nvidia.com/gpu": 1}),
         resources={
@@ -99,14 +100,14 @@ def test_what_the_pod_as_a_whole_requests_replaces_the_sum() -> None:
     )
 
 
-def test_a_limit_of_the_whole_pod_is_its_request_only_where_no_container_asks() -> None:
+def test_a_limit_of_the_whole_pod_is_its_default_request() -> None:
     whole = {"limits": {"cpu": 8, "memory": "8Gi", "nvidia.com/gpu": 1}}
 
     assert _requests(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 1, "memory": "8Gi"})
     assert _limits(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 8, "memory": "8Gi"})
 
 
-def test_a_pod_has_a_limit_only_for_what_each_of_its_containers_has_one_for() -> None:
+def test_a_pod_has_a_limit_only_if_each_container_has_one() -> None:
     one = _asking(None, {"cpu": 1, "memory": "1Gi"})
     two = _asking(None, {"cpu": 2})
 
@@ -145,7 +146,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [{}, _asking({"cpu": 2}, {"cpu": "1500m"})]},
             "spec.containers[1].resources.requests.cpu",
-            "expected a quantity of at most its limit, 1500m, got 2",
+            "expected a quantity <= its limit, 1500m, got 2",
         ),
         (
             {"containers": [_asking({"cpu": "1K"})]},
@@ -155,7 +156,7 @@ def test_the_qos_class_is_that_of_kubernetes(
         (
             {"containers": [_asking(None, {"memory": -1})]},
             "spec.containers[0].resources.limits.memory",
-            "expected a quantity that is not negative, got -1",
+            "expected a quantity >= 0, got -1",
         ),
         (
             {"containers": [_asking(None, {"nvidia.com/gpu": "500m"})]},
@@ -180,7 +181,7 @@ def test_the_qos_class_is_that_of_kubernetes(
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("spec.") else "-",
 )
-def test_what_is_malformed_is_refused_by_its_path(
+def test_a_malformed_field_is_refused_by_its_path(
     spec: dict[str, Any], path: str, problem: str
 ) -> None:
     with pytest.raises(ManifestError) as caught:
@@ -207,3 +208,13 @@ def test_a_pod_reserves_the_most_that_ever_runs_at_once(
         "initContainers": [_sidecar(cpu=c) if s else _asking({"cpu": c}) for c, s in init],
     }
     assert Resources({"cpu": peak}) == _requests(*(_asking({"cpu": cpu}) for cpu in main), **spec)
+
+
+def test_the_cost_of_sidecars_grows_with_their_number() -> None:
+    """Each sidecar may name a resource of its own: the sum of all is not copied for each."""
+
+    def cost(count: int) -> int:
+        init = [_sidecar(**{f"example.com/r{n}": 1}) for n in range(count)]
+        return lines_for(lambda: _requests(_asking({"cpu": 1}), initContainers=init))
+
+    assert cost(400) < 2.5 * cost(200)

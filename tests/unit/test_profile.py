@@ -50,7 +50,7 @@ def test_points_are_in_the_order_in_which_they_run() -> None:
 
 
 @pytest.mark.parametrize("point", SEVERAL)
-def test_a_plugin_runs_at_every_point_whose_method_it_has_in_the_order_given(point: str) -> None:
+def test_plugins_run_in_order_at_each_point_whose_method_they_have(point: str) -> None:
     methods = [point, "unreserve"] if point == "reserve" else [point]
     first, second = plugin("First", *methods), plugin("Second", *methods)
     profile = Profile(SORT, second, BIND, first)
@@ -68,7 +68,7 @@ def test_one_plugin_may_run_at_every_point() -> None:
     assert profile.plugins == (everything,)
 
 
-def test_an_attribute_that_is_no_method_is_no_point() -> None:
+def test_attribute_that_is_not_callable_is_no_point() -> None:
     odd = plugin("Odd", "permit")
     type(odd).filter = "yes"
     profile = Profile(SORT, odd, BIND)
@@ -138,18 +138,18 @@ def test_a_plugin_need_be_neither_hashable_nor_comparable() -> None:
 SIGNED = (NodeResources(), TaintToleration())
 
 
-def test_pods_are_evaluated_together_when_every_judge_says_what_it_reads() -> None:
+def test_pods_are_evaluated_together_when_every_plugin_has_signatures() -> None:
     assert Profile(SORT, *SIGNED, BIND).signed
     assert Profile(SORT, BIND).signed
     assert Profile(SORT, *SIGNED, plugin("Other", "permit"), BIND).signed
 
 
 @pytest.mark.parametrize("point", ["filter", "score", "pre_score"])
-def test_pods_are_evaluated_one_by_one_when_one_judge_does_not(point: str) -> None:
+def test_pods_are_evaluated_singly_when_a_plugin_has_no_signature(point: str) -> None:
     assert not Profile(SORT, *SIGNED, plugin("Unsigned", point), BIND).signed
 
 
-def test_each_judge_that_tells_few_nodes_apart_has_its_part_of_their_class() -> None:
+def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
     """One that bounds how many pods a node takes tells every node apart."""
     judges = [
         plugin("First", "filter", "node_signature"),
@@ -159,3 +159,28 @@ def test_each_judge_that_tells_few_nodes_apart_has_its_part_of_their_class() -> 
     profile = Profile(SORT, *judges, BIND)
     assert profile.parts == {id(judges[0]): (0, False), id(judges[2]): (2, True)}
     assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}
+
+
+@pytest.mark.parametrize(
+    ("methods", "problem"),
+    [
+        (("add_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no remove_pod"),
+        (("remove_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no add_pod"),
+        (("add_pod", "remove_pod", "filter", "reads_pods"), "'Odd' has no pre_filter"),
+        (("add_pod", "remove_pod", "pre_filter", "filter"), "'Odd' has no reads_pods"),
+    ],
+)
+def test_profile_refuses_half_of_a_count_of_pods(methods: tuple[str, ...], problem: str) -> None:
+    assert problem in str(refusal(SORT, BIND, plugin("Odd", *methods)))
+
+
+def test_profile_refuses_a_count_of_pods_for_a_whole_group() -> None:
+    methods = ("add_pod", "remove_pod", "pre_filter", "filter", "reads_pods")
+    odd = plugin("Odd", *methods)
+    odd.group_wide = ("pre_filter",)
+    assert "'Odd' names pre_filter in group_wide" in str(refusal(SORT, BIND, odd))
+
+
+def test_profile_knows_which_plugins_may_read_pods() -> None:
+    odd = plugin("Odd", "filter", "reads_pods")
+    assert Profile(SORT, BIND, odd, NodeResources()).pod_readers == (odd,)

@@ -83,7 +83,7 @@ POWERS = {
         (f"{MOST}000m", MOST * MILLI),
     ],
 )
-def test_a_quantity_is_a_whole_number_of_thousandths(text: str, thousandths: int) -> None:
+def test_parse_returns_thousandths(text: str, thousandths: int) -> None:
     assert thousandths == parse_quantity(text)
 
 
@@ -128,8 +128,8 @@ def test_a_quantity_is_a_whole_number_of_thousandths(text: str, thousandths: int
         "1e99999",
     ],
 )
-def test_what_is_not_in_the_grammar_is_refused(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity such as"):
+def test_parse_refuses_text_outside_the_grammar(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity such as"):
         parse_quantity(text)
 
 
@@ -150,7 +150,7 @@ def test_what_is_not_in_the_grammar_is_refused(text: str) -> None:
         f"0.{'0' * 9000}1Ki",
     ],
 )
-def test_what_is_finer_than_a_thousandth_is_refused_never_rounded(text: str) -> None:
+def test_parse_refuses_a_quantity_finer_than_a_thousandth(text: str) -> None:
     with pytest.raises(InvalidValueError, match="no finer than a thousandth"):
         parse_quantity(text)
 
@@ -169,13 +169,13 @@ def test_what_is_finer_than_a_thousandth_is_refused_never_rounded(text: str) -> 
         f"{'9' * 100}e-78",
     ],
 )
-def test_what_kubernetes_would_cap_is_refused(text: str) -> None:
+def test_parse_refuses_a_quantity_that_kubernetes_would_cap(text: str) -> None:
     with pytest.raises(InvalidValueError, match=re.escape("at most 2**63 - 1 units")):
         parse_quantity(text)
 
 
 @pytest.mark.parametrize("units", [MOST + 1, -MOST - 1, 10**100])
-def test_a_whole_number_is_bounded_as_a_text_is(units: int) -> None:
+def test_parse_bounds_an_int_as_it_bounds_text(units: int) -> None:
     assert parse_quantity(MOST) == MOST * MILLI
 
     with pytest.raises(InvalidValueError, match=re.escape("at most 2**63 - 1 units")):
@@ -183,15 +183,15 @@ def test_a_whole_number_is_bounded_as_a_text_is(units: int) -> None:
 
 
 @pytest.mark.parametrize("value", [True, None, 1.5, b"1", [], {}])
-def test_what_is_neither_text_nor_a_whole_number_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidValueError, match="expected a Kubernetes quantity") as caught:
+def test_parse_refuses_values_that_are_neither_str_nor_int(value: Any) -> None:
+    with pytest.raises(InvalidValueError, match="must be a Kubernetes quantity") as caught:
         parse_quantity(value, field="cpu")
 
     assert caught.value.field == "cpu"
     assert value is caught.value.value
 
 
-def test_a_long_text_is_read_in_no_time() -> None:
+def test_parse_is_fast_for_long_text_and_large_exponents() -> None:
     started = time.perf_counter()
     for text in ("1e9999", "1e-9999", "9" * 10**6, f"0.{'0' * 10**6}1", f"0.{'3' * 10**6}Ei"):
         with pytest.raises(InvalidValueError):
@@ -200,7 +200,7 @@ def test_a_long_text_is_read_in_no_time() -> None:
     assert time.perf_counter() - started < 5
 
 
-def test_a_whole_number_is_one_of_units() -> None:
+def test_parse_reads_an_int_as_whole_units() -> None:
     assert parse_quantity(8) == 8000
 
 
@@ -218,9 +218,7 @@ def test_a_whole_number_is_one_of_units() -> None:
         (2**60 * MILLI, str(2**60), "1Ei"),
     ],
 )
-def test_a_quantity_is_written_as_kubernetes_would(
-    thousandths: int, plain: str, binary: str
-) -> None:
+def test_format_writes_as_kubernetes_does(thousandths: int, plain: str, binary: str) -> None:
     assert plain == format_quantity(thousandths)
     assert binary == format_quantity(thousandths, binary=True)
 
@@ -228,7 +226,7 @@ def test_a_quantity_is_written_as_kubernetes_would(
 @given(st.integers(-MOST * MILLI, MOST * MILLI), st.booleans())
 @example(MOST * MILLI, False)
 @example(2**60 * MILLI, True)
-def test_what_is_written_reads_back_as_it_was(thousandths: int, binary: bool) -> None:
+def test_parse_inverts_format(thousandths: int, binary: bool) -> None:
     assert thousandths == parse_quantity(format_quantity(thousandths, binary=binary))
 
 
@@ -249,7 +247,7 @@ def quantities(draw: st.DrawFn) -> tuple[str, Fraction]:
 
 @given(quantities())
 @example(("0.0009765625Ki", Fraction(1)))
-def test_parsing_agrees_with_rational_arithmetic(quantity: tuple[str, Fraction]) -> None:
+def test_parse_agrees_with_rational_arithmetic(quantity: tuple[str, Fraction]) -> None:
     text, value = quantity
     thousandths = value * MILLI
     if thousandths.denominator != 1 or abs(value) > MOST:
@@ -260,10 +258,35 @@ def test_parsing_agrees_with_rational_arithmetic(quantity: tuple[str, Fraction])
 
 
 @given(st.text() | st.text("+-.0123456789eEKMGTPinumk", max_size=12))
-def test_no_text_raises_anything_but_our_own_error(text: str) -> None:
+def test_parse_raises_only_invalid_value_errors(text: str) -> None:
     try:
         amount = parse_quantity(text)
     except GangschedError:
         return
 
     assert amount == parse_quantity(format_quantity(amount))
+
+
+@pytest.mark.parametrize(
+    ("value", "instead"), [(1.5, "1500m"), (2.0, "2"), (-0.25, "-250m"), (1e-9, "0")]
+)
+def test_parse_tells_what_to_write_instead_of_a_float(value: Any, instead: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        parse_quantity(value, field="cpu")
+
+    text = f"a Kubernetes quantity as text, such as {instead!r}, or an int of whole units"
+    assert text == caught.value.expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+def test_parse_gives_no_example_for_a_float_without_one(value: Any) -> None:
+    with pytest.raises(InvalidValueError, match="such as 500m, 4Gi or 1e3"):
+        parse_quantity(value)
+
+
+@pytest.mark.parametrize("value", ["x", "500m", None, 1.0, True])
+def test_format_refuses_what_is_not_an_int(value: Any) -> None:
+    with pytest.raises(InvalidValueError, match="an int") as caught:
+        format_quantity(value)
+
+    assert (caught.value.field, caught.value.value) == ("thousandths", value)

@@ -1,4 +1,4 @@
-"""The scheduling queue against a plain account of who is where."""
+"""Compare the scheduling queue with a simple model of the place of each entity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched.protocols import Rank
 from support.entities import a_group, a_pod
 
@@ -26,14 +26,14 @@ rests = st.sampled_from([0.0, 0.0, 1.0, 3.0])
 
 @define
 class LineModel:
-    """A line, without its order."""
+    """The model of an equivalence queue, without its order."""
 
     blocked: bool = False
     opened_at: int = -1
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Entities move as a scheduler would move them."""
+    """Random sequences of the moves that a scheduler makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class QueueMachine(RuleBasedStateMachine):
     # What happens ---------------------------------------------------------------------------
 
     def take_out(self, index: int) -> QueuedEntity:
-        """Take an entity out, as every move does first."""
+        """Remove an entity, as every move does first."""
         entity = self.entities[index]
         self.gated.discard(index)
         self.queued.discard(index)
@@ -91,7 +91,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(index=entities, rest=rests, shape=shapes, age=st.integers(0, 3))
     def park(self, index: int, rest: float, shape: str, age: int) -> None:
-        """A try fails, now or some steps ago, or nothing is known about the cluster (-1)."""
+        """An attempt failed now, some steps ago, or at an unknown step (-1)."""
         entity = self.take_out(index)
         self.queue.remove(entity, now=self.now)
         self.end_attempt(entity)
@@ -100,7 +100,7 @@ class QueueMachine(RuleBasedStateMachine):
         entity.backoff_until = self.now + rest
         entity.queued_at = self.now
         self.ranks[index] = sort_key(entity)
-        self.queue.park(entity, shape=shape, step=step, now=self.now)
+        self.queue.park(entity, equivalence_class=shape, step=step, now=self.now)
         line = self.lines.setdefault(shape, LineModel())
         line.blocked = line.blocked or step > line.opened_at
         self.shape[index] = shape
@@ -108,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(index=entities)
     def activate_by_name(self, index: int) -> None:
-        """A fact about an entity: it is moved from wherever it is, and rests on if it rests."""
+        """An event about an entity moves it from any place; its backoff continues."""
         entity = self.entities[index]
         if index in self.queued:
             self.take_out(index)
@@ -133,17 +133,21 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        """The head is taken out, and is nowhere; nobody is where nobody is active."""
+        """``pop`` removes the head; without active entities it returns None."""
         head = self.queue.head()
         popped = self.queue.pop(now=self.now)
         assert popped is head
         if popped is not None:
             self.take_out(self.entities.index(popped))
             self.end_attempt(popped)
-            assert (popped.place, popped.rank, popped.shape) == (Place.NOWHERE, None, None)
+            assert (popped.place, popped.rank, popped.equivalence_class) == (
+                Place.NOWHERE,
+                None,
+                None,
+            )
 
-    def blocked_line(self, shape: str) -> Line | None:
-        found = [line for line in self.queue.blocked_lines() if line.shape == shape]
+    def blocked_line(self, shape: str) -> EquivalenceQueue | None:
+        found = [line for line in self.queue.blocked_queues() if line.equivalence_class == shape]
         return found[0] if found else None
 
     @rule(shape=shapes)
@@ -203,10 +207,10 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def shapes_and_lines_agree(self) -> None:
         for index, entity in enumerate(self.entities):
-            assert entity.shape == self.shape.get(index)
+            assert entity.equivalence_class == self.shape.get(index)
         blocked = {shape for shape, line in self.lines.items() if line.blocked}
-        assert {line.shape for line in self.queue.blocked_lines()} == blocked
-        assert self.queue._lines.keys() == self.lines.keys()
+        assert {line.equivalence_class for line in self.queue.blocked_queues()} == blocked
+        assert self.queue._queues.keys() == self.lines.keys()
 
     @invariant()
     def who_rests_is_not_tried_before_its_deadline(self) -> None:
@@ -225,7 +229,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_of_each_shape_is_tried_at_a_time(self) -> None:
-        shapes = [entity.shape for entity in self.queue.active if entity.shape is not None]
+        shapes = [
+            entity.equivalence_class
+            for entity in self.queue.active
+            if entity.equivalence_class is not None
+        ]
         assert len(shapes) == len(set(shapes))
 
     @invariant()

@@ -1,4 +1,4 @@
-"""The gang rule, for every small count."""
+"""The gang rule, for all small counts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def kind(outcome: Outcome) -> str:
     return type(outcome).__name__
 
 
-def test_the_branches_are_exhaustive_and_exclusive() -> None:
-    """F15, rows 36 to 41: with a quorum go, while one is possible wait, else give up."""
+def test_exactly_one_branch_applies() -> None:
+    """F15, rows 36 to 41: success with a quorum, wait while one is possible, else unschedulable."""
     for minimum, scheduled, remaining in COUNTS:
         quorum = len(range(scheduled)) >= minimum
         possible = len([*range(scheduled), *range(remaining)]) >= minimum
@@ -32,7 +32,7 @@ def test_the_branches_are_exhaustive_and_exclusive() -> None:
         assert branches[kind(outcome)], (minimum, scheduled, remaining)
 
 
-def test_one_more_member_never_makes_it_worse() -> None:
+def test_one_more_member_never_worsens_the_outcome() -> None:
     order = ["Unschedulable", "Wait", "Success"]
     for minimum, scheduled, remaining in COUNTS:
         here = decide(min_available=minimum, scheduled=scheduled, remaining=remaining)
@@ -43,26 +43,26 @@ def test_one_more_member_never_makes_it_worse() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0.0, 7.5])
-def test_the_wait_is_as_long_as_the_caller_says(timeout: float) -> None:
+def test_wait_has_the_given_timeout(timeout: float) -> None:
     assert Wait(timeout) == decide(min_available=2, scheduled=1, remaining=1, timeout=timeout)
 
 
-def test_who_says_nothing_of_a_timeout_does_not_wait() -> None:
+def test_default_timeout_is_zero() -> None:
     assert decide(min_available=2, scheduled=1, remaining=1) == Wait(0.0)
 
 
-def test_a_bad_timeout_is_refused() -> None:
+def test_invalid_timeout_is_refused() -> None:
     with pytest.raises(InvalidValueError):
         decide(min_available=2, scheduled=1, remaining=1, timeout=-1)
 
 
-def test_giving_up_says_how_far_it_got() -> None:
+def test_unschedulable_reason_has_the_counts() -> None:
     """F59."""
     outcome = decide(min_available=5, scheduled=2, remaining=1)
-    assert Unschedulable("2 of 5 members can be placed, and 1 more may be") == outcome
+    assert Unschedulable("2 of 5 members have a node, at most 1 more can get one") == outcome
 
 
-def test_a_group_is_complete_from_its_minimum_on() -> None:
+def test_group_is_complete_from_its_minimum() -> None:
     """Rows 23 to 26."""
     for minimum, present in itertools.product(range(1, 9), range(10)):
         outcome = complete(min_available=minimum, present=present)
@@ -70,7 +70,7 @@ def test_a_group_is_complete_from_its_minimum_on() -> None:
         assert isinstance(outcome, Unschedulable) is (present < minimum)
 
 
-def test_an_incomplete_group_says_what_it_waits_for_and_no_room_would_help() -> None:
+def test_incomplete_group_names_missing_members_as_unresolvable() -> None:
     """F12, F59."""
     expected = Unschedulable("waiting for 2 more members: 1 of 3 exist", resolvable=False)
     assert expected == complete(min_available=3, present=1)

@@ -1,4 +1,4 @@
-"""What is remembered of pod groups, from the first member to the last."""
+"""The registry of pod groups, from the first member to the last."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def uid(name: str) -> PodUID:
     return PodUID(f"ns/{name}")
 
 
-def test_the_first_member_fixes_what_no_specification_says() -> None:
+def test_first_member_sets_minimum_and_priority() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=7, created_at=5.0)
     assert (info.attempts, info.failures, info.untried, info.was_scheduled) == (0, 0, 0, False)
@@ -47,19 +47,19 @@ def test_the_first_member_fixes_what_no_specification_says() -> None:
     registry._check()
 
 
-def test_the_first_slash_of_a_key_ends_the_namespace() -> None:
+def test_namespace_ends_at_the_first_slash() -> None:
     info = PodGroupInfo(key=GroupKey("ns/a/b"), uid=1)
     assert (info.namespace, info.name) == ("ns", "a/b")
 
 
-def test_a_group_of_which_only_refused_members_are_known_was_made_at_no_time() -> None:
+def test_group_of_refused_members_has_no_creation_time() -> None:
     registry = PodGroupRegistry()
     pod = grouped("a", created_at=5.0)
     info = registry.join(pod, claim_of(pod), MemberState.REFUSED)
     assert (info.first_seen_at, info.created_at) == (None, 0.0)
 
 
-def test_a_group_is_complete_with_members_of_a_role_that_hold_a_node_and_that_hold_none() -> None:
+def test_completeness_counts_members_with_and_without_node() -> None:
     registry = PodGroupRegistry()
     info = registry.declare(spec(2, roles={"ps": 2}))
     for name in ("a", "b"):
@@ -72,23 +72,23 @@ def test_a_group_is_complete_with_members_of_a_role_that_hold_a_node_and_that_ho
 
 
 @pytest.mark.parametrize("grace", [-1, math.nan, math.inf, None])
-def test_a_registry_that_would_remember_for_no_time_is_not_made(grace: Any) -> None:
+def test_registry_refuses_invalid_grace(grace: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
         PodGroupRegistry(grace)
-    expected = f"grace: expected seconds, finite and not negative, got {grace!r}"
+    expected = f"grace must be a finite number of seconds >= 0, got {grace!r}"
     assert str(caught.value) == expected
 
 
-def test_who_leaves_at_no_instant_stays() -> None:
+def test_leave_refuses_invalid_instant() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a")
     with pytest.raises(InvalidValueError) as caught:
         registry.leave(G, uid("a"), now=math.nan)
-    assert str(caught.value) == "now: expected a finite number of seconds, got nan"
+    assert str(caught.value) == "now must be a finite number of seconds, got nan"
     assert list(info.members) == [uid("a")]
 
 
-def test_a_minimum_may_come_with_a_later_member() -> None:
+def test_later_member_may_set_the_minimum() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a")
     assert info.min_available is None
@@ -100,9 +100,7 @@ def test_a_minimum_may_come_with_a_later_member() -> None:
     ("how", "field", "value"),
     [({"minimum": 4}, "min_available", 4), ({"minimum": 3, "priority": 8}, "priority", 8)],
 )
-def test_a_member_that_contradicts_the_first_is_refused_and_changes_nothing(
-    how: dict[str, int], field: str, value: int
-) -> None:
+def test_contradicting_member_is_refused(how: dict[str, int], field: str, value: int) -> None:
     """F23, rows 32 and 33."""
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=7)
@@ -115,7 +113,7 @@ def test_a_member_that_contradicts_the_first_is_refused_and_changes_nothing(
     registry._check()
 
 
-def test_the_first_value_is_kept_while_a_member_says_it() -> None:
+def test_minimum_is_kept_while_a_member_claims_it() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3)
     join(registry, "b", minimum=3)
@@ -126,7 +124,7 @@ def test_the_first_value_is_kept_while_a_member_says_it() -> None:
         join(registry, "c", minimum=2)
 
 
-def test_the_priority_of_the_first_is_kept_while_a_member_has_it() -> None:
+def test_priority_is_kept_while_a_member_has_it() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", "b", priority=7)
     registry.leave(G, uid("a"), now=0.0)
@@ -136,9 +134,7 @@ def test_the_priority_of_the_first_is_kept_while_a_member_has_it() -> None:
 
 
 @pytest.mark.parametrize(("now", "known"), [(10.999, ["ns/h"]), (11.0, [])])
-def test_groups_whose_time_has_come_are_forgotten_with_any_specification(
-    now: float, known: list[str]
-) -> None:
+def test_undeclare_deletes_groups_whose_grace_has_ended(now: float, known: list[str]) -> None:
     registry = PodGroupRegistry(grace=10.0)
     pod = grouped("a", "h")
     registry.join(pod, claim_of(pod))
@@ -148,7 +144,7 @@ def test_groups_whose_time_has_come_are_forgotten_with_any_specification(
     assert [info.key for info in registry] == known
 
 
-def test_what_nobody_says_any_more_binds_nobody() -> None:
+def test_claims_of_departed_members_do_not_bind() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "typo", minimum=5)
     join(registry, "silent")
@@ -158,8 +154,8 @@ def test_what_nobody_says_any_more_binds_nobody() -> None:
     assert info.min_available == 2
 
 
-def test_a_group_without_members_starts_afresh_under_its_specification() -> None:
-    """F39: a group that comes back owes nothing to what it was."""
+def test_group_without_members_is_reset() -> None:
+    """F39: a group that returns has no state from before."""
     registry = PodGroupRegistry()
     registry.declare(spec(2))
     info = join(registry, "a", minimum=3, priority=1, created_at=4.0)
@@ -179,7 +175,7 @@ def test_a_group_without_members_starts_afresh_under_its_specification() -> None
     assert (info.failures, info.backoff_until, info.was_scheduled) == (0, -math.inf, False)
 
 
-def test_a_groups_counts_are_those_of_its_members() -> None:
+def test_group_counts_are_those_of_its_members() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", "b", "c", "d", "e", "f")
     states = (
@@ -196,7 +192,7 @@ def test_a_groups_counts_are_those_of_its_members() -> None:
     assert (info.scheduled, info.all) == (4, 5)
 
 
-def test_refused_members_keep_a_group_known_and_say_nothing_for_it() -> None:
+def test_refused_members_keep_a_group_without_claims() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=1)
     other = grouped("b", minimum=5, priority=2)
@@ -209,7 +205,7 @@ def test_refused_members_keep_a_group_known_and_say_nothing_for_it() -> None:
     assert info.min_available == 4
 
 
-def test_who_said_nothing_for_a_group_may_leave_it() -> None:
+def test_member_without_claim_may_leave() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=1)
     refused = grouped("b", minimum=5)
@@ -221,8 +217,8 @@ def test_who_said_nothing_for_a_group_may_leave_it() -> None:
 
 
 @pytest.mark.parametrize("state", MAY_CONTRADICT)
-def test_what_is_bound_ending_or_finished_cannot_be_kept_out(state: MemberState) -> None:
-    """Only who is still to be placed can: what runs, runs."""
+def test_bound_or_finished_member_joins_despite_contradiction(state: MemberState) -> None:
+    """Only an unplaced member can be refused: a running one holds its node."""
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=1)
     other = grouped("b", minimum=5, priority=2)
@@ -232,7 +228,7 @@ def test_what_is_bound_ending_or_finished_cannot_be_kept_out(state: MemberState)
     registry._check()
 
 
-def test_a_specification_overrides_what_members_say() -> None:
+def test_specification_overrides_claims() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=1, created_at=5.0)
     registry.declare(spec(2, schedule_timeout=4.0, priority=9, created_at=1.0))
@@ -243,7 +239,7 @@ def test_a_specification_overrides_what_members_say() -> None:
     assert info.schedule_timeout is None
 
 
-def test_under_a_specification_minima_do_not_contradict_and_priorities_do() -> None:
+def test_specification_allows_other_minima_not_priorities() -> None:
     registry = PodGroupRegistry()
     registry.declare(spec(2, priority=9))
     join(registry, "a", minimum=3, priority=9)
@@ -253,7 +249,7 @@ def test_under_a_specification_minima_do_not_contradict_and_priorities_do() -> N
     assert caught.value.expected == "9, the priority of ns/g"
 
 
-def test_a_specification_without_a_priority_leaves_it_to_the_members() -> None:
+def test_specification_without_priority_uses_that_of_members() -> None:
     registry = PodGroupRegistry()
     info = registry.declare(spec(2))
     assert info.priority == 0
@@ -263,7 +259,7 @@ def test_a_specification_without_a_priority_leaves_it_to_the_members() -> None:
         join(registry, "b", priority=6)
 
 
-def test_a_changed_specification_is_the_same_group() -> None:
+def test_changed_specification_keeps_the_group() -> None:
     """F22."""
     registry = PodGroupRegistry()
     info = registry.declare(spec(5))
@@ -271,7 +267,7 @@ def test_a_changed_specification_is_the_same_group() -> None:
     assert (info.min_available, info.uid, len(registry)) == (2, 1, 1)
 
 
-def test_a_query_creates_nothing() -> None:
+def test_query_creates_no_group() -> None:
     """F41."""
     registry = PodGroupRegistry()
     pod = grouped("a")
@@ -283,7 +279,7 @@ def test_a_query_creates_nothing() -> None:
     assert (len(registry), list(registry)) == (0, [])
 
 
-def test_a_group_that_comes_back_has_a_new_number() -> None:
+def test_returning_group_has_a_new_number() -> None:
     """F39."""
     registry = PodGroupRegistry()
     numbers = []
@@ -352,14 +348,14 @@ TestRegistryMachine = RegistryMachine.TestCase
 
 
 @given(st.permutations(["a", "b", "c"]))
-def test_the_first_to_come_decides_not_the_first_by_name(names: list[str]) -> None:
+def test_first_member_by_arrival_decides(names: list[str]) -> None:
     registry = PodGroupRegistry()
     info = join(registry, names[0], minimum=2, created_at=8.0)
     join(registry, *names[1:], created_at=1.0)
     assert (info.min_available, info.created_at) == (2, 8.0)
 
 
-def test_a_hundred_thousand_groups_come_and_go_in_constant_memory() -> None:
+def test_groups_that_come_and_go_need_constant_memory() -> None:
     """F38, law 7."""
     registry = PodGroupRegistry()
     pods = [grouped(f"p{n}", f"g{n}", 1) for n in range(1000)]

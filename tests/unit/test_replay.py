@@ -51,7 +51,7 @@ from gangsched.replay import (
     read_log,
     replay,
 )
-from gangsched.replay.shown import Shown, take_in
+from gangsched.replay.recorded_reads import RecordedClusterState, apply_if_possible
 from gangsched.testing import make_pod
 from support.values import events
 
@@ -87,7 +87,7 @@ class Host:
 # What is written ------------------------------------------------------------------------------
 
 
-def test_facts_that_are_shown_as_they_are_told_are_written_once() -> None:
+def test_events_that_match_the_cluster_are_written_once() -> None:
     host = Host()
     host.tell(NodeAdded(NODE), PodAdded(A), PodAdded(B))
     assert len(host.drain()) == 2
@@ -108,7 +108,7 @@ def test_a_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
     assert replay(host.lines) is None
 
 
-def test_what_is_shown_before_it_is_told_is_in_the_log() -> None:
+def test_an_object_shown_before_its_event_is_in_the_log() -> None:
     host = Host()
     host.tell(NodeAdded(NODE), PodAdded(A))
     # somebody else's pod is on the node; nobody tells
@@ -121,7 +121,7 @@ def test_what_is_shown_before_it_is_told_is_in_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_old_news_that_is_told_again_makes_nothing_old_in_the_log() -> None:
+def test_an_outdated_event_does_not_outdate_the_log() -> None:
     host = Host()
     bound = evolve(A, node_name=NODE.name)
     host.tell(NodeAdded(NODE), PodAdded(A), PodUpdated(bound))
@@ -137,7 +137,7 @@ def test_old_news_that_is_told_again_makes_nothing_old_in_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_a_fact_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
+def test_an_event_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
     host = Host()
     group = PodGroup(name="g", min_available=2)
     for event in (PodGroupAdded(group), PodGroupUpdated(group), Bound(PodUID("u"), NODE.name, 1)):
@@ -148,7 +148,7 @@ def test_a_fact_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_a_listing_says_what_is_gone_and_in_which_order_the_rest_came() -> None:
+def test_a_listing_records_removed_objects_and_the_order_of_others() -> None:
     host = Host()
     one, two, three = (make_pod(name, cpu=1) for name in ("one", "two", "three"))
     other = Node(name=NodeName("n1"), allocatable={"cpu": 1})
@@ -170,7 +170,7 @@ def test_a_listing_says_what_is_gone_and_in_which_order_the_rest_came() -> None:
     assert list(known.pod_groups()) == list(shown.pod_groups()) == []
 
 
-def test_pods_that_came_to_a_node_in_another_order_are_shown_in_that_order() -> None:
+def test_the_order_of_pods_on_a_node_is_recorded() -> None:
     host = Host()
     one, two = (evolve(make_pod(name, cpu=1), node_name=NODE.name) for name in ("one", "two"))
     host.tell(NodeAdded(NODE), PodAdded(one), PodAdded(two))
@@ -188,7 +188,7 @@ def test_pods_that_came_to_a_node_in_another_order_are_shown_in_that_order() -> 
     assert list(running.cluster.pods_on(NODE.name)) == [two, one]
 
 
-def test_what_is_read_between_two_calls_has_a_line_of_its_own() -> None:
+def test_reads_between_two_calls_have_their_own_line() -> None:
     readers: list[ClusterState] = []
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -231,37 +231,39 @@ def test_the_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
 
 
 @given(st.lists(st.tuples(events, st.booleans()), max_size=12))
-def test_what_was_read_is_known_whatever_was_told(told: list[tuple[Event, bool]]) -> None:
+def test_recorded_reads_reproduce_what_was_read_after_any_events(
+    told: list[tuple[Event, bool]],
+) -> None:
     cluster, known = InMemoryCluster(), InMemoryCluster()
-    shown = Shown(cluster, known)
+    shown = RecordedClusterState(cluster, known)
     retold = InMemoryCluster()
     for event, shown_too in told:
         if shown_too:
             with suppress(ClusterStateError):
                 cluster.apply(event)
         for each in (known, retold):
-            take_in(each, event)
+            apply_if_possible(each, event)
     pods, nodes, groups = list(shown.pods()), list(shown.nodes()), list(shown.pod_groups())
     assert (pods, nodes, groups) == (
         list(cluster.pods()),
         list(cluster.nodes()),
         list(cluster.pod_groups()),
     )
-    for event in shown.take_news():
-        take_in(retold, event)
+    for event in shown.take():
+        apply_if_possible(retold, event)
     for each in (known, retold):
         assert list(each.pods()) == pods
         assert list(each.nodes()) == nodes
         assert list(each.pod_groups()) == groups
-    assert shown.take_news() == ()
+    assert shown.take() == ()
 
 
-def test_who_has_left_a_node_is_known_to_have_left_once_the_node_was_read() -> None:
+def test_a_pod_that_left_a_node_is_recorded_when_the_node_is_read() -> None:
     cluster, known = InMemoryCluster(), InMemoryCluster()
     bound = evolve(A, node_name=NODE.name)
     known.apply(PodAdded(bound))
     cluster.apply(PodAdded(evolve(bound, phase="Succeeded")))
-    shown = Shown(cluster, known)
+    shown = RecordedClusterState(cluster, known)
     assert list(shown.pods_on(NODE.name)) == list(known.pods_on(NODE.name)) == []
     assert list(known.pods()) == list(cluster.pods())
 
@@ -269,7 +271,7 @@ def test_who_has_left_a_node_is_known_to_have_left_once_the_node_was_read() -> N
 # What is refused or raised --------------------------------------------------------------------
 
 
-def test_what_is_no_fact_or_no_instant_is_refused_and_not_written() -> None:
+def test_malformed_events_and_instants_are_refused_and_not_written() -> None:
     host = Host()
     wrong: Any
     for wrong in ("PodAdded", None):
@@ -353,7 +355,7 @@ def a_run() -> list[str]:
     return host.lines
 
 
-def test_a_divergence_says_the_line_the_call_and_both_effects() -> None:
+def test_a_divergence_has_line_call_and_both_effects() -> None:
     lines = a_run()
     number = next(n for n, line in enumerate(lines) if '"Release"' in line)
     lines[number] = lines[number].replace(
@@ -369,7 +371,7 @@ def test_a_divergence_says_the_line_the_call_and_both_effects() -> None:
     )
 
 
-def test_a_divergence_says_where_one_has_fewer_effects() -> None:
+def test_a_divergence_names_the_first_missing_effect() -> None:
     lines = a_run()
     number = next(n for n, line in enumerate(lines) if '"GroupIncomplete"' in line)
     fewer, _effects, _end = lines[number].partition('"effects"')
@@ -380,23 +382,23 @@ def test_a_divergence_says_where_one_has_fewer_effects() -> None:
     assert "log:  no more\n  now:  GroupIncomplete" in str(found)
 
 
-def test_a_decision_where_there_was_none_is_a_divergence() -> None:
+def test_a_decision_instead_of_none_is_a_divergence() -> None:
     lines = a_run()
     assert lines[-1] != lines[-3]
     lines.insert(1, '{"call":"schedule_one","now":0,"effects":[]}\n')
     found = replay(lines)
     assert found is not None
     assert found.call.line == 2
-    assert "now:  nobody to decide about" in str(found)
+    assert "now:  no pod to schedule" in str(found)
 
 
-def test_another_policy_diverges_where_it_decides_otherwise() -> None:
-    found = replay(a_run(), Recipe("pod_by_pod"))
+def test_another_policy_diverges_at_its_first_other_decision() -> None:
+    found = replay(a_run(), Recipe("pod-by-pod"))
     assert found is not None
     assert found.call.line == 3
 
 
-def test_a_log_of_somebody_unnamed_has_to_be_told_who() -> None:
+def test_a_log_without_a_recipe_needs_one_to_be_replayed() -> None:
     host = Host(presets.pod_by_pod)
     host.tell(NodeAdded(NODE))
     with pytest.raises(InvalidValueError, match="make"):

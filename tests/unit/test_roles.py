@@ -1,4 +1,4 @@
-"""Minima per role: what is said of them, who is counted, and what a quorum is."""
+"""Minima per role: specification, counts, quorum."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def group(**fields: Any) -> PodGroup:
 # The specification ----------------------------------------------------------------------------
 
 
-def test_without_a_minimum_a_group_needs_what_its_roles_need_together() -> None:
+def test_minimum_defaults_to_the_sum_of_role_minima() -> None:
     assert group(roles=ROLES).min_available == 5
     assert group(roles=ROLES) == group(roles=dict(reversed(ROLES.items())), min_available=5)
     assert group(roles=ROLES, min_available=7).min_available == 7
     assert dict(group(min_available=1).roles) == {}
 
 
-def test_roles_are_kept_as_a_value() -> None:
+def test_roles_are_immutable() -> None:
     given_ = dict(ROLES)
     made = group(roles=given_)
     given_["ps"] = 9
@@ -72,23 +72,21 @@ BAD: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD)
-def test_malformed_roles_are_refused_by_group_field_and_value(
-    given_: dict[str, Any], field: str, value: object
-) -> None:
+def test_invalid_roles_are_refused(given_: dict[str, Any], field: str, value: object) -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         group(**given_)
     error = caught.value
     assert (error.subject, error.field, repr(error.value)) == ("ns/g", field, repr(value))
 
 
-def test_roles_that_need_more_than_the_minimum_are_told_which() -> None:
+def test_role_minima_above_the_minimum_are_refused() -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         group(roles=ROLES, min_available=4)
-    assert caught.value.expected == "together at most min_available, which is 4"
+    assert caught.value.expected == "counts with a sum <= min_available, which is 4"
 
 
 @given(pod_groups(roles=st.dictionaries(st.sampled_from(["ps", "worker"]), st.integers(1, 4))))
-def test_whatever_is_drawn_with_roles_is_valid(drawn: PodGroup) -> None:
+def test_drawn_groups_with_roles_are_valid(drawn: PodGroup) -> None:
     assert sum(drawn.roles.values()) <= drawn.min_available
 
 
@@ -107,8 +105,8 @@ def name_of(spelling: Spelling) -> str:
     return spelling.name
 
 
-def test_the_table_of_roles_is_the_published_one() -> None:
-    """Ours twice, as with groups; Kubeflow, Volcano, JobSet."""
+def test_role_spellings_are_the_published_ones() -> None:
+    """Two spellings of this project, as for groups; Kubeflow, Volcano, JobSet."""
     assert [(spelling.source, spelling.name, spelling.minimum) for spelling in ROLE_SPELLINGS] == [
         (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/role", None),
         (Source.LABEL, "pod-group/role", None),
@@ -119,7 +117,7 @@ def test_the_table_of_roles_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("spelling", ROLE_SPELLINGS, ids=name_of)
-def test_every_spelling_gives_the_role_of_who_claims_a_group(spelling: Spelling) -> None:
+def test_every_role_spelling_is_read(spelling: Spelling) -> None:
     assert claim_of(says((spelling, "ps"))).role == "ps"
     assert membership(says((spelling, "ps"), claims=False)) is None
     assert membership(says((spelling, ""), claims=False)) is None
@@ -127,7 +125,7 @@ def test_every_spelling_gives_the_role_of_who_claims_a_group(spelling: Spelling)
 
 
 @pytest.mark.parametrize("spelling", ROLE_SPELLINGS, ids=name_of)
-def test_an_empty_role_is_an_error(spelling: Spelling) -> None:
+def test_empty_role_is_an_error(spelling: Spelling) -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         membership(says((spelling, "")))
     assert (caught.value.subject, caught.value.field) == ("pod ns/p", spelling.name)
@@ -137,12 +135,12 @@ PAIRS = [(a, b) for i, a in enumerate(ROLE_SPELLINGS) for b in ROLE_SPELLINGS[i 
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_spellings_of_roles_agree_or_are_an_error(first: Spelling, second: Spelling) -> None:
+def test_different_role_spellings_are_an_error(first: Spelling, second: Spelling) -> None:
     assert claim_of(says((first, "ps"), (second, "ps"))).role == "ps"
     with pytest.raises(InvalidPodGroupError) as caught:
         membership(says((first, "ps"), (second, "worker")))
     assert (caught.value.field, caught.value.value) == (second.name, "worker")
-    assert caught.value.expected == f"ps, as {first.name} says"
+    assert caught.value.expected == f"'ps', the value of {first.name}"
 
 
 # Who is counted -------------------------------------------------------------------------------
@@ -152,7 +150,7 @@ SOME_ROLE = st.sampled_from([None, "ps", "worker"])
 
 
 class RoleMachine(RuleBasedStateMachine):
-    """Counts by role, and who of a role is ready, against dictionaries."""
+    """Compare counts and ready members by role with dictionaries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +221,7 @@ class RoleMachine(RuleBasedStateMachine):
 TestRoleMachine = RoleMachine.TestCase
 
 
-def test_who_is_no_member_is_given_no_role() -> None:
+def test_give_role_refuses_unknown_uid() -> None:
     with pytest.raises(InvalidValueError):
         PodGroupCounters().give_role(UIDS[0], "ps")
 
@@ -236,10 +234,10 @@ def test_who_is_no_member_is_given_no_role() -> None:
             "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0]}"
             " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0]}",
         ),
-        ("_roles", "somebody who is no member has a role"),
+        ("_roles", "a role is recorded for a pod that is not a member"),
     ],
 )
-def test_the_check_sees_counts_by_role_that_drifted(sabotage: str, says: str) -> None:
+def test_check_reports_wrong_role_counts(sabotage: str, says: str) -> None:
     counters = PodGroupCounters()
     counters.set(UIDS[0], MemberState.WAITING)
     counters.give_role(UIDS[0], "ps")
@@ -253,7 +251,7 @@ def test_the_check_sees_counts_by_role_that_drifted(sabotage: str, says: str) ->
     assert caught.value.invariant == says
 
 
-def test_a_group_has_the_roles_of_its_specification_and_of_nobody_else() -> None:
+def test_group_has_the_roles_of_its_specification() -> None:
     registry = PodGroupRegistry()
     pod = grouped("a", minimum=1)
     labelled = Pod(name="b", namespace="ns", labels={**pod.labels, "pod-group/role": "ps"})
@@ -275,7 +273,7 @@ def test_a_group_has_the_roles_of_its_specification_and_of_nobody_else() -> None
 
 
 def of(role: str, least: int, **counts: int) -> FakeGroup:
-    """Return a group of five at least, that has five of any role, and asks for some of one."""
+    """Return a group with a minimum of five, five members, and a minimum for one role."""
     return FakeGroup(
         min_available=5, waiting=5, roles={role: least}, of_role={role: RoleCounts(**counts)}
     )
@@ -291,7 +289,7 @@ counts_of = st.builds(lambda u, w, b, t: (u, w, b, min(t, u)), COUNT, COUNT, COU
     st.integers(0, 3),
     st.sampled_from(MatchPolicy),
 )
-def test_as_many_are_needed_as_the_smallest_number_that_makes_a_quorum(
+def test_members_needed_is_the_smallest_number_for_a_quorum(
     roles: dict[str, int], counts: tuple[Any, Any, Any], beyond: int, match: MatchPolicy
 ) -> None:
     """By brute force: over all ways to add members of a, of b and of neither."""
@@ -338,7 +336,7 @@ def test_as_many_are_needed_as_the_smallest_number_that_makes_a_quorum(
     assert isinstance(policy.pre_enqueue(POD, view, now=0.0), Success) is exists
 
 
-def test_a_group_that_goes_one_by_one_needs_nobody_of_any_role() -> None:
+def test_roles_needed_is_empty_after_the_first_release() -> None:
     for view in (
         FakeGroup(min_available=None, roles=ROLES),
         FakeGroup(was_scheduled=True, roles=ROLES),
@@ -347,13 +345,13 @@ def test_a_group_that_goes_one_by_one_needs_nobody_of_any_role() -> None:
         assert _quorum.roles_needed(view, MatchPolicy.ONCE_SATISFIED) == {}
 
 
-def test_a_decision_names_the_role_that_is_out_of_reach() -> None:
+def test_unschedulable_reason_names_the_role() -> None:
     outcome = decide(min_available=5, scheduled=4, remaining=1, roles=[("ps", 2, 0, 1)])
-    assert outcome == Unschedulable("0 of 2 ps can be placed, and 1 more may be")
+    assert outcome == Unschedulable("0 of 2 ps have a node, at most 1 more can get one")
     assert decide(min_available=5, scheduled=5, remaining=0, roles=[("ps", 1, 1, 0)]) == SUCCESS
 
 
-def test_an_incomplete_group_names_the_roles_that_are_missing() -> None:
+def test_incomplete_group_names_missing_roles() -> None:
     roles = [("ps", 1, 0), ("worker", 4, 5), ("x", 3, 1)]
     said = complete(min_available=6, present=6, roles=roles)
     expected = "waiting for 1 more ps: 0 of 1 exist; 2 more x: 1 of 3 exist"
@@ -364,7 +362,7 @@ def test_an_incomplete_group_names_the_roles_that_are_missing() -> None:
 
 
 @pytest.mark.parametrize("when", WhenBlocked)
-def test_a_role_out_of_reach_does_as_the_policy_says(when: WhenBlocked) -> None:
+def test_unreachable_role_follows_when_blocked(when: WhenBlocked) -> None:
     policy = Coscheduling(when_blocked=when)
     answer = policy.post_filter(cycle(of("ps", 1, unscheduled=1)), POD, "full", now=0.0)
     why = "pod p cannot be placed: full"
@@ -381,15 +379,15 @@ def test_a_role_out_of_reach_does_as_the_policy_says(when: WhenBlocked) -> None:
 
 
 @pytest.mark.parametrize(("percentage", "stays"), [(39, False), (40, True)])
-def test_what_a_role_lacks_counts_for_the_percentage(percentage: int, stays: bool) -> None:
-    """Two of five are missing, though five hold nodes."""
+def test_members_that_a_role_lacks_count_for_the_percentage(percentage: int, stays: bool) -> None:
+    """Two of five are missing, although five members hold nodes."""
     policy = Coscheduling(when_blocked=WhenBlocked.AT_ONCE, reject_percentage=percentage)
     answer = policy.post_filter(cycle(of("ps", 2)), POD, "full", now=0.0)
     why = "pod p cannot be placed: full"
     assert answer == (Unschedulable(why) if stays else RejectGroup(KEY, why))
 
 
-def test_a_member_that_gives_its_node_back_takes_its_group_along_and_the_role_is_named() -> None:
+def test_lost_member_rejects_its_group_and_names_the_role() -> None:
     answer = Coscheduling().unreserve(cycle(of("ps", 1)), POD, NODE, cause="timeout", now=0.0)
     said = "timed out waiting on permit: 6 of 5 members held a node; missing: 1 ps"
     assert answer == RejectGroup(KEY, said)
@@ -398,9 +396,7 @@ def test_a_member_that_gives_its_node_back_takes_its_group_along_and_the_role_is
 
 
 @pytest.mark.parametrize(("servers", "falls"), [(0, True), (1, False)])
-def test_a_failed_bind_that_leaves_a_role_short_may_release_the_group(
-    servers: int, falls: bool
-) -> None:
+def test_failed_bind_below_a_role_minimum_may_evict_the_group(servers: int, falls: bool) -> None:
     policy = Coscheduling(when_bind_fails=WhenBindFails.RELEASE_GROUP)
     view = of("ps", 1, scheduled=servers)
     view.was_scheduled = True

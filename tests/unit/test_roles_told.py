@@ -1,4 +1,4 @@
-"""Minima per role as they are read, told, counted by shells, and asked of plugins."""
+"""Minima per role: reading, notices, simulation, and plugins."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.manifests import load_manifests
 from gangsched.testing import make_pod
 from support.driver import Driver
+from support.odd import problem_with
 
 G = GroupKey("default/g")
 SPEC = PodGroup(name="g", roles={"ps": 1, "worker": 2})
@@ -208,23 +209,23 @@ def test_the_work_of_a_job_begins_when_each_role_has_its_minimum() -> None:
 
 
 class OnlyMinima:
-    """A rule of one's own, that knows no roles."""
+    """A gang rule without roles."""
 
     name = "OnlyMinima"
 
     def members_needed(self, group: GroupView) -> int | None:
-        """Return what the whole lacks."""
+        """Return the number of members that the group lacks."""
         return (group.min_available or 0) - group.scheduled
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Go with a quorum."""
+        """Succeed with a quorum."""
         assert state.group is not None
         more = self.members_needed(state.group)
         return Wait(9.0) if more is not None and more > 0 else SUCCESS
 
 
 class WithRoles(OnlyMinima):
-    """One that knows them, and may answer anything."""
+    """A gang rule with roles that returns any given answer."""
 
     name = "WithRoles"
 
@@ -232,7 +233,7 @@ class WithRoles(OnlyMinima):
         self.answer = answer
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """What it is told to."""
+        """Return the given answer."""
         if isinstance(self.answer, Exception):
             raise self.answer
         answer: Mapping[str, int] = self.answer
@@ -277,7 +278,7 @@ def test_what_a_rule_says_of_roles_against_its_contract_is_a_plugins_error(answe
     scheduler.handle(cluster.apply(PodAdded(member("w0", "worker"))), now=0.0)
     with pytest.raises(PluginError) as caught:
         scheduler.why(G)
-    problem = f"{'raised' if isinstance(answer, Exception) else 'returned'} {answer!r}"
+    problem = problem_with("roles_needed", answer)
     assert str(caught.value) == f"plugin 'WithRoles' at roles_needed for default/g: {problem}"
     assert scheduler._state.deferred == []
 
@@ -341,7 +342,7 @@ def test_groups_of_one_shape_lack_the_same_roles_and_have_them_in_the_same_order
 
 
 def test_a_shape_may_fit_only_where_each_role_has_room() -> None:
-    """Room for any number of workers wakes nobody who lacks a server."""
+    """Capacity for workers does not requeue a group that lacks a server."""
     made = driver(cpu=9)
     made.add(*(member(f"w{n}", "worker") for n in range(5)), member("s", "ps", cpu=99))
     state = made.scheduler._state

@@ -1,4 +1,4 @@
-"""When pods end, as an annotation has it: what it says, how far off it may be, what is refused."""
+"""``AnnotatedRunTimes``: expected ends, wrong estimates, refused values."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def running(pod: Pod, seconds: str | None) -> Pod:
         ("seed", {"annotation": "x", "seed": None}),
     ],
 )
-def test_run_times_that_make_no_sense_are_refused(field: str, given: dict[str, Any]) -> None:
+def test_malformed_run_times_are_refused(field: str, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
         AnnotatedRunTimes(**given)
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("text", [None, "", "-1", "1e5", "soon", "9" * 400])
-def test_what_is_no_run_time_is_not_known(text: str | None) -> None:
+def test_expected_end_is_unknown_without_a_valid_annotation(text: str | None) -> None:
     pod = running(make_pod("p"), text)
     assert EXACT.expected_end(pod, started_at=None, now=0.0) is None
 
 
-def test_estimates_are_off_by_no_more_than_they_may_and_alike_for_a_group() -> None:
+def test_errors_of_estimates_are_bounded_and_equal_within_a_group() -> None:
     sloppy = AnnotatedRunTimes(SECONDS, wrong_by=4.0, seed=7)
     found = set[float]()
     for n in range(50):

@@ -58,7 +58,7 @@ def simulate(given: Workload, **options: Any) -> tuple[Simulator, Report]:
     return simulator, report(simulator)
 
 
-def test_time_jumps_from_one_happening_to_the_next() -> None:
+def test_time_jumps_to_the_next_instant_at_which_something_happens() -> None:
     pods = [(1000.0 * n, PodAdded(running_for(make_pod(f"p{n}", gpu=1), "10"))) for n in range(3)]
     simulator = Simulator(workload((0.0, NodeAdded(node())), *pods), presets.coscheduling)
     instants = []
@@ -67,7 +67,7 @@ def test_time_jumps_from_one_happening_to_the_next() -> None:
     assert instants == [0.0, 10.0, 1000.0, 1010.0, 2000.0, 2010.0]
 
 
-def test_a_gang_runs_from_the_instant_in_which_its_quorum_is_bound() -> None:
+def test_a_gang_runs_from_when_its_quorum_is_bound() -> None:
     arrivals = [(0.0, PodAdded(pod)) for pod in gang("g", 3, seconds="100")]
     simulator, result = simulate(workload(*arrivals, (50.0, NodeAdded(node()))))
     (job,) = simulator.jobs
@@ -89,7 +89,7 @@ def test_members_of_a_partial_gang_hold_nodes_and_do_not_run() -> None:
     assert summary.gangs.partial == 1
 
 
-def test_what_is_used_and_wasted_and_idle_adds_up_to_what_is_offered() -> None:
+def test_used_wasted_and_idle_add_up_to_the_capacity() -> None:
     first = [(0.0, PodAdded(pod)) for pod in gang("a", 3, seconds="40")]
     second = [(10.0, PodAdded(pod)) for pod in gang("b", 3, seconds="60")]
     given = workload((0.0, NodeAdded(node())), *first, *second)
@@ -114,7 +114,7 @@ def test_binds_take_time_and_the_seed_decides_how_long() -> None:
     assert len(starts) == 2
 
 
-def test_a_pod_that_is_deleted_while_its_bind_is_under_way_is_gone() -> None:
+def test_a_pod_deleted_during_its_bind_is_gone() -> None:
     pod = running_for(make_pod("p", gpu=1), "10")
     given = workload((0.0, NodeAdded(node())), (0.0, PodAdded(pod)), (0.001, PodDeleted(pod.uid)))
     simulator, result = simulate(given, bind_seconds=5.0)
@@ -129,7 +129,7 @@ def test_a_pod_that_is_bound_when_it_arrives_runs_from_then_on() -> None:
     assert simulator.now == 15.0
 
 
-def test_a_pod_that_fails_by_itself_gives_its_node_back() -> None:
+def test_a_failed_pod_releases_its_node() -> None:
     pod = make_pod("p", gpu=4)
     failed = evolve(pod, node_name=NodeName("n"), phase=PodPhase.FAILED)
     given = workload(
@@ -155,7 +155,7 @@ def test_a_gang_whose_minimum_is_in_its_specification_starts_with_that() -> None
     assert (job.quorum, job.submitted_at, job.started_at) == (3, 5.0, 5.0)
 
 
-def test_nodes_that_leave_are_no_longer_offered() -> None:
+def test_deleted_nodes_do_not_count_as_capacity() -> None:
     pod = running_for(make_pod("p", gpu=1), "10")
     given = workload(
         (0.0, NodeAdded(node())), (0.0, PodAdded(pod)), (5.0, NodeDeleted(NodeName("n")))
@@ -165,7 +165,7 @@ def test_nodes_that_leave_are_no_longer_offered() -> None:
     assert simulator.capacity.areas(now=20.0) == {"nvidia.com/gpu": 20.0}
 
 
-def test_observers_see_facts_before_what_follows_from_them() -> None:
+def test_observers_see_events_before_their_effects() -> None:
     seen: list[str] = []
 
     class Watcher:
@@ -183,7 +183,7 @@ def test_observers_see_facts_before_what_follows_from_them() -> None:
     assert seen == ["NodeAdded", "PodAdded", "Bind", "Bound", "PodScheduled", "settled"]
 
 
-def test_a_bind_time_that_is_no_time_is_refused() -> None:
+def test_a_malformed_bind_time_is_refused() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(InvalidValueError, match="bind_seconds"):
             Simulator(workload(), presets.coscheduling, bind_seconds=wrong)

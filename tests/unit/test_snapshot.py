@@ -152,7 +152,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     before = scheduler.snapshot()
     counted = 0
     in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
-    shapes = [line.shape for line in scheduler.queue._lines.values()]
+    shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
         if isinstance(each, Shape) and not any(each is shape for shape in shapes):
             continue  # an entity has its own copy of that of its line
@@ -233,14 +233,14 @@ def test_a_line_goes_on_with_its_shape_and_with_whoever_leads_it() -> None:
         pass
     scheduler.advance(now=30)
     for n in range(2):
-        (line,) = scheduler._state.queue._lines.values()
-        assert isinstance(line.shape, Shape)
-        assert (line.shape.topology, line.shape.reach) == (rack, (3, True))
-        assert (line.leader is None, len(line.standing)) == ((True, 2), (False, 1))[n]
+        (line,) = scheduler._state.queue._queues.values()
+        assert isinstance(line.equivalence_class, Shape)
+        assert (line.equivalence_class.topology, line.equivalence_class.reach) == (rack, (3, True))
+        assert (line.leader is None, len(line.queued)) == ((True, 2), (False, 1))[n]
         other = make()
         other.restore(posted(scheduler.snapshot()))
         assert state_of(other) == state_of(scheduler)
-        (found,) = other._state.queue._lines
+        (found,) = other._state.queue._queues
         assert isinstance(found, Shape)
         assert (found.topology, found.reach) == (rack, (3, True))
         while other.schedule_one(now=30) is not None:
@@ -326,67 +326,71 @@ def entry_of(data: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
-    ("no-object", lambda _data: None, "snapshot: expected an object, got None"),
+    ("no-object", lambda _data: None, "snapshot must be an object, got None"),
     (
         "another-version",
         lambda data: data | {"format": "gangsched.snapshot/2"},
-        "format: expected gangsched.snapshot/1, got 'gangsched.snapshot/2'",
+        "format must be gangsched.snapshot/1, got 'gangsched.snapshot/2'",
     ),
-    ("no-format", lambda data: {"unit": "pod"}, "format: expected gangsched.snapshot/1, got None"),
-    ("no-version", lambda data: data | {"gangsched": 3}, "gangsched: expected a version, got 3"),
-    ("another-unit", lambda data: data | {"unit": "group"}, "unit: expected pod, as here"),
+    ("no-format", lambda data: {"unit": "pod"}, "format must be gangsched.snapshot/1, got None"),
+    ("no-version", lambda data: data | {"gangsched": 3}, "gangsched must be a version, got 3"),
+    (
+        "another-unit",
+        lambda data: data | {"unit": "group"},
+        "unit must be pod, the unit of this scheduler",
+    ),
     (
         "other-plugins",
         lambda data: data | {"plugins": ["Coscheduling"]},
-        "plugins: expected ('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), as here",
+        "plugins must be ('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), the plugins of",
     ),
-    ("a-new-field", lambda data: data | {"more": 1}, "more: expected a field of SnapshotRow"),
-    ("not-a-number", lambda data: data | {"now": float("nan")}, "now: expected seconds"),
-    ("a-text", lambda data: data | {"step": "1"}, "step: expected a whole number, got '1'"),
+    ("a-new-field", lambda data: data | {"more": 1}, "more must be a field of SnapshotRow"),
+    ("not-a-number", lambda data: data | {"now": float("nan")}, "now must be a number of seconds"),
+    ("a-text", lambda data: data | {"step": "1"}, "step must be an int, got '1'"),
     (
         "an-unknown-entity",
         lambda data: data | {"active": [999]},
-        "active[0]: expected something that the snapshot has, got 999",
+        "active[0] must be listed in the snapshot, got 999",
     ),
     (
         "somebody-twice",
         lambda data: data | {"members": data["members"] * 2},
-        "pod.uid: expected something that the snapshot has once, got 'default/bound'",
+        "pod.uid must be listed once in the snapshot, got 'default/bound'",
     ),
     (
         "a-state-of-no-member",
         lambda data: data | {"members": [data["members"][0] | {"state": "lost"}]},
-        "members[0].state: expected one of gated, unscheduled",
+        "members[0].state must be one of gated, unscheduled",
     ),
     (
         "somebody-in-two-places",
         lambda data: data | {"gated": [*data["gated"], *data["active"]]},
-        "expected an entity that is in one place",
+        "must be an entity that is listed once",
     ),
     (
         "nobody-waits",
         lambda data: data | {"waiting": []},
-        "snapshot: expected one that agrees with itself: default/w-0 is WAITING",
+        "snapshot must be consistent: default/w-0 is WAITING",
     ),
     (
         "a-node-is-miscounted",
         lambda data: data | {"nodes": [data["nodes"][0] | {"holders": []}, *data["nodes"][1:]]},
-        "one that agrees with itself",
+        "must be consistent: ",
     ),
     (
         "a-node-without-a-cycle",
         lambda data: change_row(data, "members", "default/binding", cycle=None),
-        "cycle: expected what there is with a node, got None",
+        "cycle must be present exactly if the member holds a node, got None",
     ),
     (
         "a-cycle-without-a-node",
         lambda data: change_row(data, "members", "default/large", cycle=[]),
-        "cycle: expected what there is with a node, got ()",
+        "cycle must be present exactly if the member holds a node, got ()",
     ),
     (
         "a-pending-member-of-somebody-else",
         lambda data: change_row(data, "members", "default/large", entity=7),
-        "pending: expected members of it, got ('default/large',)",
+        "pending must be members of the group, got ('default/large',)",
     ),
     (
         "a-member-that-had-its-turn-and-is-not-pending",
@@ -399,7 +403,7 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
                 ]
             }
         ),
-        "entities[0].tried: expected pending members, got ('default/w-0',)",
+        "entities[0].tried must be pending members, got ('default/w-0',)",
     ),
     (
         "a-member-of-another-group",
@@ -407,37 +411,38 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
             data
             | {"groups": [data["groups"][0] | {"members": ["default/w-0"]}, *data["groups"][1:]]}
         ),
-        "groups[0].members: expected a member of it, once, got 'default/w-0'",
+        "groups[0].members must be a member of the group, listed once, got 'default/w-0'",
     ),
     (
         "two-pods-in-the-place-of-one",
         lambda data: change_row(together(data), "members", "default/as-large", entity=16),
-        "pending: expected one pod, as it has no group, got ('default/large', 'default/as-large')",
+        "pending must be a single pod, because it has no group,"
+        " got ('default/large', 'default/as-large')",
     ),
     (
         "a-shape-in-a-shape-without-end",
         lambda data: data | {"lines": [nested(data["lines"][0], 20_000)]},
-        "snapshot: expected one that agrees with itself: RecursionError",
+        "snapshot must be consistent: RecursionError",
     ),
     (
         "what-a-plugin-kept-that-is-not-here",
         lambda data: data | {"plugin_states": [["Notes", {}]]},
-        "plugin_states: expected (), as here, got ('Notes',)",
+        "plugin_states must be (), the plugins with state in this scheduler, got ('Notes',)",
     ),
     (
         "a-reservation-where-nobody-reserves",
         lambda data: data | {"reserving": {}},
-        "reserving: expected none, as there is no backfill here, got ()",
+        "reserving must be None, because backfill is off, got ()",
     ),
     (
         "a-reservation-of-somebody-where-nobody-reserves",
         lambda data: data | {"reserving": {"reservation": promise_of(data["entities"][0])}},
-        "reserving: expected none, as there is no backfill here, got 'default/incomplete'",
+        "reserving must be None, because backfill is off, got 'default/incomplete'",
     ),
     (
         "room-that-is-needed-where-nobody-reserves",
         lambda data: data | {"reserved": [entry_of(data, returning=[])]},
-        "reserved: expected none, as there is no backfill here, got 1",
+        "reserved must be None, because backfill is off, got 1",
     ),
 ]
 
@@ -661,7 +666,7 @@ def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say
                     another(cluster, Fitting(signs=False)).restore(data)
                 assert caught.value.field == f"node_classes[{n}].{name}"
                 assert caught.value.value == row["number"]
-                assert caught.value.expected == "a class of nodes with what is left"
+                assert caught.value.expected == "the number of a node class with free capacity"
                 edge[1] = number
                 wrong += 1
     assert wrong
@@ -768,7 +773,7 @@ def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces(
     other = presets.coscheduling(cluster, preemption=Preemption())
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
-    with pytest.raises(InvalidValueError, match="nominations: expected none, as there is no pre"):
+    with pytest.raises(InvalidValueError, match="nominations must be 0, because pre"):
         presets.coscheduling(cluster).restore(data)
 
 
@@ -819,12 +824,12 @@ ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, obj
     (
         "of-another-name",
         lambda data: data["reserving"]["reservation"].update(key="default/z"),
-        ("reserving.reservation.key", "default/z", "default/big, as its entity is of that"),
+        ("reserving.reservation.key", "default/z", "default/big, the group of its entity"),
     ),
     (
         "of-a-pod",
         lambda data: data["reserving"]["reservation"].update(entity=lone(data)),
-        ("reserving.reservation.entity", 1, "one of a group"),
+        ("reserving.reservation.entity", 1, "an entity of a group"),
     ),
     (
         "used-twice",
@@ -849,7 +854,7 @@ ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, obj
     (
         "twice-on-one-node",
         reserve_twice,
-        ("reserving.reservation.capacity[1]", "n", "something that the snapshot has once"),
+        ("reserving.reservation.capacity[1]", "n", "listed once in the snapshot"),
     ),
 ]
 

@@ -76,7 +76,7 @@ def test_who_failed_is_known_elsewhere_by_all_that_it_asks_for() -> None:
     driver.step()
     other = elsewhere(driver.scheduler)
     for scheduler in (driver.scheduler, other):
-        (shape,) = scheduler._state.queue._lines
+        (shape,) = scheduler._state.queue._queues
         assert isinstance(shape, Shape)
         assert (shape.needed, shape.floor, len(shape.parts)) == (4, Resources({"cpu": 4}), 2)
         for part in shape.parts:

@@ -126,7 +126,7 @@ def test_what_is_not_there_is_refused_by_the_field_that_names_it(
     put(data, path, given)
     error = refusal(make, data)
     assert (error.field, error.value) == (field, value)
-    assert error.expected == "something that the snapshot has"
+    assert error.expected == "listed in the snapshot"
 
 
 TWICE: list[tuple[Made, str, Data, str]] = [
@@ -156,14 +156,14 @@ def test_what_is_there_twice_is_refused_by_its_field(
     data[rows].append(data[rows][0] | changes)
     error = refusal(make, data)
     assert error.field == f"{rows}[{number}]{at}"
-    assert error.expected == "something that the snapshot has once"
+    assert error.expected == "listed once in the snapshot"
 
 
 def test_a_label_is_counted_once() -> None:
     data, make = busy()
     error = refusal(make, data | {"labels": [["zone", 1], ["rack", 2], ["zone", 3]]})
     assert (error.field, error.value) == ("labels[2]", "zone")
-    assert error.expected == "something that the snapshot has once"
+    assert error.expected == "listed once in the snapshot"
 
 
 def test_a_node_is_in_one_class() -> None:
@@ -175,7 +175,7 @@ def test_a_node_is_in_one_class() -> None:
     assert error.value == index
     assert error.field.startswith("node_classes[")
     assert error.field.endswith("].nodes")
-    assert error.expected == "something that the snapshot has once"
+    assert error.expected == "listed once in the snapshot"
 
 
 @pytest.mark.parametrize("place", ["backoff", "gated"])
@@ -185,7 +185,7 @@ def test_an_entity_is_in_one_place(place: str) -> None:
     data[place].append(seq)
     error = refusal(make, data)
     assert (error.field, error.value) == (f"{place}[{number}]", seq)
-    assert error.expected == "an entity that is in one place"
+    assert error.expected == "an entity that is listed once"
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_a_number_that_was_given_out_is_not_given_out_again(counter: str, most: 
     make().restore(data | {counter: most})
     error = refusal(make, data | {counter: most - 1})
     assert (error.field, error.value) == (counter, most - 1)
-    assert error.expected == f"at least {most}, which was given out"
+    assert error.expected == f"an int >= {most}, the largest number in use"
 
 
 def test_numbers_begin_at_none_where_none_was_given_out() -> None:
     make = partial(another, InMemoryCluster())
     make().restore(make().snapshot() | {"numbers": 0})
     error = refusal(make, make().snapshot() | {"numbers": -1})
-    assert (error.field, error.expected) == ("numbers", "at least 0, which was given out")
+    assert (error.field, error.expected) == ("numbers", "an int >= 0, the largest number in use")
 
 
 # The whole of it --------------------------------------------------------------------------------
@@ -238,21 +238,21 @@ def test_what_agrees_nowhere_with_itself_is_refused_as_a_whole(
     change(data)
     error = refusal(make, data)
     assert (error.field, error.value) == ("snapshot", "a snapshot")
-    assert error.expected.startswith(f"one that agrees with itself: {because}")
+    assert error.expected.startswith(f"consistent: {because}")
 
 
 ELSEWHERE: list[tuple[Made, Data, tuple[str, object, str]]] = [
-    (busy, {"unit": "group"}, ("unit", "group", "pod, as here")),
+    (busy, {"unit": "group"}, ("unit", "group", "pod, the unit of this scheduler")),
     (
         busy,
         {"plugins": ["Coscheduling"]},
         (
             "plugins",
             ("Coscheduling",),
-            "('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), as here",
+            "('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), the plugins of this scheduler",
         ),
     ),
-    (nominating, {}, ("nominations", 1, "none, as there is no preemption here")),
+    (nominating, {}, ("nominations", 1, "0, because preemption is off")),
 ]
 
 

@@ -203,7 +203,7 @@ def test_plugins_are_asked_about_the_future_as_of_now(
     host.scheduler = host.make()
     asked: list[tuple[str, float]] = []
 
-    def see(_state: object, pod: Pod, *, now: float) -> Success:
+    def see(_state: object, pod: Pod, *_nodes: object, now: float) -> Success:
         asked.append((pod.name, now))
         return Success()
 

@@ -1,4 +1,4 @@
-"""The status of a pod group: one phase for every case, from the members alone."""
+"""The status of a pod group: one phase for every case, from the members."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def phase_of(*phases: PodPhase, before: PodGroupPhase = PodGroupPhase.SCHEDULING
     return pod_group_status(gang(), members(*phases), before=known).phase
 
 
-def test_a_group_without_members_is_pending_with_nothing_counted() -> None:
+def test_group_without_members_is_pending() -> None:
     """F50, F51."""
     assert pod_group_status(gang(), []) == PodGroupStatus()
     assert PodGroupStatus() == PodGroupStatus(
@@ -70,14 +70,14 @@ def test_a_group_without_members_is_pending_with_nothing_counted() -> None:
 @pytest.mark.parametrize(
     "before", [PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING, PodGroupPhase.RUNNING]
 )
-def test_the_phase_follows_from_the_members_alone(
+def test_phase_follows_from_the_members(
     before: PodGroupPhase, phases: tuple[PodPhase, ...], expected: PodGroupPhase
 ) -> None:
-    """F48: nothing is counted on; whatever it was, it is what its members are."""
+    """F48: counts do not accumulate; the phase follows from the current members."""
     assert phase_of(*phases, before=before) is expected
 
 
-def test_a_surplus_member_that_fails_does_not_fail_a_group_whose_quorum_runs() -> None:
+def test_failed_elastic_member_does_not_fail_its_group() -> None:
     """F49."""
     assert phase_of(RUNNING, RUNNING, RUNNING, FAILED) is PodGroupPhase.RUNNING
     assert phase_of(RUNNING, RUNNING, SUCCEEDED, FAILED) is PodGroupPhase.RUNNING
@@ -95,15 +95,15 @@ def test_a_surplus_member_that_fails_does_not_fail_a_group_whose_quorum_runs() -
         ((SUCCEEDED, SUCCEEDED, SUCCEEDED), PodGroupPhase.FINISHED),
     ],
 )
-def test_a_failed_group_is_healed_by_a_quorum_and_by_nothing_less(
+def test_failed_group_recovers_only_with_a_quorum(
     phases: tuple[PodPhase, ...], expected: PodGroupPhase
 ) -> None:
     assert phase_of(*phases, before=PodGroupPhase.FAILED) is expected
 
 
 @pytest.mark.parametrize("phases", [(), (RUNNING,), (FAILED, FAILED, FAILED), (PENDING,) * 4])
-def test_a_finished_group_stays_as_it_was(phases: tuple[PodPhase, ...]) -> None:
-    """F50: its pods may be cleaned up, or made anew."""
+def test_finished_group_keeps_phase_and_counts(phases: tuple[PodPhase, ...]) -> None:
+    """F50: its pods may be deleted or recreated."""
     before = PodGroupStatus(phase="Finished", occupied_by="ns/job", succeeded=3, failed=1)
     assert pod_group_status(gang(), members(*phases), before=before) == before
 
@@ -117,9 +117,7 @@ def test_a_finished_group_stays_as_it_was(phases: tuple[PodPhase, ...]) -> None:
         ("Failed", "Failed"),
     ],
 )
-def test_of_a_group_that_lost_all_members_none_is_counted_and_only_a_failure_stays(
-    before: str, after: str
-) -> None:
+def test_group_that_lost_all_members_is_pending_unless_failed(before: str, after: str) -> None:
     """F50."""
     known = PodGroupStatus(phase=before, running=2, succeeded=1, failed=1)
     assert pod_group_status(gang(), [], before=known) == PodGroupStatus(phase=after)
@@ -128,19 +126,19 @@ def test_of_a_group_that_lost_all_members_none_is_counted_and_only_a_failure_sta
 # Whose members --------------------------------------------------------------------------------
 
 
-def test_a_group_of_the_same_name_elsewhere_has_members_of_its_own() -> None:
+def test_members_of_another_namespace_do_not_count() -> None:
     """F52."""
     pods = members(RUNNING, RUNNING) + members(RUNNING, FAILED, namespace="other")
     assert pod_group_status(gang(), pods) == PodGroupStatus(phase="Pending", running=2)
 
 
-def test_pods_of_other_groups_or_of_none_do_not_count() -> None:
+def test_pods_of_other_groups_do_not_count() -> None:
     foreign = members(RUNNING, RUNNING, group="h")
     regular = Pod(name="r", namespace="ns", phase="Running")
     assert pod_group_status(gang(), [*foreign, regular]) == PodGroupStatus()
 
 
-def test_every_spelling_of_a_group_counts() -> None:
+def test_every_spelling_counts() -> None:
     pods = [
         Pod(name="a", namespace="ns", pod_group="g", phase="Running"),
         Pod(name="b", namespace="ns", labels={"pod-group/name": "g"}, phase="Running"),
@@ -149,7 +147,7 @@ def test_every_spelling_of_a_group_counts() -> None:
     assert pod_group_status(gang(), pods).running == 3
 
 
-def test_a_pod_whose_claim_is_malformed_is_nobodys_member() -> None:
+def test_pod_with_malformed_claim_does_not_count() -> None:
     bad = Pod(
         name="bad",
         namespace="ns",
@@ -159,12 +157,12 @@ def test_a_pod_whose_claim_is_malformed_is_nobodys_member() -> None:
     assert pod_group_status(gang(1), [bad]) == PodGroupStatus()
 
 
-def test_who_is_a_member_can_be_said_by_somebody_else() -> None:
+def test_membership_function_can_be_replaced() -> None:
     pods = members(RUNNING, RUNNING, RUNNING)
     assert pod_group_status(gang(), pods, membership=ungrouped) == PodGroupStatus()
 
 
-def test_a_specification_may_change_and_the_phase_changes_with_it() -> None:
+def test_phase_follows_a_changed_specification() -> None:
     """F22."""
     pods = members(RUNNING, RUNNING)
     assert pod_group_status(gang(2), pods).phase is PodGroupPhase.RUNNING
@@ -174,18 +172,18 @@ def test_a_specification_may_change_and_the_phase_changes_with_it() -> None:
 # Who owns it ----------------------------------------------------------------------------------
 
 
-def test_a_group_is_occupied_by_the_owners_of_its_first_member() -> None:
+def test_occupied_by_is_the_owners_of_the_first_member() -> None:
     first, second = members(PENDING, PENDING)
     pods = [evolve(first, owners=("beta", "alpha")), evolve(second, owners=("gamma",))]
     assert pod_group_status(gang(), pods).occupied_by == "ns/alpha,ns/beta"
 
 
-def test_a_group_whose_first_member_nobody_owns_is_occupied_by_nobody() -> None:
+def test_occupied_by_is_empty_without_owners() -> None:
     before = PodGroupStatus(occupied_by="ns/job")
     assert pod_group_status(gang(), members(PENDING), before=before).occupied_by == ""
 
 
-def test_a_group_without_members_stays_occupied() -> None:
+def test_occupied_by_is_kept_without_members() -> None:
     """F50."""
     before = PodGroupStatus(occupied_by="ns/job", phase="Running", running=3)
     after = pod_group_status(gang(), [], before=before)
@@ -206,14 +204,14 @@ def test_a_group_without_members_stays_occupied() -> None:
         ("failed", True),
     ],
 )
-def test_a_malformed_status_is_refused_by_field_and_value(field: str, bad: object) -> None:
+def test_invalid_status_is_refused(field: str, bad: object) -> None:
     values: dict[str, Any] = {field: bad}
     with pytest.raises(InvalidValueError) as caught:
         PodGroupStatus(**values)
     assert (caught.value.field, caught.value.value) == (field, bad)
 
 
-def test_a_status_is_frozen_and_hashable() -> None:
+def test_status_is_frozen_and_hashable() -> None:
     status: Any = PodGroupStatus()
     with pytest.raises(FrozenInstanceError):
         status.running = 1
@@ -241,7 +239,7 @@ BEFORE = st.none() | st.builds(
 
 
 @given(st.integers(1, 4), PODS, BEFORE)
-def test_a_status_is_a_pure_total_and_idempotent_function_of_the_members(
+def test_status_is_a_pure_total_idempotent_function(
     minimum: int, pods: list[Pod], before: PodGroupStatus | None
 ) -> None:
     """F48, F49, F52."""
@@ -263,7 +261,7 @@ def test_a_status_is_a_pure_total_and_idempotent_function_of_the_members(
 
 
 @given(st.integers(1, 4), PODS, st.sampled_from(["Pending", "Scheduling", "Running"]))
-def test_a_phase_says_what_it_means(minimum: int, pods: list[Pod], before: str) -> None:
+def test_phase_matches_its_definition(minimum: int, pods: list[Pod], before: str) -> None:
     status = pod_group_status(gang(minimum), pods, before=PodGroupStatus(phase=before))
     own = sum((pod.namespace, pod.labels[KEY]) == ("ns", "g") for pod in pods)
     well = status.running + status.succeeded

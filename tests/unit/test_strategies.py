@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 import tomllib
@@ -38,6 +39,7 @@ from gangsched import (
     membership,
     presets,
 )
+from gangsched._hypothesis import register_types
 from gangsched.errors import ClusterStateError
 from gangsched.model import FrozenMap
 from gangsched.simulation import FaultPlan, Simulator, Workload, report
@@ -51,18 +53,17 @@ from gangsched.strategies import (
     resources,
     workloads,
 )
-from gangsched.strategies._types import register_types
 from support.examples import least
 
 NOUNS = (
     *(Resources, Pod, PodGroup, Node, Workload, InMemoryCluster, FaultPlan, FrozenMap),
     *(Taint, Toleration, Topology, NodeSelectorRequirement, NodeSelectorTerm),
 )
-register_types()  # what installing does, where the library is not installed
+register_types()  # Hypothesis does this itself where the library is installed.
 
 
 @pytest.mark.parametrize("noun", [*NOUNS, *get_args(Event)], ids=lambda noun: noun.__name__)
-def test_hypothesis_draws_each_noun_and_each_fact_from_its_type(noun: type) -> None:
+def test_from_type_draws_each_noun_and_event(noun: type) -> None:
     @given(st.from_type(noun))
     def is_one(drawn: object) -> None:
         assert type(drawn) is noun
@@ -70,11 +71,33 @@ def test_hypothesis_draws_each_noun_and_each_fact_from_its_type(noun: type) -> N
     is_one()
 
 
-def test_the_entry_point_names_the_hook() -> None:
+def test_the_entry_point_names_register_types() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     points = tomllib.loads(text)["project"]["entry-points"]["hypothesis"]
     module, _colon, name = points["_"].partition(":")
     assert getattr(importlib.import_module(module), name) is register_types
+
+
+def test_importing_hypothesis_does_not_load_the_simulator_or_the_strategies() -> None:
+    source = str(Path(gangsched.__file__).parents[1])
+    code = f"""
+import sys
+sys.path.insert(0, {source!r})
+from gangsched._hypothesis import register_types
+register_types()
+from gangsched import Pod
+from hypothesis import strategies as st
+heavy = ("gangsched.simulation", "gangsched.strategies", "gangsched.framework")
+print([name for name in heavy if name in sys.modules])
+st.from_type(Pod).validate()
+print([name for name in heavy if name in sys.modules])
+"""
+    environment = {**os.environ, "HYPOTHESIS_NO_PLUGINS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    loaded = ["gangsched.simulation", "gangsched.strategies", "gangsched.framework"]
+    assert done.stdout == f"[]\n{loaded}\n"
 
 
 def test_importing_the_library_does_not_import_hypothesis() -> None:
@@ -88,7 +111,7 @@ def test_importing_the_library_does_not_import_hypothesis() -> None:
 
 
 @given(clusters())
-def test_a_cluster_is_one_that_can_be_and_nothing_is_overcommitted(
+def test_clusters_are_consistent_and_not_overcommitted(
     cluster: InMemoryCluster,
 ) -> None:
     cluster._check()
@@ -100,7 +123,7 @@ def test_a_cluster_is_one_that_can_be_and_nothing_is_overcommitted(
 
 
 @given(clusters(max_nodes=2, max_pods=3))
-def test_a_scheduler_can_take_in_any_cluster(cluster: InMemoryCluster) -> None:
+def test_a_scheduler_accepts_any_cluster(cluster: InMemoryCluster) -> None:
     scheduler = presets.coscheduling(cluster)
     for _ in range(50):
         if scheduler.schedule_one(now=0.0) is None:
@@ -109,7 +132,7 @@ def test_a_scheduler_can_take_in_any_cluster(cluster: InMemoryCluster) -> None:
 
 
 @given(st.lists(events(), max_size=20))
-def test_facts_are_taken_in_by_a_cluster_and_a_scheduler(facts: list[Event]) -> None:
+def test_events_are_accepted_by_cluster_and_scheduler(facts: list[Event]) -> None:
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
     for fact in facts:
@@ -122,7 +145,7 @@ def test_facts_are_taken_in_by_a_cluster_and_a_scheduler(facts: list[Event]) -> 
 
 
 @given(workloads())
-def test_a_workload_runs_to_its_end_and_starts_no_gang_in_part(workload: Workload) -> None:
+def test_workloads_run_to_the_end_without_partial_gangs(workload: Workload) -> None:
     simulator = Simulator(workload, presets.coscheduling)
     simulator.run()
     counts = report(simulator).summary.gangs
@@ -130,7 +153,7 @@ def test_a_workload_runs_to_its_end_and_starts_no_gang_in_part(workload: Workloa
 
 
 @given(workloads())
-def test_the_pods_of_a_workload_say_which_group_they_are_in(workload: Workload) -> None:
+def test_pods_of_a_workload_name_their_group(workload: Workload) -> None:
     facts = [arrival.event for arrival in workload.arrivals]
     specs = {fact.group.key for fact in facts if isinstance(fact, PodGroupAdded)}
     for arrival in workload.arrivals:
@@ -143,30 +166,30 @@ def test_the_pods_of_a_workload_say_which_group_they_are_in(workload: Workload) 
 # What is left of an example when it has been made small ----------------------------------------
 
 
-def test_any_resources_shrink_to_nothing() -> None:
+def test_resources_shrink_to_nothing() -> None:
     assert find(resources(), lambda _: True, settings=least()) == Resources()
 
 
-def test_any_pod_shrinks_to_a_plain_one() -> None:
+def test_pods_shrink_to_a_pod_with_defaults() -> None:
     assert find(pods(), lambda _: True, settings=least()) == Pod(name="x-0", uid=PodUID("x-0-0"))
 
 
-def test_any_group_shrinks_to_one_of_one() -> None:
+def test_pod_groups_shrink_to_minimum_1() -> None:
     assert find(pod_groups(), lambda _: True, settings=least()) == PodGroup(
         name="x-0", min_available=1
     )
 
 
-def test_any_node_shrinks_to_one_that_offers_nothing() -> None:
+def test_nodes_shrink_to_no_capacity() -> None:
     assert find(nodes(), lambda _: True, settings=least()) == Node(name=NodeName("x-0"))
 
 
-def test_any_cluster_shrinks_to_an_empty_one() -> None:
+def test_clusters_shrink_to_empty() -> None:
     cluster = find(clusters(), lambda _: True, settings=least())
     assert (list(cluster.nodes()), list(cluster.pods()), list(cluster.pod_groups())) == ([], [], [])
 
 
-def test_any_workload_shrinks_to_one_node() -> None:
+def test_workloads_shrink_to_one_node() -> None:
     (arrival,) = find(workloads(), lambda _: True, settings=least()).arrivals
     assert arrival.event == NodeAdded(Node(name=NodeName("x-0"), allocatable={"cpu": 1}))
 
@@ -186,7 +209,7 @@ def _tied(workload: Workload) -> bool:
 @pytest.mark.parametrize(
     ("shows", "pods"), [(_partial, 2), (_tied, 2)], ids=["a-gang-in-part", "a-tie-in-time"]
 )
-def test_a_workload_that_shows_something_shrinks_to_the_least_that_does(
+def test_workloads_with_a_property_shrink_to_the_smallest(
     shows: Callable[[Workload], bool], pods: int
 ) -> None:
     smallest = find(workloads(), shows, settings=least())
@@ -211,7 +234,7 @@ def test_arguments_are_strategies(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_whatever_else_can_be_said_is_an_argument_too(data: st.DataObject) -> None:
+def test_optional_fields_are_arguments(data: st.DataObject) -> None:
     asked = data.draw(resources(cpu=st.just(1), gpu=st.just(0), more={"memory": st.just(3)}))
     assert asked == Resources({"cpu": 1, "memory": 3})
     taint = Taint("kept")
@@ -239,9 +262,7 @@ STRATEGIES = (resources, nodes, pods, pod_groups, events, clusters, workloads, f
     ],
     ids=lambda each: getattr(each, "__name__", each),
 )
-def test_a_plain_value_where_a_strategy_belongs_is_refused_by_name(
-    make: Callable[..., object], name: str
-) -> None:
+def test_a_value_instead_of_a_strategy_is_refused(make: Callable[..., object], name: str) -> None:
     with pytest.raises(InvalidValueError, match=r"st\.just\(5\)") as refused:
         make(**{name: 5})
     assert (refused.value.field, refused.value.value) == (name, 5)
@@ -256,7 +277,7 @@ def test_a_plain_value_where_a_strategy_belongs_is_refused_by_name(
         (workloads, {"max_jobs": st.just(1)}),
     ],
 )
-def test_a_bound_that_is_none_is_refused_by_name(
+def test_an_invalid_bound_is_refused(
     make: Callable[..., object], values: dict[str, object]
 ) -> None:
     with pytest.raises(InvalidValueError) as refused:
@@ -264,7 +285,7 @@ def test_a_bound_that_is_none_is_refused_by_name(
     assert refused.value.field in values
 
 
-def test_every_argument_of_every_strategy_is_given_by_name_and_has_a_default() -> None:
+def test_all_arguments_are_keyword_only_with_defaults() -> None:
     for make in STRATEGIES:
         for parameter in inspect.signature(make).parameters.values():
             assert parameter.kind is parameter.KEYWORD_ONLY

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from gangsched import InMemoryCluster, Pod, QueuedPod, less
 from gangsched.events import Bound, NodeDeleted, PodDeleted, PodGroupUpdated
-from gangsched.model import NodeName, PodUID
+from gangsched.model import PodUID
 from gangsched.outcomes import SKIP, SUCCESS, Skip, Unschedulable
 from gangsched.testing import (
     FakeClock,
@@ -22,7 +22,7 @@ from gangsched.testing import (
 )
 
 
-def test_the_in_memory_cluster_keeps_the_contract() -> None:
+def test_in_memory_cluster_passes_check_cluster_state() -> None:
     check_cluster_state(InMemoryCluster)
 
 
@@ -32,7 +32,7 @@ class _ForgetsDeletions(InMemoryCluster):
 
 
 class _KeepsFinishedPods(InMemoryCluster):
-    def pods_on(self, node: NodeName) -> tuple[Pod, ...]:
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.pods() if pod.node_name == node)
 
 
@@ -76,22 +76,22 @@ class _DropsPodsWithNodes(InMemoryCluster):
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (_ShufflesPods, "the pods, by one history"),
+        (_ShufflesPods, "the pods, after the same events"),
         (_ForgetsChanges, "a changed group"),
-        (_DropsPodsWithNodes, "the pods of a node that is deleted are there"),
+        (_DropsPodsWithNodes, "the pods of a deleted node exist"),
         (_ForgetsDeletions, "no pods after they were deleted"),
-        (_KeepsFinishedPods, "a finished pod holds no node"),
+        (_KeepsFinishedPods, "a finished pod is on no node"),
         (_BindsByName, "its twin is not bound|a bound pod is on its node"),
     ],
 )
-def test_a_cluster_state_that_breaks_the_contract_is_found(
+def test_check_cluster_state_finds_broken_implementations(
     broken: type[InMemoryCluster], sentence: str
 ) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_cluster_state(broken)
 
 
-def test_the_published_order_passes() -> None:
+def test_less_passes_check_less() -> None:
     pods = [QueuedPod(pod=make_pod(f"p-{n}"), seq=n, queued_at=0.0) for n in range(5)]
     check_less(less, pods)
 
@@ -105,12 +105,12 @@ def test_the_published_order_passes() -> None:
         (lambda a, b: (a - b) % 3 == 1, "transitive"),
     ],
 )
-def test_a_comparator_that_is_no_strict_total_order_is_found(wrong: Any, word: str) -> None:
+def test_check_less_finds_what_is_no_strict_total_order(wrong: Any, word: str) -> None:
     with pytest.raises(AssertionError, match=word):
         check_less(wrong, [0, 1, 2])
 
 
-def test_a_fake_clock_goes_forward_only() -> None:
+def test_fake_clock_refuses_to_go_back() -> None:
     clock = FakeClock(5.0)
     assert clock.advance(2.5) == 7.5
     assert clock() == 7.5
@@ -118,7 +118,7 @@ def test_a_fake_clock_goes_forward_only() -> None:
         clock.advance(-1)
 
 
-def test_a_pod_is_made_in_few_words() -> None:
+def test_make_pod_fills_labels_and_requests() -> None:
     pod = make_pod("w-0", group="g", min_available=4, gpu=2, uid="u")
     assert pod.uid == PodUID("u")
     assert pod.requests.quantity("nvidia.com/gpu") == "2"
@@ -139,16 +139,16 @@ def _later(item: Item) -> Item:
     return (9, item[1], item[2])
 
 
-def test_an_order_by_time_then_group_passes_with_groups_and_rekeying() -> None:
+def test_an_order_by_time_then_group_passes_check_less() -> None:
     check_less(lambda a, b: a < b, ITEMS, group_of=_group, rekey=_later)
 
 
-def test_an_order_that_interleaves_is_found() -> None:
-    with pytest.raises(AssertionError, match=r"contiguous: .* which are of one group"):
+def test_check_less_finds_interleaved_groups() -> None:
+    with pytest.raises(AssertionError, match=r"contiguous: .* of one group"):
         check_less(lambda a, b: (a[2] % 2, a) < (b[2] % 2, b), ITEMS, group_of=_group)
 
 
-def test_an_order_that_interleaves_only_when_a_group_was_rekeyed_is_found() -> None:
+def test_check_less_finds_groups_interleaved_by_rekey() -> None:
     def less(a: Item, b: Item) -> bool:
         keys = [(item[0], item[2] if item[0] == 9 else 0, item) for item in (a, b)]
         return keys[0] < keys[1]
@@ -159,7 +159,7 @@ def test_an_order_that_interleaves_only_when_a_group_was_rekeyed_is_found() -> N
         check_less(less, items, group_of=_group, rekey=_later)
 
 
-def test_a_key_that_changes_while_it_is_queued_is_found() -> None:
+def test_check_less_finds_a_key_that_changes_while_queued() -> None:
     failed: dict[str, int] = {}
 
     def less(a: Item, b: Item) -> bool:
@@ -169,25 +169,25 @@ def test_a_key_that_changes_while_it_is_queued_is_found() -> None:
         failed[item[1]] = 9
         return item
 
-    with pytest.raises(AssertionError, match=r"frozen: .* what is still queued changes places"):
+    with pytest.raises(AssertionError, match=r"frozen: .* queued items change places"):
         check_less(less, ITEMS, group_of=_group, rekey=fail)
 
 
-def test_others_that_change_places_when_a_group_is_rekeyed_are_found() -> None:
+def test_check_less_finds_other_items_moved_by_rekey() -> None:
     seen: list[Item] = []
 
     def less(a: Item, b: Item) -> bool:
         seen.extend(item for item in (a, b) if item[0] == 9)
         return a > b if seen else a < b
 
-    with pytest.raises(AssertionError, match=r"stable: .* others change places"):
+    with pytest.raises(AssertionError, match=r"stable: .* other items change places"):
         check_less(less, ITEMS, group_of=_group, rekey=_later)
 
 
 # Effects --------------------------------------------------------------------------------------
 
 
-def test_effects_that_are_as_expected_pass() -> None:
+def test_assert_effects_accepts_expected_effects() -> None:
     found = (SUCCESS, SKIP, Unschedulable("no"))
     assert_effects(found, SUCCESS, Skip, Unschedulable("no"))
     assert_effects(found, SUCCESS, Unschedulable, exact=False)
@@ -197,20 +197,20 @@ def test_effects_that_are_as_expected_pass() -> None:
 @pytest.mark.parametrize(
     ("expected", "exact", "sentence"),
     [
-        ((SKIP,), True, r"expected Skip\(\) as number 1, found Success\(\)"),
-        ((SUCCESS,), True, r"expected no more than 1, found Skip\(\)"),
-        ((SUCCESS, SKIP, Skip), True, "expected a Skip as number 3, found no more"),
-        ((SKIP, SUCCESS), False, r"expected Success\(\) as number 2, found no more"),
+        ((SKIP,), True, r"expected Skip\(\) as effect 1, found Success\(\)"),
+        ((SUCCESS,), True, r"expected 1 effects, then found Skip\(\)"),
+        ((SUCCESS, SKIP, Skip), True, "expected a Skip as effect 3, found no more"),
+        ((SKIP, SUCCESS), False, r"expected Success\(\) as effect 2, found no more"),
     ],
 )
-def test_effects_that_are_not_are_told_by_their_place(
+def test_assert_effects_reports_the_first_difference(
     expected: tuple[object, ...], exact: bool, sentence: str
 ) -> None:
     with pytest.raises(AssertionError, match=sentence):
         assert_effects((SUCCESS, SKIP), *expected, exact=exact)
 
 
-def test_a_node_and_a_group_are_made_in_few_words() -> None:
+def test_make_node_and_make_group_fill_fields() -> None:
     node = make_node("n", cpu=8, gpu=4, labels={"zone": "a"})
     assert (node.allocatable.quantity("nvidia.com/gpu"), node.labels["zone"]) == ("4", "a")
     assert make_group("g", 4).min_available == 4

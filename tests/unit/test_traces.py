@@ -143,18 +143,16 @@ def test_a_bad_value_is_named_with_its_line_and_column(column: str, value: str) 
     assert len(str(error)) < 200
 
 
-def test_the_number_of_workers_and_of_gpus_has_an_end() -> None:
+def test_the_numbers_of_workers_and_gpus_are_bounded() -> None:
     pods = _pods(_load("j,v,0,1,999999999,60"))
     assert pods[0].requests == Resources({"nvidia.com/gpu": 999_999_999})
 
-    with pytest.raises(TraceError, match="workers: expected a whole number from 1 to 150000"):
+    with pytest.raises(TraceError, match="workers: expected an int from 1 to 150000"):
         _load("j,v,0,999999999,1,60")
 
 
 def test_a_job_that_is_given_twice_is_refused_with_both_lines() -> None:
-    with pytest.raises(
-        TraceError, match=re.escape("line 4: job: expected an id of its own (line 2")
-    ):
+    with pytest.raises(TraceError, match=re.escape("line 4: job: expected a unique name (line 2")):
         _load("j,v,0,1,1,60", "k,v,0,1,1,60", "j,v,9,1,1,60")
 
 
@@ -204,7 +202,7 @@ def test_every_worker_of_every_job_arrives_once(jobs: list[tuple[int, int, int, 
         ("1001x4", 1001, 4, "node-0000", "node-1000"),
     ],
 )
-def test_a_shape_is_so_many_nodes_with_so_many_gpus(
+def test_a_shape_gives_nodes_and_their_gpus(
     text: str, count: int, gpus: int, first: str, last: str
 ) -> None:
     nodes = parse_nodes_shape(text)
@@ -234,7 +232,7 @@ def test_a_shape_is_so_many_nodes_with_so_many_gpus(
         pytest.param("9" * 5000 + "x1", id="too many digits"),
     ],
 )
-def test_a_shape_that_is_none_is_refused(text: str) -> None:
+def test_a_malformed_shape_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="such as 40x8"):
         parse_nodes_shape(text)
 
@@ -256,3 +254,19 @@ def test_a_whole_philly_trace_loads_in_order(traces: Path) -> None:
     )
     instants = [arrival.at for arrival in workload.arrivals]
     assert sorted(instants) == instants
+
+
+def test_a_trace_has_a_bound_on_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangsched.simulation.traces.MOST_OBJECTS", 5)
+    assert len(_load("a,v,0,3,1,1", "b,v,0,2,1,1").arrivals) == 5
+    with pytest.raises(TraceError) as caught:
+        _load("a,v,0,3,1,1", "b,v,0,2,1,1", "c,v,0,1,1,1")
+    assert str(caught.value) == ("t.csv: line 4: workers: with it the file has more than 5 pods")
+
+
+def test_a_cell_keeps_its_line_break(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(f'{HEADER}"a\nb",v,0,1,1,1\n'.encode())
+    with path.open(encoding="utf-8", newline="") as file:
+        (pod,) = _pods(load_trace(file, file="t.csv"))
+    assert pod.name == "a\nb-0"

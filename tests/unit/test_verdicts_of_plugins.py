@@ -1,4 +1,4 @@
-"""What a plugin decides about whole groups when a pod found no node: its own, others, none."""
+"""Verdicts of a plugin after a failed cycle: on the pod's own group, another, an unknown one."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Host:
         return told
 
     def rest(self) -> None:
-        """Let time pass until somebody has rested."""
+        """Let time pass until a backoff ends."""
         due = self.scheduler.next_deadline()
         assert due is not None
         self.now = due
 
     def gone(self) -> list[str]:
-        """Decide until there is nothing to decide; return who goes."""
+        """Run cycles until none is left; return the pods that are bound."""
         return [effect.uid for effect in self.decide() if isinstance(effect, Bind)]
 
     def fail(self, verdict: Any) -> list[Effect]:
@@ -94,11 +94,11 @@ def running(*bound: str) -> Host:
     return host
 
 
-# Nobody's group -------------------------------------------------------------------------------
+# No known group -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup, EvictGroup])
-def test_a_verdict_on_a_group_that_nobody_knows_is_a_no_and_nothing_else(verdict: Any) -> None:
+def test_verdict_on_an_unknown_group_counts_as_unschedulable(verdict: Any) -> None:
     one, other = running("a", "b"), running("a", "b")
     unknown = verdict(GroupKey("default/unknown"), "make room")
     assert one.fail(unknown) == other.fail(Unschedulable("no")) == [FULL]
@@ -113,23 +113,23 @@ def evictions(effects: list[Effect]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("bound", [(), ("a",), ("a", "b")], ids=repr)
-def test_a_plugin_may_end_another_group_and_its_nodes_are_for_who_is_urgent(
+def test_plugin_rejects_another_group_and_its_nodes_become_free(
     bound: tuple[str, ...],
 ) -> None:
     host = running(*bound)
     effects = host.fail(EvictGroup(G, "make room"))
     assert evictions(effects) == [("default/a", "make room"), ("default/b", "make room")]
     assert effects[0] == FULL
-    assert len(host.scheduler.queue) == 1, "whom room is made for waits for it"
+    assert len(host.scheduler.queue) == 1, "the urgent pod waits for the node"
     for name in "ab":
-        assert host.decide() == [], "nobody is ended twice, nor is the node free"
+        assert host.decide() == [], "no pod is evicted twice, and the node is not free"
         host.tell(PodDeleted(PodUID(f"default/{name}")))
     host.rest()
     assert host.gone() == [URGENT.uid]
 
 
 @pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup])
-def test_a_group_that_runs_gives_nothing_back_because_its_attempt_is_turned_down(
+def test_running_group_releases_nothing_when_an_attempt_is_rejected(
     verdict: Any,
 ) -> None:
     host = running("a", "b")
@@ -138,7 +138,7 @@ def test_a_group_that_runs_gives_nothing_back_because_its_attempt_is_turned_down
     assert [(each.group, each.reason) for each in rejected] == [(G, "make room")]
     assert not evictions(effects)
     assert not [effect for effect in effects if isinstance(effect, PodRejected)]
-    assert len(host.scheduler.queue) == 1, "nobody of it is pending"
+    assert len(host.scheduler.queue) == 1, "the group has no pending member"
     (info,) = host.scheduler.registry
     assert (info.assigned, info.was_scheduled) == (2, True)
 
@@ -146,14 +146,14 @@ def test_a_group_that_runs_gives_nothing_back_because_its_attempt_is_turned_down
 # Its own group --------------------------------------------------------------------------------
 
 
-def test_a_member_that_cannot_be_placed_may_take_along_the_group_that_runs() -> None:
+def test_verdict_on_a_failed_member_may_evict_the_running_group() -> None:
     host = running("a", "b")
     host.odd.answers["post_filter"] = EvictGroup(G, "all or nothing")
     host.tell(PodAdded(make_pod("late", group="g", min_available=2, cpu=2)))
     effects = host.decide()
     assert isinstance(effects[0], PodUnschedulable)
     assert evictions(effects) == [("default/a", "all or nothing"), ("default/b", "all or nothing")]
-    assert effects[-1] == GroupIncomplete(G, 1, 2), "who is left is too few to be tried"
+    assert effects[-1] == GroupIncomplete(G, 1, 2), "too few members are left"
     host.odd.answers.clear()
     for name in "ab":
         host.tell(PodDeleted(PodUID(f"default/{name}")))

@@ -21,7 +21,7 @@ from gangsched import (
     Topology,
     Unschedulable,
 )
-from gangsched.framework.nodes.hypothetical import Vacancy
+from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
@@ -269,14 +269,14 @@ def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_l
     info = state.registry.get(key)
     assert info is not None
     task = GangPreemptor(state, state.entities[key], info, host.now)
-    vacancy = Vacancy(state.nodes)
-    search = victim_search._Search(state, task, vacancy, None, lambda _index: True)
+    view = NodesView(state.nodes)
+    search = victim_search._Search(state, task, view, None, lambda _index: True)
     found = search.run(candidates.units(state, 5, (info,)))
     assert found is not None
     assert len(found.units) == 1
     search.undo()
     assert state.nodes.infos[NodeName("n0")].pod_count == 6
-    vacancy.close()
+    view.discard()
 
 
 @EACH_UNIT

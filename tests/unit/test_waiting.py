@@ -1,4 +1,4 @@
-"""The waiting map against a plain list of who waits."""
+"""Compare the waiting map with a list of waiting pods."""
 
 from __future__ import annotations
 
@@ -103,22 +103,22 @@ def waits(*timeouts: float) -> WaitingMap:
     return made
 
 
-def test_a_pod_whose_deadline_has_come_waits_no_more() -> None:
-    """The wait is over at the deadline, not after it."""
+def test_pod_expires_at_its_deadline() -> None:
+    """The wait ends at the deadline, not after it."""
     waiting = waits(5.0)
     assert waiting.expire(now=14.999) == ()
     assert [pod.uid for pod in waiting.expire(now=15.0)] == UIDS[:1]
     assert len(waiting) == 0
 
 
-def test_a_wait_of_nothing_is_over_in_the_instant_in_which_it_began() -> None:
+def test_zero_timeout_expires_at_once() -> None:
     """F28."""
     waiting = waits(0)
     assert len(waiting.expire(now=10.0)) == 1
 
 
 @pytest.mark.parametrize("timeout", [1e300, 10**9, 0, 1e-9])
-def test_a_finite_wait_is_never_cut_short(timeout: float) -> None:
+def test_finite_wait_is_never_shortened(timeout: float) -> None:
     """F27: no silent cap."""
     pod = WaitingMap().wait(UIDS[0], node=NODE, timeout=timeout, now=1.0)
     assert pod.deadline == 1.0 + timeout
@@ -127,7 +127,7 @@ def test_a_finite_wait_is_never_cut_short(timeout: float) -> None:
 @pytest.mark.parametrize(
     "timeout", [-1, -1e-9, float("nan"), float("inf"), float("-inf"), 10**400, None, "5"]
 )
-def test_a_timeout_that_is_no_time_is_refused_and_changes_nothing(timeout: Any) -> None:
+def test_invalid_timeout_is_refused(timeout: Any) -> None:
     waiting = waits(5.0)
     with pytest.raises(InvalidValueError) as caught:
         waiting.wait(UIDS[1], node=NODE, timeout=timeout, now=10.0, group=GROUPS[1])
@@ -138,12 +138,12 @@ def test_a_timeout_that_is_no_time_is_refused_and_changes_nothing(timeout: Any) 
     waiting._check()
 
 
-def test_a_pod_may_wait_for_no_group_in_its_first_attempt() -> None:
+def test_pod_may_wait_without_group() -> None:
     pod = WaitingMap().wait(UIDS[0], node=NODE, timeout=1, now=2)
     assert pod == WaitingPod(UIDS[0], None, NODE, attempt=1, since=2, deadline=3)
 
 
-def test_a_pod_waits_once() -> None:
+def test_pod_waits_only_once() -> None:
     waiting = waits(5.0)
     with pytest.raises(InvalidValueError) as caught:
         waiting.wait(UIDS[0], node=NODE, timeout=9.0, now=10.0, group=GROUPS[1])
@@ -152,7 +152,7 @@ def test_a_pod_waits_once() -> None:
     waiting._check()
 
 
-def test_late_news_of_an_old_attempt_leaves_the_new_one_alone() -> None:
+def test_reject_of_an_old_attempt_keeps_the_new_one() -> None:
     """F14."""
     waiting = WaitingMap()
     for attempt, uid in enumerate(UIDS[:2], start=1):
@@ -163,7 +163,7 @@ def test_late_news_of_an_old_attempt_leaves_the_new_one_alone() -> None:
 
 
 @given(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 4))
-def test_pods_expire_by_deadline_and_then_by_arrival(timeouts: list[int], later: int) -> None:
+def test_pods_expire_by_deadline_then_arrival(timeouts: list[int], later: int) -> None:
     waiting = waits(*timeouts)
     due = sorted((timeout, uid) for uid, timeout in zip(UIDS, timeouts, strict=False))
     expected = [uid for timeout, uid in due if timeout <= later]
@@ -171,7 +171,7 @@ def test_pods_expire_by_deadline_and_then_by_arrival(timeouts: list[int], later:
 
 
 @given(st.lists(st.integers(0, 3), max_size=6))
-def test_one_group_lets_go_of_everything_at_once(timeouts: list[int]) -> None:
+def test_allow_removes_all_members_of_a_group(timeouts: list[int]) -> None:
     waiting = waits(*timeouts)
     waiting.wait(PodUID("other"), node=NODE, timeout=1, now=10.0, group=GROUPS[1])
     assert [pod.uid for pod in waiting.allow(GROUPS[0])] == UIDS[: len(timeouts)]
@@ -179,7 +179,7 @@ def test_one_group_lets_go_of_everything_at_once(timeouts: list[int]) -> None:
     assert list(waiting.groups()) == GROUPS[1:]
 
 
-def test_when_all_are_gone_nothing_is_left() -> None:
+def test_empty_map_keeps_nothing() -> None:
     """F38."""
     waiting = waits(1, 2, 3)
     waiting.expire(now=99.0)

@@ -1,7 +1,7 @@
-"""What the waiting map means by its words: timeouts, instants, attempts, orders.
+"""The waiting map: timeouts, instants, attempts and orders, one rule in each test.
 
-Beside ``test_waiting.py``, which holds the map to a list; here each meaning is stated by itself,
-and held to a model that is a list too, but with instants of every size.
+``test_waiting.py`` compares the map with a list. The model here is a list too, but with
+instants of any size.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def waits(waiting: WaitingMap, number: int, timeout: Any, now: float = 0.0, **ho
 
 
 @pytest.mark.parametrize("timeout", [None, -0.5, -1e18, math.nan, math.inf, -math.inf, True, "0"])
-def test_none_less_than_nothing_and_no_number_are_no_timeouts(timeout: Any) -> None:
-    """F28: no default is guessed at, and nothing is over before it began."""
+def test_none_negative_and_nan_are_no_timeouts(timeout: Any) -> None:
+    """F28: there is no default timeout, and no wait ends before it begins."""
     waiting = WaitingMap()
     waits(waiting, 1, 5.0)
     before = fingerprint(waiting)
@@ -46,12 +46,12 @@ def test_none_less_than_nothing_and_no_number_are_no_timeouts(timeout: Any) -> N
     assert fingerprint(waiting) == before
 
 
-def test_minus_nothing_is_nothing() -> None:
+def test_minus_zero_timeout_is_zero() -> None:
     assert waits(WaitingMap(), 1, -0.0, now=3.0).deadline == 3.0
 
 
-def test_a_wait_of_nothing_is_over_at_the_instant_at_which_it_began_and_not_before() -> None:
-    """F28: but who asks for those that began before this instant does not get it."""
+def test_zero_timeout_expires_at_its_start_and_not_before() -> None:
+    """F28: ``begun_before`` excludes waits that began at that instant."""
     waiting = WaitingMap()
     pod = waits(waiting, 1, 0, now=7.0)
     assert (pod.since, pod.deadline, waiting.next_deadline()) == (7.0, 7.0, 7.0)
@@ -61,8 +61,8 @@ def test_a_wait_of_nothing_is_over_at_the_instant_at_which_it_began_and_not_befo
 
 
 @pytest.mark.parametrize("timeout", [1e9, 1e18, 1e300, 10**18])
-def test_a_huge_wait_is_kept_as_it_is_and_ends(timeout: float) -> None:
-    """F27: nothing is cut to fifteen minutes."""
+def test_huge_timeout_is_exact(timeout: float) -> None:
+    """F27: no timeout is cut to fifteen minutes."""
     waiting = WaitingMap()
     pod = waits(waiting, 1, timeout, now=5.0)
     assert pod.deadline == 5.0 + timeout
@@ -73,10 +73,10 @@ def test_a_huge_wait_is_kept_as_it_is_and_ends(timeout: float) -> None:
 @pytest.mark.parametrize(
     ("now", "timeout"), [(1e18, 1.0), (1e18, 1e-9), (2.0**53, 1.0), (1e9, 1e-9)]
 )
-def test_a_wait_finer_than_the_clock_is_over_at_the_nearest_instant_that_there_is(
+def test_timeout_below_clock_resolution_expires_at_the_nearest_instant(
     now: float, timeout: float
 ) -> None:
-    """A sum beyond the precision of a number is rounded: never to before it began."""
+    """A deadline beyond float precision is rounded, but never to before the start."""
     waiting = WaitingMap()
     pod = waits(waiting, 1, timeout, now=now)
     assert now <= pod.deadline <= math.nextafter(now + timeout, math.inf)
@@ -90,7 +90,7 @@ instants = st.floats(min_value=-1e18, max_value=1e18)
 
 
 @given(st.lists(st.tuples(instants, seconds), max_size=8), instants)
-def test_of_any_waits_exactly_those_expire_whose_deadline_has_come(
+def test_expire_returns_exactly_the_due_pods(
     waits_: list[tuple[float, float]], until: float
 ) -> None:
     waiting = WaitingMap()
@@ -106,8 +106,8 @@ def test_of_any_waits_exactly_those_expire_whose_deadline_has_come(
 # Who is who -----------------------------------------------------------------------------------
 
 
-def test_a_pod_is_looked_up_by_its_uid_and_by_nothing_else() -> None:
-    """F21: two pods of one name are two pods."""
+def test_pod_is_found_by_uid_only() -> None:
+    """F21: two pods with the same name are different pods."""
     waiting = WaitingMap()
     first = waits(waiting, 1, 5, group=G)
     second = waits(waiting, 2, 5, group=G)
@@ -122,7 +122,7 @@ def test_a_pod_is_looked_up_by_its_uid_and_by_nothing_else() -> None:
     assert waiting.get(uid(2)) is second
 
 
-def test_a_pod_that_left_may_wait_again_as_the_last_to_arrive() -> None:
+def test_removed_pod_may_wait_again_as_last() -> None:
     waiting = WaitingMap()
     for number in range(3):
         waits(waiting, number, 5, group=G)
@@ -134,7 +134,7 @@ def test_a_pod_that_left_may_wait_again_as_the_last_to_arrive() -> None:
 
 
 @given(st.lists(st.sampled_from([G, H, None]), max_size=9))
-def test_a_group_lists_its_members_in_the_order_in_which_they_came(
+def test_group_lists_members_in_order_of_arrival(
     groups: list[GroupKey | None],
 ) -> None:
     waiting = WaitingMap()
@@ -147,7 +147,7 @@ def test_a_group_lists_its_members_in_the_order_in_which_they_came(
     assert [pod.uid for pod in waiting] == [uid(n) for n, one in enumerate(groups) if one is None]
 
 
-def test_a_group_that_nobody_waits_for_is_not_listed_and_asking_does_not_make_it() -> None:
+def test_query_of_unknown_group_creates_nothing() -> None:
     """F41."""
     waiting = WaitingMap()
     waits(waiting, 1, 5, group=H)
@@ -162,7 +162,7 @@ def test_a_group_that_nobody_waits_for_is_not_listed_and_asking_does_not_make_it
     assert fingerprint(waiting) == before
 
 
-def test_a_pod_without_a_group_is_let_go_by_itself_only() -> None:
+def test_pod_without_group_is_not_released_with_a_group() -> None:
     waiting = WaitingMap()
     waits(waiting, 1, 5)
     assert list(waiting.groups()) == []
@@ -176,10 +176,10 @@ def test_a_pod_without_a_group_is_let_go_by_itself_only() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from([G, H]), st.integers(1, 3)), max_size=8), st.integers(1, 3)
 )
-def test_a_rejection_touches_its_own_attempt_of_its_own_group(
+def test_reject_affects_only_its_group_and_attempt(
     members: list[tuple[GroupKey, int]], attempt: int
 ) -> None:
-    """F14: attempts are counted by each group for itself."""
+    """F14: each group numbers its own attempts."""
     waiting = WaitingMap()
     for number, (group, own) in enumerate(members):
         waits(waiting, number, 5, group=group, attempt=own)
@@ -196,7 +196,7 @@ def test_a_rejection_touches_its_own_attempt_of_its_own_group(
 
 
 class MeaningMachine(RuleBasedStateMachine):
-    """The map beside a list of who waits, on a clock that makes steps of every size."""
+    """The map and a list of waiting pods, with a clock that makes steps of any size."""
 
     @initialize(start=st.sampled_from([0.0, -5.0, 1e9, 1e18]))
     def begin(self, start: float) -> None:

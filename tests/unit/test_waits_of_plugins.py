@@ -81,7 +81,7 @@ POLICIES = pytest.mark.parametrize("policy", [None, Coscheduling()], ids=["none"
 
 
 @POLICIES
-def test_a_pod_that_waited_for_too_long_gives_its_node_back_rests_and_is_tried_again(
+def test_pod_whose_wait_expires_backs_off_and_is_tried_again(
     policy: object,
 ) -> None:
     host = Host(policy)
@@ -100,7 +100,7 @@ def test_a_pod_that_waited_for_too_long_gives_its_node_back_rests_and_is_tried_a
 
 
 @POLICIES
-def test_what_a_pod_that_waited_for_too_long_held_is_for_whoever_needs_it(policy: object) -> None:
+def test_node_of_an_expired_wait_is_free_for_another_pod(policy: object) -> None:
     """Law 4."""
     host = Host(policy)
     host.tell(PodAdded(make_pod("p", cpu=4, priority=9)))
@@ -112,7 +112,7 @@ def test_what_a_pod_that_waited_for_too_long_held_is_for_whoever_needs_it(policy
 
 
 @POLICIES
-def test_a_pod_that_waits_on_a_node_that_goes_is_tried_again(policy: object) -> None:
+def test_waiting_pod_is_tried_again_when_its_node_is_deleted(policy: object) -> None:
     host = Host(policy)
     host.tell(PodAdded(make_pod("p", cpu=4)))
     host.decide()
@@ -124,7 +124,7 @@ def test_a_pod_that_waits_on_a_node_that_goes_is_tried_again(policy: object) -> 
     assert of(Bind, host.decide(now=2.0 if due is None else due)) == ["default/p"]
 
 
-def test_a_gang_of_which_everybody_waits_stays_so_while_a_plugin_says_so() -> None:
+def test_complete_gang_waits_while_a_permit_plugin_returns_wait() -> None:
     host = Host(Coscheduling(permit_timeout=50.0))
     for name in "ab":
         host.tell(PodAdded(make_pod(name, group="g", min_available=2, cpu=1)))
@@ -138,7 +138,7 @@ def test_a_gang_of_which_everybody_waits_stays_so_while_a_plugin_says_so() -> No
     assert of(Bind, effects) == ["default/a", "default/b"]
 
 
-def test_a_gang_of_which_no_policy_speaks_is_tried_again_when_its_waits_are_over() -> None:
+def test_gang_without_a_policy_is_tried_again_after_its_waits_expire() -> None:
     host = Host()
     for name in "ab":
         host.tell(PodAdded(make_pod(name, group="g", min_available=2, cpu=1)))
@@ -157,7 +157,7 @@ def test_a_gang_of_which_no_policy_speaks_is_tried_again_when_its_waits_are_over
     assert of(Bind, host.decide(now=due)) == ["default/a", "default/b"]
 
 
-def test_a_gang_that_has_spare_members_falls_once_when_all_waits_are_over() -> None:
+def test_gang_with_elastic_members_is_rejected_once_when_waits_expire() -> None:
     host = Host(Coscheduling(permit_timeout=50.0))
     for name in "abc":
         host.tell(PodAdded(make_pod(name, group="g", min_available=2, cpu=1)))

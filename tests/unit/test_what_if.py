@@ -1,4 +1,4 @@
-"""What if, and the smallest change: what is said in the cases that have a name."""
+"""``Scheduler.what_if`` and ``Scheduler.smallest_change``, by example."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def smallest(scheduler: Scheduler, key: Any, **options: Any) -> SmallestChange:
 # What if -------------------------------------------------------------------------------------
 
 
-def test_with_nothing_to_ask_about_it_says_what_comes_as_things_stand() -> None:
+def test_what_if_without_events_runs_the_pending_cycles() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=3.0)
@@ -105,7 +105,7 @@ def test_with_nothing_to_ask_about_it_says_what_comes_as_things_stand() -> None:
     assert scheduler.schedule_one(now=3.0) == (bind,)
 
 
-def test_it_looks_no_further_than_it_is_asked_to() -> None:
+def test_what_if_stops_at_until() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     assert scheduler.what_if(now=100.0).effects == ()
     cluster = InMemoryCluster()
@@ -122,14 +122,14 @@ def test_it_looks_no_further_than_it_is_asked_to() -> None:
     assert [waiting.what_if(until=until).until for until in (None, 9.0)] == [0.0, 9.0]
 
 
-def test_before_the_first_call_a_group_of_a_listing_is_seen_to_lack_members() -> None:
+def test_smallest_change_before_the_first_call_sees_missing_members() -> None:
     cluster = InMemoryCluster()
     cluster.apply(PodAdded(make_pod("w-0", group="small", min_available=3, cpu=1)))
     told = presets.gang(cluster).smallest_change(SMALL, ONE, now=5.0)
     assert told == Insufficient(SMALL, ONE, 0, 5.0, NotEnoughMembers(SMALL, 1, 3))
 
 
-def test_before_the_first_call_it_takes_in_a_listing() -> None:
+def test_what_if_before_the_first_call_reads_the_listing() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     cluster.apply(NodeAdded(ONE))
@@ -147,7 +147,7 @@ def test_before_the_first_call_it_takes_in_a_listing() -> None:
     )
 
 
-def test_who_is_evicted_is_gone_at_once() -> None:
+def test_what_if_deletes_an_evicted_pod_at_once() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, when_bind_fails=WhenBindFails.RELEASE_GROUP)
     for name in ("n0", "n1"):
@@ -165,7 +165,7 @@ def test_who_is_evicted_is_gone_at_once() -> None:
     assert cluster.pod(binds[0].uid) is not None
 
 
-def test_a_bind_that_the_cluster_does_not_allow_fails() -> None:
+def test_what_if_fails_a_bind_that_the_cluster_does_not_allow() -> None:
     """The cluster shows already what was not told yet."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
@@ -178,7 +178,7 @@ def test_a_bind_that_the_cluster_does_not_allow_fails() -> None:
 
 
 @pytest.mark.parametrize("change", [{"phase": "Succeeded"}, {"deleted_at": 0.0}])
-def test_a_bind_of_a_pod_that_has_finished_or_is_going_fails(change: dict[str, Any]) -> None:
+def test_what_if_fails_a_bind_of_a_finished_or_terminating_pod(change: dict[str, Any]) -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     pod = make_pod("p", cpu=1)
@@ -190,7 +190,7 @@ def test_a_bind_of_a_pod_that_has_finished_or_is_going_fails(change: dict[str, A
     assert isinstance(failed, PodRejected | PodUnschedulable)
 
 
-def test_a_bind_of_a_pod_that_is_bound_by_somebody_else_fails() -> None:
+def test_what_if_fails_a_bind_of_a_pod_bound_elsewhere() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     pod = make_pod("p", cpu=1)
@@ -205,7 +205,7 @@ def test_a_bind_of_a_pod_that_is_bound_by_somebody_else_fails() -> None:
     )
 
 
-def test_what_is_read_to_answer_is_not_written_into_a_log() -> None:
+def test_what_if_is_not_recorded_in_a_decision_log() -> None:
     lines: list[str] = []
     cluster = InMemoryCluster()
     recorded = DecisionLog(lines.append, Recipe("gang")).scheduler(cluster)
@@ -222,7 +222,7 @@ def test_what_is_read_to_answer_is_not_written_into_a_log() -> None:
 # The smallest change -------------------------------------------------------------------------
 
 
-def test_it_is_the_least_number_of_nodes_that_starts_the_group() -> None:
+def test_smallest_change_returns_the_least_number_of_nodes() -> None:
     cluster, scheduler = gangs(("small", 4, 0), room=1)
     before = fingerprint(cluster, scheduler)
     found = smallest(scheduler, SMALL)
@@ -234,7 +234,7 @@ def test_it_is_the_least_number_of_nodes_that_starts_the_group() -> None:
     assert started == [SMALL]
 
 
-def test_more_nodes_may_start_somebody_else_instead() -> None:
+def test_smallest_change_is_not_monotone_in_the_number_of_nodes() -> None:
     """Of one node the small gang has the use; of two or three the big one, which goes first."""
     _cluster, scheduler = gangs(("big", 4, 1), ("small", 3, 0), room=2)
     starts = {}
@@ -249,7 +249,7 @@ def test_more_nodes_may_start_somebody_else_instead() -> None:
     assert smallest(scheduler, SMALL) == Sufficient(SMALL, ONE, 4, 100.0, 100.0)
 
 
-def test_a_group_that_starts_anyhow_needs_none() -> None:
+def test_smallest_change_is_zero_for_a_group_that_starts_anyway() -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
     tell(cluster, scheduler, NodeAdded(ONE), now=100.0)
     found = smallest(scheduler, SMALL)
@@ -263,7 +263,7 @@ def test_a_group_that_starts_anyhow_needs_none() -> None:
 
 
 @pytest.mark.parametrize("until", [None, 5.0])
-def test_one_that_runs_has_started_though_no_call_was_made_yet(until: float | None) -> None:
+def test_smallest_change_of_a_running_group_before_the_first_call(until: float | None) -> None:
     cluster = InMemoryCluster()
     cluster.apply(NodeAdded(ONE))
     pod = make_pod("small-0", group="small", min_available=1, cpu=1)
@@ -276,7 +276,7 @@ def test_one_that_runs_has_started_though_no_call_was_made_yet(until: float | No
     assert smallest(scheduler, SMALL, until=until) == found
 
 
-def test_one_that_rests_starts_when_its_rest_ends() -> None:
+def test_smallest_change_waits_for_the_end_of_backoff() -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
     tell(
         cluster,
@@ -297,7 +297,7 @@ def test_one_that_rests_starts_when_its_rest_ends() -> None:
     assert isinstance(at_once.why, BackingOff)
 
 
-def test_too_few_are_said_to_be_too_few() -> None:
+def test_smallest_change_reports_that_most_is_too_few() -> None:
     _cluster, scheduler = gangs(("small", 4, 0), room=1)
     found = smallest(scheduler, SMALL, most=2)
     assert isinstance(found, Insufficient)
@@ -309,7 +309,7 @@ def test_too_few_are_said_to_be_too_few() -> None:
     assert "at most 1 of 4 members fit" in str(found)
 
 
-def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
+def test_smallest_change_names_why_a_shape_takes_no_member() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     shapes = {
         "node(s) had untolerated taint {reserved: }": Node(
@@ -325,7 +325,7 @@ def test_a_shape_that_takes_none_of_them_is_named_with_its_reason() -> None:
         assert isinstance(found.why, NoNodeFits)
 
 
-def test_each_reason_why_a_shape_takes_none_of_them_is_named_once() -> None:
+def test_smallest_change_names_each_refusal_once() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     for number, resource in enumerate(("gpu", "fpga", "gpu")):
@@ -336,7 +336,7 @@ def test_each_reason_why_a_shape_takes_none_of_them_is_named_once() -> None:
     assert found.refusal == "Insufficient gpu; Insufficient fpga"
 
 
-def test_a_shape_is_judged_as_a_node_that_nobody_is_on() -> None:
+def test_smallest_change_evaluates_a_shape_as_an_empty_node() -> None:
     _cluster, scheduler = gangs(("small", 3, 0))
     shape = Node(name=NodeName("m"), allocatable={"cpu": 1, "pods": 1})
     found = scheduler.smallest_change(SMALL, shape, most=1)
@@ -375,20 +375,20 @@ def noted(unit: SchedulingUnit, *names: str) -> Insufficient:
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
-def test_a_filter_that_reads_what_its_pre_filter_wrote_takes_no_shape_for_refused(
+def test_refusal_runs_pre_filter_before_filter(
     unit: SchedulingUnit,
 ) -> None:
     assert noted(unit, "small-1", "small-2").refusal == ""
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
-def test_who_is_turned_down_before_any_node_is_looked_at_is_refused_by_no_shape(
+def test_refusal_is_empty_if_pre_filter_refuses_the_pod(
     unit: SchedulingUnit,
 ) -> None:
     assert noted(unit, "small-0", "small-1").refusal == ""
 
 
-def test_why_is_asked_before_the_first_try_and_after_the_last(
+def test_smallest_change_asks_why_before_the_first_and_after_the_last_trial(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
@@ -404,14 +404,14 @@ def test_why_is_asked_before_the_first_try_and_after_the_last(
     assert asked == [SMALL, SMALL]
 
 
-def test_no_more_nodes_than_64_are_tried_where_nobody_says_how_many() -> None:
+def test_smallest_change_tries_at_most_64_nodes_by_default() -> None:
     _cluster, scheduler = gangs(("small", 70, 0))
     found = smallest(scheduler, SMALL, now=100.0)
     assert isinstance(found, Insufficient)
     assert found.most == 64
 
 
-def test_an_incomplete_group_is_told_at_once_that_nodes_do_not_help() -> None:
+def test_smallest_change_ends_early_for_an_incomplete_group() -> None:
     cluster, scheduler = gangs(room=1)
     tell(cluster, scheduler, PodAdded(make_pod("w", group="small", min_available=3)), now=100.0)
     found = smallest(scheduler, SMALL, most=1_000_000)
@@ -435,7 +435,7 @@ def losing_a_member() -> tuple[Event, ...]:
     )
 
 
-def test_a_group_that_would_lose_a_member_may_keep_it_with_more_nodes() -> None:
+def test_smallest_change_goes_on_if_a_member_is_lost_in_the_fork() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, preemption=Preemption())
     for event in losing_a_member():
@@ -445,7 +445,7 @@ def test_a_group_that_would_lose_a_member_may_keep_it_with_more_nodes() -> None:
     assert smallest(scheduler, SMALL, most=2) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
 
 
-def test_before_the_first_call_a_group_may_keep_a_member_with_more_nodes_too() -> None:
+def test_smallest_change_goes_on_before_the_first_call_too() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, preemption=Preemption())
     for event in losing_a_member():
@@ -454,7 +454,7 @@ def test_before_the_first_call_a_group_may_keep_a_member_with_more_nodes_too() -
     assert smallest(scheduler, SMALL, most=2, now=0.0) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
 
 
-def test_the_nodes_are_numbered_and_take_the_first_names_that_nobody_has() -> None:
+def test_added_nodes_take_the_first_free_names() -> None:
     cluster, scheduler = gangs()
     for number in (2, 4):
         taken = Node(name=NodeName(f"more-{number}"), allocatable={"cpu": 1})
@@ -465,14 +465,14 @@ def test_the_nodes_are_numbered_and_take_the_first_names_that_nobody_has() -> No
     assert {evolve(node, name=ONE.name) for node in nodes} == {ONE}
 
 
-def test_the_names_of_the_nodes_are_nobodys() -> None:
+def test_added_nodes_never_take_a_name_of_the_cluster() -> None:
     cluster, scheduler = gangs(("small", 3, 0), room=1)
     taken = Node(name=NodeName("more-0"), allocatable={"cpu": 1})
     tell(cluster, scheduler, NodeAdded(taken), now=100.0)
     assert smallest(scheduler, SMALL) == Sufficient(SMALL, ONE, 1, 100.0, 100.0)
 
 
-def test_a_group_may_be_given_itself() -> None:
+def test_smallest_change_takes_a_pod_group() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     group = PodGroup(name="small", min_available=2)
     assert scheduler.smallest_change(group, ONE) == smallest(scheduler, SMALL)
@@ -485,7 +485,7 @@ ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
     (
         lambda s: s.what_if(now=99.0),
         InvalidValueError,
-        {"field": "now", "value": 99.0, "expected": "an instant not before 100"},
+        {"field": "now", "value": 99.0, "expected": "a number >= 100.0, as in the last call"},
     ),
     (lambda s: s.what_if(now=math.inf), InvalidValueError, {"field": "now"}),
     (lambda s: s.what_if(until=99.0), InvalidValueError, {"field": "until", "value": 99.0}),
@@ -515,9 +515,9 @@ def test_a_malformed_question_is_refused_and_changes_nothing(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_where_no_call_was_made_the_instant_has_to_be_given() -> None:
+def test_a_question_before_the_first_call_needs_now() -> None:
     scheduler = presets.gang(InMemoryCluster())
     for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
-        with pytest.raises(InvalidValueError, match="now: expected a finite number of seconds"):
+        with pytest.raises(InvalidValueError, match="a finite number of seconds"):
             ask()
     assert scheduler.what_if(now=0.0).effects == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_what_is_written_before_the_nodes_are_looked_at_is_read_where_scores_are
         cycle.write(key, pod.name)
         return Success()
 
-    def note(cycle: CycleState, _pod: Pod, *, now: float) -> Success:
+    def note(cycle: CycleState, _pod: Pod, _nodes: object, *, now: float) -> Success:
         read.append(cycle.read(key))
         return Success()
 
@@ -271,7 +272,7 @@ def test_who_is_refused_by_a_filter_is_told_as_often_as_there_are_nodes() -> Non
     member = state.members[PodUID("default/p")]
     (given,) = state.nodes.classes.occupied()
     judge = filter_and_score._Judge(state, CycleState(None, {}), pod_class, member.pod, 0.0)
-    assert judge.screen(given) == (0, "not here")
+    assert judge.screen(given) == (0, ("not here",))
 
 
 def test_who_gets_no_rank_goes_behind_whoever_has_one_in_the_order_of_arrival() -> None:
@@ -282,7 +283,7 @@ def test_who_gets_no_rank_goes_behind_whoever_has_one_in_the_order_of_arrival() 
     state = driver.scheduler._state
     entity = state.members[PodUID("default/p")].entity
     odd.answers["queue_sort"] = OOPS
-    assert extension_points.queue_sort(state, entity) == (1 << 62, 7.0, 2, entity.seq, 0)
+    assert extension_points.queue_sort(state, entity) == (inf, inf, 7.0, entity.seq)
     assert [str(error) for error in state.deferred] == [
         "plugin 'Odd' at queue_sort for default/p: raised ZeroDivisionError('oops')"
     ]

@@ -1,4 +1,4 @@
-"""F59: every pending pod and group can say what keeps it, and who is to blame."""
+"""F59: ``Scheduler.why`` names the reason for every pending pod and group."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def at_rest(*pods: Pod, nodes: int = 1, **policy: Any) -> Driver:
     return driver
 
 
-def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() -> None:
+def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
     gated = evolve(make_pod("g-9", group="g", min_available=4), scheduling_gates=("quota",))
     other = make_pod("g-8", group="g", min_available=7)
     driver = at_rest(*gang(2, 4), gated, other)
     refused = ask(driver, other.uid)
     assert isinstance(refused, explain.Refused)
     assert refused.uid == other.uid
-    assert "min_available: expected 4" in str(refused)
+    assert "min_available must be 4" in str(refused)
     assert str(refused).startswith("refused: ")
     why = ask(driver)
     assert why == explain.NotEnoughMembers(
@@ -80,13 +80,13 @@ def test_an_incomplete_group_says_how_many_are_missing_and_who_does_not_count() 
     expected = f"waiting for 2 more members: 2 of 4 exist, 1 more gated; {refused}"
     assert str(why) == expected
     assert ask(driver, "default/g-0") == why
-    assert str(ask(driver, gated)) == "held: has scheduling gates: quota"
+    assert str(ask(driver, gated)) == "not admitted: has scheduling gates: quota"
 
 
-def test_an_incomplete_group_names_who_contradicts_it_and_in_which_field() -> None:
+def test_why_names_refused_members_and_the_field() -> None:
     odd = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
     driver = at_rest(*gang(1, 2), odd)
-    reason = "pod default/odd: priority: expected 0, the priority of default/g, got 5"
+    reason = "pod default/odd: priority must be 0, the priority of default/g, got 5"
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.refused == (explain.Refused(PodUID("u-7"), reason),)
@@ -96,7 +96,7 @@ def test_an_incomplete_group_names_who_contradicts_it_and_in_which_field() -> No
 
 
 @pytest.mark.parametrize(("count", "rest"), [(2, ""), (3, "; and 1 more"), (5, "; and 3 more")])
-def test_of_many_that_contradict_their_group_the_first_two_are_named(count: int, rest: str) -> None:
+def test_why_names_the_first_two_of_many_refused_members(count: int, rest: str) -> None:
     odd = [make_pod(f"odd-{n}", group="g", min_available=n) for n in reversed(range(3, count + 3))]
     driver = at_rest(*gang(1, 2), *odd)
     why = ask(driver)
@@ -106,26 +106,26 @@ def test_of_many_that_contradict_their_group_the_first_two_are_named(count: int,
     assert str(why) == f"waiting for 1 more member: 1 of 2 exist; refused: {reasons}{rest}"
 
 
-def test_a_group_without_a_minimum_names_who_contradicts_it_too() -> None:
+def test_why_names_refused_members_of_a_group_without_minimum() -> None:
     odd = make_pod("odd", group="g", min_available=1, priority=5)
     why = ask(at_rest(make_pod("g-0", group="g"), odd))
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.missing is None
     assert str(why) == (
-        "waiting for pod group default/g: nobody gives its minimum; refused: pod default/odd:"
-        " priority: expected 0, the priority of default/g, got 5"
+        "waiting for pod group default/g: its minimum is unknown; refused: pod default/odd:"
+        " priority must be 0, the priority of default/g, got 5"
     )
 
 
-def test_a_group_of_which_nobody_says_the_minimum_says_so() -> None:
+def test_why_tells_that_the_minimum_is_unknown() -> None:
     driver = at_rest(make_pod("g-0", group="g"))
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
     assert (why.missing, why.present) == (None, 1)
-    assert str(why) == "waiting for pod group default/g: nobody gives its minimum"
+    assert str(why) == "waiting for pod group default/g: its minimum is unknown"
 
 
-def test_waiting_members_say_since_when_for_how_many_until_when_and_for_whom() -> None:
+def test_why_of_waiting_members_tells_since_missing_and_deadline() -> None:
     driver = at_rest(*gang(3))
     why = ask(driver, "default/g-1")
     assert isinstance(why, explain.OnPermit)
@@ -144,7 +144,7 @@ def test_waiting_members_say_since_when_for_how_many_until_when_and_for_whom() -
     assert ask(driver, "default/g-2") == why == ask(driver)
 
 
-def test_without_a_culprit_waiting_members_blame_nobody() -> None:
+def test_why_of_waiting_members_without_an_unschedulable_member() -> None:
     driver = Driver()
     driver.tell(node("n", 9))
     driver.add(*gang(3))
@@ -155,7 +155,7 @@ def test_without_a_culprit_waiting_members_blame_nobody() -> None:
     assert str(why) == "waiting on permit since 0, needs 2 more, until 10"
 
 
-def test_the_culprit_is_named_with_the_nodes_that_refused_it_by_reason() -> None:
+def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
     driver = Driver()
     taints = (Taint("reserved"),)
     driver.tell(node("a"), node("b"), node("c"), node("d", taints=taints), node("e", taints=taints))
@@ -167,7 +167,7 @@ def test_the_culprit_is_named_with_the_nodes_that_refused_it_by_reason() -> None
     )
 
 
-def test_a_group_that_fell_and_may_fit_rests_and_says_until_when_after_how_many_attempts() -> None:
+def test_why_of_a_group_in_backoff_tells_until_when_and_attempts() -> None:
     driver = at_rest(*gang(3), when_blocked="at_once")
     driver.tell(node("more"))  # news while it rests
     why = ask(driver)
@@ -180,7 +180,7 @@ def test_a_group_that_fell_and_may_fit_rests_and_says_until_when_after_how_many_
     assert ask(driver, "default/g-0") == why
 
 
-def test_a_group_for_which_only_a_fact_can_do_anything_says_who_does_not_fit() -> None:
+def test_why_of_an_unschedulable_group_names_the_member() -> None:
     driver = at_rest(*gang(3))
     driver.settle()
     why = ask(driver)
@@ -192,7 +192,7 @@ def test_a_group_for_which_only_a_fact_can_do_anything_says_who_does_not_fit() -
     assert str(why) == "pod default/g-2 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_group_that_timed_out_though_nobody_was_tried_says_that() -> None:
+def test_why_of_a_group_that_timed_out_without_an_attempt() -> None:
     driver = Driver()
     driver.tell(node("n", 9))
     driver.add(*gang(2))
@@ -209,7 +209,7 @@ def test_a_group_that_timed_out_though_nobody_was_tried_says_that() -> None:
     assert "after 2 attempts" in str(ask(driver))
 
 
-def test_a_group_that_the_cluster_has_no_room_for_in_all_says_the_gap() -> None:
+def test_why_of_a_group_larger_than_free_capacity_tells_the_gap() -> None:
     driver = Driver()
     driver.tell(
         node("n"), PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 5}))
@@ -221,7 +221,7 @@ def test_a_group_that_the_cluster_has_no_room_for_in_all_says_the_gap() -> None:
     assert (str(why), why.unschedulable_member) == ("resource gap: cpu=3", None)
 
 
-def test_who_is_queued_says_how_many_are_ahead() -> None:
+def test_why_of_a_queued_pod_counts_the_entities_ahead() -> None:
     driver = Driver()
     driver.add(make_pod("first", cpu=1), make_pod("second", cpu=1), make_pod("third", cpu=1))
     assert [str(ask(driver, f"default/{n}")) for n in ("first", "second", "third")] == [
@@ -231,7 +231,7 @@ def test_who_is_queued_says_how_many_are_ahead() -> None:
     ]
 
 
-def test_who_stands_behind_one_that_asks_for_the_same_names_it() -> None:
+def test_why_of_a_parked_pod_names_the_leader_of_its_class() -> None:
     driver = Driver()
     driver.tell(node("n", 1))
     driver.add(*(make_pod(f"p{n}", cpu=2) for n in range(3)))
@@ -242,12 +242,12 @@ def test_who_stands_behind_one_that_asks_for_the_same_names_it() -> None:
     assert isinstance(behind, explain.Queued)
     assert (behind.ahead, behind.behind) == (1, "pod default/p0")
     assert str(behind) == (
-        "queued, 1 ahead, behind pod default/p0, which asks for the same; last time pod default/p1"
-        " does not fit: 0/1 nodes are available: 1 Insufficient cpu."
+        "queued, 1 ahead, behind pod default/p0, which requests the same;"
+        " last attempt: pod default/p1 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
     )
 
 
-def test_who_stands_behind_a_group_names_the_group() -> None:
+def test_why_of_a_parked_group_names_the_leading_group() -> None:
     driver = Driver()
     pods = [make_pod(f"{g}-0", group=g, min_available=1, cpu=2) for g in "ab"]
     driver.add(*pods)
@@ -259,7 +259,7 @@ def test_who_stands_behind_a_group_names_the_group() -> None:
     assert why.behind == "pod group default/a"
 
 
-def test_what_is_not_pending_says_what_it_is() -> None:
+def test_why_of_pods_that_are_not_pending() -> None:
     driver = Driver(fate=Fate.PENDING)
     driver.tell(node("n", 9))
     driver.add(*gang(2), make_pod("single", cpu=1))
@@ -279,7 +279,7 @@ def test_what_is_not_pending_says_what_it_is() -> None:
     assert str(ask(driver, pod)) == "finished: Failed"
 
 
-def test_an_evicted_pod_says_why() -> None:
+def test_why_of_an_evicted_pod_tells_the_reason() -> None:
     spelled: Any = "release_group"
     driver = Driver(
         lambda cluster: presets.coscheduling(cluster, when_bind_fails=spelled),
@@ -293,7 +293,7 @@ def test_an_evicted_pod_says_why() -> None:
     assert isinstance(ask(driver, "default/g-0"), explain.NotEnoughMembers)
 
 
-def test_a_regular_pod_that_a_plugin_lets_wait_is_on_permit() -> None:
+def test_why_of_a_pod_without_group_that_waits_on_permit() -> None:
     driver = Driver(make_with(Waiter()))
     driver.tell(node("n"))
     driver.add(make_pod("p", cpu=1))
@@ -301,15 +301,15 @@ def test_a_regular_pod_that_a_plugin_lets_wait_is_on_permit() -> None:
     assert ask(driver, "default/p") == explain.OnPermit((PodUID("default/p"),), 0.0, 0, 5.0)
 
 
-def test_a_pod_that_a_plugin_holds_says_what_the_plugin_says() -> None:
+def test_why_of_a_pod_refused_by_pre_enqueue_has_its_reason() -> None:
     driver = Driver(make_with(Holder()))
     driver.add(make_pod("p", cpu=1))
     assert ask(driver, "default/p") == explain.NotAdmitted("not on a Sunday")
     driver.add(*gang(1))
-    assert str(ask(driver)) == "held: not on a Sunday"
+    assert str(ask(driver)) == "not admitted: not on a Sunday"
 
 
-def test_who_is_not_known_is_an_error_that_names_it() -> None:
+def test_why_of_an_unknown_subject_raises_its_name() -> None:
     driver = Driver()
     driver.add(make_pod("g", cpu=1))
     strange = make_pod("strange")
@@ -319,7 +319,7 @@ def test_who_is_not_known_is_an_error_that_names_it() -> None:
         assert caught.value.subject in ("default/x", "default/strange", "default/g")
 
 
-def test_a_text_that_is_a_pod_and_a_group_is_taken_for_the_pod() -> None:
+def test_why_prefers_the_pod_if_a_string_is_also_a_group_key() -> None:
     driver = Driver()
     driver.tell(PodGroupAdded(group := PodGroup(name="g", min_available=2)))
     driver.add(make_pod("g", cpu=1))
@@ -329,7 +329,7 @@ def test_a_text_that_is_a_pod_and_a_group_is_taken_for_the_pod() -> None:
     assert isinstance(ask(driver, "default/g"), explain.NotEnoughMembers)
 
 
-def test_what_a_plugin_raises_at_the_question_is_raised_there_and_only_there() -> None:
+def test_why_raises_the_error_of_a_plugin_once() -> None:
     plugin = Puzzled()
     driver = Driver(make_with(plugin))
     driver.tell(node("n"))

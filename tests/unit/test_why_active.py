@@ -1,4 +1,4 @@
-"""What is said of whoever may be tried at once, and of a gang that waits with nobody missing."""
+"""``Scheduler.why`` for active entities, and for a gang that waits with a full quorum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.odd_gang import host
 MISFIT = explain.UnschedulableMember(PodUID("default/other"), "default/other", "full", None)
 
 
-def test_who_is_to_be_tried_again_says_who_did_not_fit_when_it_was_tried_last() -> None:
+def test_why_of_an_active_group_names_the_last_unschedulable_member() -> None:
     _cluster, scheduler = busy_scheduler()
     scheduler._state.members[PodUID("default/active-0")].entity.unschedulable_member = MISFIT
     why = scheduler.why(PodUID("default/active-0"))
@@ -20,7 +20,7 @@ def test_who_is_to_be_tried_again_says_who_did_not_fit_when_it_was_tried_last() 
 
 
 @pytest.mark.once("says itself which unit it is about")
-def test_a_gang_that_waits_for_a_plugin_alone_needs_nobody_more() -> None:
+def test_why_of_a_gang_held_by_another_plugin_has_no_missing_member() -> None:
     _cluster, scheduler, odd = host("permit")
     odd.answers["permit"] = Wait(9.0)
     scheduler.schedule_one(now=NOW)

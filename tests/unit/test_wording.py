@@ -1,4 +1,4 @@
-"""What a refusal says, to the letter: the whole sentence that a user reads."""
+"""The exact message of each error that a user sees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from support.refusals import INF, NAN
 
 Call = Callable[[], object]
 
-# of no type, as what is given is of the wrong one
+# Any, because the values have wrong types
 NO_PROFILE: Any = "x"
 NO_CLUSTER: Any = "x"
 BACKOFF: Any = Backoff()
@@ -65,122 +65,125 @@ def smallest(**given: Any) -> Call:
     return lambda: LATER.smallest_change(**{**every, **given})
 
 
-SECONDS = "seconds, finite and not negative"
-AT_LEAST_ONE = "a whole number of at least 1"
-COMPARABLE = "a key that can be compared with those that are in the heap, and with itself"
+SECONDS = "a finite number of seconds >= 0"
+AT_LEAST_ONE = "an int >= 1"
+COMPARABLE = "comparable with the keys in the heap and equal to itself"
 SENTENCES: list[tuple[Call, str]] = [
     # policies
-    (lambda: Backfill(NO_PROFILE), "run_times: expected RunTimes or None, got 'x'"),
-    (lambda: Backfill(after_attempts=0), f"after_attempts: expected {AT_LEAST_ONE}, got 0"),
-    (lambda: Backfill(least_members=0), f"least_members: expected {AT_LEAST_ONE}, got 0"),
-    (lambda: Backfill(after_seconds=-0.5), f"after_seconds: expected {SECONDS}, got -0.5"),
-    (lambda: Backfill(overdue_after=INF), f"overdue_after: expected {SECONDS}, got inf"),
-    (lambda: Backfill(drain_for=0), "drain_for: expected a finite number of seconds > 0, got 0"),
-    (lambda: Preemption(grace=-2), f"grace: expected {SECONDS}, got -2"),
+    (lambda: Backfill(NO_PROFILE), "run_times must be a RunTimes or None, got 'x'"),
+    (lambda: Backfill(after_attempts=0), f"after_attempts must be {AT_LEAST_ONE}, got 0"),
+    (lambda: Backfill(least_members=0), f"least_members must be {AT_LEAST_ONE}, got 0"),
+    (lambda: Backfill(after_seconds=-0.5), f"after_seconds must be {SECONDS}, got -0.5"),
+    (lambda: Backfill(overdue_after=INF), f"overdue_after must be {SECONDS}, got inf"),
+    (lambda: Backfill(drain_for=0), "drain_for must be a finite number of seconds > 0, got 0"),
+    (lambda: Preemption(grace=-2), f"grace must be {SECONDS}, got -2"),
     (
         lambda: Preemption(search_budget=-2),
-        "search_budget: expected a whole number, not negative, got -2",
+        "search_budget must be an int >= 0, got -2",
     ),
     (
         lambda: Preemption(search_budget=BACKOFF),
-        f"search_budget: expected a whole number, not negative, got {BACKOFF!r}",
+        f"search_budget must be an int >= 0, got {BACKOFF!r}",
     ),
-    (lambda: Backoff(0), "initial: expected seconds, finite and more than 0, got 0"),
-    (lambda: Backoff(2.5, 1), "maximum: expected seconds, finite and at least 2.5, got 1"),
-    (lambda: BACKOFF.delay("x"), "failures: expected a whole number, got 'x'"),
-    (lambda: Order("x"), "order: expected one of last_failure, creation, got 'x'"),
+    (lambda: Backoff(0), "initial must be a finite number of seconds > 0, got 0"),
+    (lambda: Backoff(2.5, 1), "maximum must be a finite number of seconds >= 2.5, got 1"),
+    (lambda: BACKOFF.delay("x"), "failures must be an int, got 'x'"),
+    (lambda: Order("x"), "order must be one of last_failure, creation, got 'x'"),
     (
         lambda: Scheduler(InMemoryCluster(), NO_PROFILE),
-        "profile: expected a Profile, got 'x'",
+        "profile must be a Profile, got 'x'",
     ),
     (
         lambda: Scheduler(NO_CLUSTER, presets.coscheduling_profile()),
-        "cluster: expected a ClusterState, which has the methods nodes, node, pods, pod, pods_on,"
+        "cluster must be a ClusterState with the methods nodes, node, pods, pod, pods_on,"
         " pod_groups, pod_group, got 'x'",
     ),
-    (scheduler(membership=5), "membership: expected a function of a pod, got 5"),
-    (scheduler(backoff=5), "backoff: expected a Backoff or None, got 5"),
-    (scheduler(group_grace=-1), f"group_grace: expected {SECONDS}, got -1"),
+    (
+        scheduler(membership=5),
+        "membership must be a function from a Pod to a Membership or None, got 5",
+    ),
+    (scheduler(backoff=5), "backoff must be a Backoff or None, got 5"),
+    (scheduler(group_grace=-1), f"group_grace must be {SECONDS}, got -1"),
     (
         scheduler(search_budget=-1),
-        "search_budget: expected a whole number, not negative, got -1",
+        "search_budget must be an int >= 0, got -1",
     ),
-    (scheduler(preemption=5), "preemption: expected a Preemption or None, got 5"),
-    (scheduler(backfill=5), "backfill: expected a Backfill or None, got 5"),
+    (scheduler(preemption=5), "preemption must be a Preemption or None, got 5"),
+    (scheduler(backfill=5), "backfill must be a Backfill or None, got 5"),
     (
         scheduler(backfill=BACKFILL, unit=SchedulingUnit.POD),
-        f"backfill: expected None, with the unit pod, got {BACKFILL!r}",
+        f"backfill must be None with the unit pod, got {BACKFILL!r}",
     ),
-    (smallest(group=5), "group: expected the key of a group, or a PodGroup, got 5"),
-    (smallest(shape=5), "shape: expected a Node, got 5"),
-    (smallest(most=-1), "most: expected a whole number, not negative, got -1"),
-    (lambda: LATER.advance(now=NAN), "now: expected a finite number of seconds, got nan"),
-    (lambda: LATER.advance(now=1), "now: expected an instant not before 2.5, got 1"),
-    (lambda: SchedulingUnit("x"), "unit: expected one of pod, group, got 'x'"),
+    (smallest(group=5), "group must be a PodGroup or the key of one, got 5"),
+    (smallest(shape=5), "shape must be a Node, got 5"),
+    (smallest(most=-1), "most must be an int >= 0, got -1"),
+    (lambda: LATER.advance(now=NAN), "now must be a finite number of seconds, got nan"),
+    (lambda: LATER.advance(now=1), "now must be a number >= 2.5, as in the last call, got 1"),
+    (lambda: SchedulingUnit("x"), "unit must be one of pod, group, got 'x'"),
     (
         lambda: PlacementStrategy("x"),
-        "placement: expected one of auto, pack, spread, score, got 'x'",
+        "placement must be one of auto, pack, spread, score, got 'x'",
     ),
     (
         lambda: MatchPolicy("x"),
-        "match_policy: expected one of once_satisfied, waiting_and_running, only_waiting, got 'x'",
+        "match_policy must be one of once_satisfied, waiting_and_running, only_waiting, got 'x'",
     ),
     (
         lambda: WhenBlocked("x"),
-        "when_blocked: expected one of until_others_turn, until_timeout, at_once, got 'x'",
+        "when_blocked must be one of until_others_turn, until_timeout, at_once, got 'x'",
     ),
     (
         lambda: WhenBindFails("x"),
-        "when_bind_fails: expected one of retry_member, release_group, got 'x'",
+        "when_bind_fails must be one of retry_member, release_group, got 'x'",
     ),
     (
         lambda: Coscheduling(reject_percentage=101),
-        "reject_percentage: expected a whole number between 0 and 100, got 101",
+        "reject_percentage must be an int from 0 to 100, got 101",
     ),
-    (lambda: Coscheduling(permit_timeout=-1), f"permit_timeout: expected {SECONDS}, got -1"),
+    (lambda: Coscheduling(permit_timeout=-1), f"permit_timeout must be {SECONDS}, got -1"),
     # machines
-    (lambda: PodGroupRegistry(grace=-1), f"grace: expected {SECONDS}, got -1"),
+    (lambda: PodGroupRegistry(grace=-1), f"grace must be {SECONDS}, got -1"),
     (
         lambda: REGISTRY.leave("ns/g", "u", now="x"),
-        "now: expected a finite number of seconds, got 'x'",
+        "now must be a finite number of seconds, got 'x'",
     ),
-    (lambda: REGISTRY.declare(5), "group: expected a PodGroup, got 5"),
-    (lambda: COUNTERS.set("u", None), "state: expected a MemberState, got None"),
-    (lambda: COUNTERS.count("x"), "state: expected a MemberState, got 'x'"),
-    (lambda: COUNTERS.give_role("u", "ps"), "uid: expected a member, got 'u'"),
-    (waits(uid=5), "uid: expected a text, got 5"),
-    (waits(uid="u"), "uid: expected a pod that does not wait already, got 'u'"),
-    (waits(node=5), "node: expected a text, got 5"),
-    (waits(group=5), "group: expected a text, got 5"),
-    (waits(attempt=-1), "attempt: expected a whole number, not negative, got -1"),
-    (lambda: WAITS.put(5), "pod: expected a WaitingPod, got 5"),
-    (waits(timeout=-1), f"timeout: expected {SECONDS}, got -1"),
+    (lambda: REGISTRY.declare(5), "group must be a PodGroup, got 5"),
+    (lambda: COUNTERS.set("u", None), "state must be a MemberState, got None"),
+    (lambda: COUNTERS.count("x"), "state must be a MemberState, got 'x'"),
+    (lambda: COUNTERS.give_role("u", "ps"), "uid must be the UID of a member, got 'u'"),
+    (waits(uid=5), "uid must be a string, got 5"),
+    (waits(uid="u"), "uid must be the UID of a pod that is not waiting, got 'u'"),
+    (waits(node=5), "node must be a string, got 5"),
+    (waits(group=5), "group must be a string, got 5"),
+    (waits(attempt=-1), "attempt must be an int >= 0, got -1"),
+    (lambda: WAITS.put(5), "pod must be a WaitingPod, got 5"),
+    (waits(timeout=-1), f"timeout must be {SECONDS}, got -1"),
     (
         waits(timeout=1e308, now=1.7e308),
-        "timeout: expected seconds that can be added to 1.7e+308, got 1e+308",
+        "timeout must be a number of seconds whose sum with now=1.7e+308 is finite, got 1e+308",
     ),
-    (waits(now=None), "now: expected a finite number of seconds, got None"),
-    (lambda: WAITS.expire(now=INF), "now: expected a finite number of seconds, got inf"),
+    (waits(now=None), "now must be a finite number of seconds, got None"),
+    (lambda: WAITS.expire(now=INF), "now must be a finite number of seconds, got inf"),
     # the heap
-    (lambda: HEAP.push(NAN, "nan"), f"key: expected {COMPARABLE}, got nan"),
+    (lambda: HEAP.push(NAN, "nan"), f"key must be {COMPARABLE}, got nan"),
     (HEAP.pop, "pop from an empty heap"),
     (HEAP.peek, "peek at an empty heap"),
     (
         lambda: HEAP.remove(OTHER_HEAP.push(0, "")),
-        "handle: expected a handle of an item in this heap, got 1",
+        "handle must be a handle of an item in this heap, got 1",
     ),
-    (lambda: HEAP.remove("x"), "handle: expected a handle of an item in this heap, got 'x'"),
+    (lambda: HEAP.remove("x"), "handle must be a handle of an item in this heap, got 'x'"),
 ]
 
 
 @pytest.mark.parametrize(("call", "says"), SENTENCES, ids=[says for _call, says in SENTENCES])
-def test_a_refusal_says_what_was_expected_and_what_was_given(call: Call, says: str) -> None:
+def test_message_has_field_expectation_and_value(call: Call, says: str) -> None:
     with pytest.raises((GangschedError, IndexError)) as caught:
         call()
     assert str(caught.value) == says
 
 
-def test_what_is_not_equal_to_itself_is_said_to_be_why_a_key_is_refused() -> None:
+def test_refused_nan_key_names_its_cause() -> None:
     with pytest.raises(GangschedError) as caught:
         HEAP.push((0, NAN), "nan")
     assert str(caught.value.__cause__) == "not equal to itself"

@@ -83,7 +83,7 @@ def test_merging_is_associative_and_loses_nothing(instants: list[list[int]]) -> 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, True, "1", None])
 def test_an_arrival_has_a_finite_instant(at: Any) -> None:
-    with pytest.raises(InvalidValueError, match="at: expected a finite number of seconds"):
+    with pytest.raises(InvalidValueError, match="at must be a finite number of seconds"):
         Arrival(at, PodDeleted(PodUID("p")))
 
 
@@ -129,8 +129,8 @@ def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
         pytest.param("0." + "0" * 400 + "1", id="less than any float"),
     ],
 )
-def test_what_is_no_positive_finite_decimal_is_refused_by_the_annotations_name(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="finite and more than 0") as caught:
+def test_a_malformed_run_time_is_refused_by_its_annotation(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="a finite decimal number of seconds > 0") as caught:
         run_seconds(_pod(text))
 
     assert caught.value.field == RUN_SECONDS

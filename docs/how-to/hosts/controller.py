@@ -1,20 +1,23 @@
 """A controller that starts gangs, with the tables of a database as the source of truth.
 
 Rules:
-  R1  the tables are the truth. What is not written has not happened; all else can be made anew;
-  R2  the members of a gang are written in one transaction: nobody sees half a gang;
-  R3  changes are found by reading: who writes the tables need not know of the controller;
+  R1  the tables are the truth. What is not written has not happened; the rest can be recomputed;
+  R2  the members of a gang are written in one transaction, so no reader sees half a gang;
+  R3  changes are found by reading: programs that write the tables need not know the controller;
   R4  one controller at a time.
 """
 
 import asyncio
 import sqlite3
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from gangsched import (
     Bind,
     Effect,
+    Event,
     GroupScheduled,
     InMemoryCluster,
     Node,
@@ -26,12 +29,13 @@ from gangsched import (
     PodGroupDeleted,
     PodGroupUpdated,
     PodPhase,
-    PodUID,
     PodUpdated,
     Release,
     presets,
 )
 from gangsched.drivers.aio import Driver
+
+T = TypeVar("T")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, slots INTEGER NOT NULL);
@@ -42,17 +46,25 @@ CREATE TABLE IF NOT EXISTS workers (
 """
 
 
+@dataclass
+class Gang:
+    """Members that are released together: the node of each, and whether they were written."""
+
+    nodes: dict[str, str] = field(default_factory=lambda: dict[str, str]())
+    written: bool | None = None
+
+
 class Controller:
-    """Reads jobs from the tables, and writes to each worker of a gang its node.
+    """Reads jobs from the tables, and writes the node of each worker of a gang.
 
     Attributes:
-        every: After how many seconds it reads again.
+        every: The seconds between two readings.
     """
 
     every = 0.1
 
     def __init__(self, path: str) -> None:
-        """Open the tables; whatever is in them is taken up by ``run``."""
+        """Open the tables; ``run`` reads what is in them."""
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.executescript(SCHEMA)
         self.cluster = InMemoryCluster()
@@ -60,8 +72,7 @@ class Controller:
         self.driver = Driver(
             scheduler, apply=self.cluster.apply, bind=self.write, observe=self.observe
         )
-        self.unwritten: set[PodUID] = set()
-        self.all_there = True
+        self.gangs: dict[str, Gang] = {}
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -72,7 +83,7 @@ class Controller:
                 await asyncio.sleep(self.every)
 
     def read(self) -> None:
-        """Tell the scheduler what the tables say and the cluster in memory does not."""
+        """Tell the driver what differs between the tables and the cluster in memory."""
         self.db.execute("BEGIN")  # one state of all three tables
         nodes = self.db.execute("SELECT name, slots FROM nodes ORDER BY rowid").fetchall()
         jobs = self.db.execute("SELECT name, workers FROM jobs ORDER BY rowid").fetchall()
@@ -81,42 +92,68 @@ class Controller:
         self.db.execute("COMMIT")
         groups = {f"default/{job}": PodGroup(name=job, min_available=n) for job, n in jobs}
         known = self.cluster
-        for was, now, changed, gone in (
-            ({n.name: n for n in known.nodes()}, slots(nodes), NodeUpdated, NodeDeleted),
-            ({g.key: g for g in known.pod_groups()}, groups, PodGroupUpdated, PodGroupDeleted),
-            ({p.uid: p for p in known.pods()}, pods, PodUpdated, PodDeleted),
+        was_nodes = {node.name: node for node in known.nodes()}
+        was_groups = {group.key: group for group in known.pod_groups()}
+        was_pods = {pod.uid: pod for pod in known.pods()}
+        for event in (
+            *differences(was_nodes, slots(nodes), NodeUpdated, NodeDeleted),
+            *differences(was_groups, groups, PodGroupUpdated, PodGroupDeleted),
+            *differences(was_pods, pods, PodUpdated, PodDeleted),
         ):
-            for key in [key for key in was if key not in now]:
-                self.driver.tell(gone(key))
-            for key, noun in now.items():
-                if was.get(key) != noun:
-                    self.driver.tell(changed(noun))
+            self.driver.tell(event)
 
     def observe(self, effect: Effect) -> None:
-        """Begin a transaction where a gang is let go."""
+        """Note which members are released together, and where each of them goes."""
         if isinstance(effect, GroupScheduled):
             print(effect.group, "starts with", effect.scheduled, flush=True)
         if isinstance(effect, Release):
-            self.db.execute("BEGIN IMMEDIATE")
-            self.unwritten = set(effect.members)
-            self.all_there = self.waiting(effect.members) == len(effect.members)
-
-    def waiting(self, names: Collection[str]) -> int:
-        """Count who of some workers is there and has no node."""
-        marks = ", ".join("?" * len(names))
-        question = f"SELECT count(*) FROM workers WHERE node IS NULL AND name IN ({marks})"
-        return self.db.execute(question, list(names)).fetchone()[0]
+            self.gangs.update(dict.fromkeys(effect.members, Gang()))
+        if isinstance(effect, Bind):
+            self.gangs.setdefault(effect.uid, Gang()).nodes[effect.uid] = effect.node
 
     async def write(self, bind: Bind) -> None:
-        """Write a worker's node; end the transaction with the last of the gang. Never waits."""
+        """Write the whole gang with the first bind of it; the others have the same outcome."""
+        gang = self.gangs.pop(bind.uid)
+        if gang.written is None:
+            gang.written = False
+            gang.written = self.write_gang(gang.nodes)
+        if not gang.written:
+            raise LookupError("the tables have changed since they were read")
+
+    def write_gang(self, nodes: dict[str, str]) -> bool:
+        """Write the nodes of all members in one transaction, or of none; return which."""
+        self.db.execute("BEGIN IMMEDIATE")
         try:
-            if not self.all_there:
-                raise LookupError("the tables have changed since they were read")
-            self.db.execute("UPDATE workers SET node = ? WHERE name = ?", (bind.node, bind.uid))
-        finally:
-            self.unwritten.discard(bind.uid)
-            if not self.unwritten:
-                self.db.execute("COMMIT")
+            all_there = self.waiting(nodes) == len(nodes)
+            for name, node in nodes.items() if all_there else ():
+                self.write_one(name, node)
+        except sqlite3.Error:
+            self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+        return all_there
+
+    def waiting(self, names: Collection[str]) -> int:
+        """Count the workers that exist and have no node."""
+        marks = ", ".join("?" * len(names))
+        question = f"SELECT count(*) FROM workers WHERE node IS NULL AND name IN ({marks})"
+        (count,) = self.db.execute(question, list(names)).fetchone()
+        return int(count)
+
+    def write_one(self, name: str, node: str) -> None:
+        """Write the node of one worker."""
+        self.db.execute("UPDATE workers SET node = ? WHERE name = ?", (node, name))
+
+
+def differences(
+    was: Mapping[Any, T],
+    now: Mapping[str, T],
+    changed: Callable[[T], Event],
+    gone: Callable[[Any], Event],
+) -> Iterator[Event]:
+    """Return the events that lead from what was known to what the tables say."""
+    yield from (gone(key) for key in was if key not in now)
+    yield from (changed(value) for key, value in now.items() if was.get(key) != value)
 
 
 def slots(rows: Collection[tuple[str, int]]) -> dict[str, Node]:

@@ -2,8 +2,8 @@
 
 Rules:
   R1  an MPI task is a gang: as many members as it needs nodes, a whole node for each;
-  R2  it goes to Parsl's workers when all of its nodes are there, with their names in it;
-  R3  what to do about a task is decided in one thread, that of the driver; Parsl's threads tell it.
+  R2  it goes to Parsl's workers with the names of its nodes, when the last member is bound;
+  R3  the thread of the driver decides and binds. Parsl's threads only tell it events.
 """
 
 import pickle
@@ -12,7 +12,7 @@ import threading
 
 from parsl.executors.high_throughput import mpi_resource_management as parsl_mpi
 
-from gangsched import InMemoryCluster, Node, NodeAdded, Pod, PodAdded, PodDeleted, Release, presets
+from gangsched import InMemoryCluster, Node, NodeAdded, Pod, PodAdded, PodDeleted, presets
 from gangsched.drivers.blocking import Driver
 
 
@@ -22,12 +22,11 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
     def __init__(self, pending_task_q, pending_result_q):
         """Take in the nodes of the batch job, and begin to decide."""
         super().__init__(pending_task_q, pending_result_q)
-        self.tasks = {}  # the MPI tasks that are there, by ID
-        self.nodes = {}  # of a gang that is being let go, who gets which node
-        self.members = ()
+        self.tasks = {}  # the MPI tasks that wait or run, by ID
+        self.nodes = {}  # the nodes of each task whose members are being bound, by ID
         cluster = InMemoryCluster()
         self.driver = Driver(
-            presets.gang(cluster), apply=cluster.apply, bind=self.bind, observe=self.observe
+            presets.gang(cluster), apply=cluster.apply, bind=self.bind, max_binds=1
         )
         for name in parsl_mpi.get_nodes_in_batchjob(parsl_mpi.identify_scheduler()):
             self.driver.tell(NodeAdded(Node(name=name, allocatable={"nodes": 1})))
@@ -43,18 +42,15 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
         for pod in members(task["task_id"], number):
             self.driver.tell(PodAdded(pod))
 
-    def observe(self, effect):
-        """Note who is let go together."""
-        if isinstance(effect, Release):
-            self.nodes, self.members = {}, effect.members
-
     def bind(self, bind):
         """Give a node to a member; with the last one the task goes to the workers."""
-        self.nodes[bind.uid] = bind.node
-        if len(self.nodes) == len(self.members):
-            task = self.tasks[bind.uid.partition("/")[0]]
-            spec = task["context"]["resource_spec"]
-            spec["MPI_NODELIST"] = ",".join(self.nodes.values())
+        number = bind.uid.partition("/")[0]
+        nodes = self.nodes.setdefault(number, [])
+        nodes.append(bind.node)
+        task = self.tasks[number]
+        spec = task["context"]["resource_spec"]
+        if len(nodes) == spec["num_nodes"]:
+            spec["MPI_NODELIST"] = ",".join(self.nodes.pop(number))
             self.pending_task_q.put(task)
 
     def get_result(self, block=True, timeout=None):

@@ -2,9 +2,9 @@
 
 Rules:
   R1  a task of a gang may run on no worker until gangsched has given it one; then on that one only;
-  R2  it counts for its gang from when its inputs are there: before that it could not start;
+  R2  a task counts for its gang as soon as its inputs are there: before that it could not start;
   R3  other tasks go where dask sends them, and take a thread there that no gang gets;
-  R4  all runs in the event loop of the dask scheduler: nothing here waits, and nothing locks.
+  R4  everything runs in the event loop of the dask scheduler: nothing here waits or locks.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from gangsched import (
 from gangsched.drivers.aio import Driver
 
 NOWHERE = "tcp://waits-for-its-gang:0"
-"""A worker that does not exist: who may run there only is put aside by dask, as ``no-worker``."""
+"""A worker that does not exist: dask puts tasks confined to it aside, as ``no-worker``."""
 
 
 def gang(name, size):
-    """Return a context: what is submitted in it is of a gang of *size* tasks."""
+    """Return a context: the tasks submitted in it are a gang of *size* tasks."""
     return dask.annotate(gang={"name": str(name), "size": int(size)})
 
 
@@ -54,7 +54,7 @@ class Gangs(SchedulerPlugin):
             self.add_worker(scheduler, address)
 
     async def run(self):
-        """Decide until the dask scheduler ends; say so if it has to end before."""
+        """Decide until the dask scheduler ends; log it if an error ends this before."""
         try:
             await self.driver.run()
         except Exception:
@@ -71,7 +71,7 @@ class Gangs(SchedulerPlugin):
             scheduler.tasks[key].worker_restrictions = {NOWHERE}
 
     def transition(self, key, start, finish, **_more):
-        """Tell what became of a task."""
+        """Tell the driver how the state of a task has changed."""
         task = self.dask.tasks[key]
         gang = (task.annotations or {}).get("gang")
         uid = str(key)
@@ -85,7 +85,9 @@ class Gangs(SchedulerPlugin):
             self.driver.tell(PodAdded(thread(uid, gang)))
         elif finish in ("memory", "erred") and uid in self.keys:
             phase = PodPhase.SUCCEEDED if finish == "memory" else PodPhase.FAILED
-            pod = self.cluster.pod(uid) or thread(uid, gang)  # the latter is not taken in yet
+            pod = self.cluster.pod(uid) or thread(
+                uid, gang
+            )  # which the driver has not taken in yet
             self.driver.tell(PodUpdated(evolve(pod, phase=phase)))
         elif finish in ("released", "forgotten") and uid in self.keys:
             task.worker_restrictions = {NOWHERE}
@@ -93,7 +95,7 @@ class Gangs(SchedulerPlugin):
             self.driver.tell(PodDeleted(uid))
 
     async def release(self, bind):
-        """Let a task of a gang go to its worker. Never waits, so the whole gang goes at once."""
+        """Send a task of a gang to its worker. Never waits, so the whole gang goes at once."""
         key = self.keys.get(bind.uid)
         worker = self.dask.workers.get(bind.node)
         if key is None or worker not in self.dask.running:
@@ -106,12 +108,12 @@ class Gangs(SchedulerPlugin):
             raise RuntimeError(f"{bind.uid} is {task.state}, not processing on {bind.node}")
 
     def add_worker(self, scheduler, worker):
-        """Tell of a worker, which offers its threads."""
+        """Tell the driver about a new worker and its threads."""
         threads = scheduler.workers[worker].nthreads
         self.driver.tell(NodeAdded(Node(name=worker, allocatable={"threads": threads})))
 
     def remove_worker(self, scheduler, worker, **_more):
-        """Tell that a worker is gone. Its tasks come back by themselves."""
+        """Tell the driver that a worker is gone. Dask queues its tasks again."""
         self.driver.tell(NodeDeleted(worker))
 
 

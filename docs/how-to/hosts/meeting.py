@@ -5,7 +5,7 @@ import threading
 PLACES = {job: threading.Barrier(3) for job in ("red", "blue", "huge")}
 
 
-def work(job):
+def work(job: str) -> str:
     """Wait for the two others of the job."""
     try:
         PLACES[job].wait(timeout=60.0)
@@ -14,7 +14,7 @@ def work(job):
     return "met the others"
 
 
-def give_up():
-    """Let nobody wait any longer."""
+def give_up() -> None:
+    """End all waits."""
     for place in PLACES.values():
         place.abort()

@@ -15,24 +15,24 @@ TABLES = "jobs.db"
 class Dies(Controller):
     """Is killed when it has written the node of one worker."""
 
-    async def write(self, bind):
-        await super().write(bind)
+    def write_one(self, name: str, node: str) -> None:
+        super().write_one(name, node)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def controller(kind):
+def controller(kind: str) -> "subprocess.Popen[bytes]":
     """Start a controller in a process of its own."""
     program = f"import asyncio, restarts; asyncio.run(restarts.{kind}({TABLES!r}).run())"
     return subprocess.Popen([sys.executable, "-c", program])
 
 
-def show(db, title):
-    """Print who has which node."""
+def show(db: sqlite3.Connection, title: str) -> None:
+    """Print the node of each worker."""
     rows = db.execute("SELECT name, node FROM workers ORDER BY name DESC").fetchall()
     print(title, *(f"{name}={node or '-'}" for name, node in rows), flush=True)
 
 
-def until_placed(db, job, *, seconds=30.0):
+def until_placed(db: sqlite3.Connection, job: str, *, seconds: float = 30.0) -> None:
     """Wait until all workers of a job have a node."""
     end = time.monotonic() + seconds
     question = "SELECT count(*) FROM workers WHERE job = ? AND node IS NULL"
@@ -42,7 +42,7 @@ def until_placed(db, job, *, seconds=30.0):
         time.sleep(0.05)
 
 
-def main():
+def main() -> None:
     """Two nodes with two slots, two jobs of three workers, one controller after the other."""
     db = sqlite3.connect(TABLES, isolation_level=None)
     db.executescript(SCHEMA)

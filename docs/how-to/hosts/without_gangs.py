@@ -1,4 +1,4 @@
-"""Two jobs of three tasks on four threads: dask knows of six tasks."""
+"""Two jobs of three tasks on four threads: dask sees six tasks."""
 
 from distributed import Client, LocalCluster, wait
 from meeting import give_up, work
@@ -20,7 +20,7 @@ def main():
         try:
             wait(tasks, timeout=3.0)
         except TimeoutError:
-            print("after 3 seconds nobody has met; done:", sum(task.done() for task in tasks))
+            print("after 3 seconds no job has met; done:", sum(task.done() for task in tasks))
             give_up()
         for task in tasks:
             print(task.key, task.result(timeout=60.0))

@@ -1,4 +1,4 @@
-"""Pure machines, each usable alone.
+"""State machines of the scheduler; each one works alone, without the framework.
 
-Nothing here sleeps, locks, logs, reads a clock, draws a random number or does I/O.
+They do not sleep, lock, log, read a clock, draw random numbers or do I/O.
 """

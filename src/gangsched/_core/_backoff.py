@@ -2,7 +2,7 @@
 
 Rules:
   R1  the delay after the n-th failure in a row is ``min(initial * 2 ** (n - 1), maximum)``;
-  R2  there is no jitter: two runs over one history wait equally long.
+  R2  there is no jitter: the same events at the same instants give the same delays.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import final
 
 from attrs import field, frozen
 
+from gangsched._seconds import format_duration
 from gangsched.errors import InvalidValueError
 from gangsched.quantity import is_seconds
 
@@ -21,12 +22,12 @@ __all__ = ["Backoff"]
 @final
 @frozen
 class Backoff:
-    """How long an entity rests after a failed try.
+    """The backoff policy: how long an entity waits after a failed attempt.
 
     Attributes:
-        initial: Seconds after the first failure; more than 0, or a try that always fails would be
-            made for ever in one instant.
-        maximum: Seconds at most, at least *initial*.
+        initial: The delay in seconds after the first failure; > 0, because with 0 an attempt that
+            always fails would be repeated without end at one instant.
+        maximum: The longest delay in seconds; >= *initial*.
     """
 
     initial: float = field(default=1.0)
@@ -34,20 +35,22 @@ class Backoff:
 
     def __attrs_post_init__(self) -> None:
         if not is_seconds(self.initial) or self.initial <= 0:
-            raise InvalidValueError("initial", self.initial, "seconds, finite and more than 0")
+            raise InvalidValueError("initial", self.initial, "a finite number of seconds > 0")
         if not is_seconds(self.maximum) or self.maximum < self.initial:
             raise InvalidValueError(
-                "maximum", self.maximum, f"seconds, finite and at least {self.initial:g}"
+                "maximum",
+                self.maximum,
+                f"a finite number of seconds >= {format_duration(self.initial)}",
             )
 
     def delay(self, failures: int) -> float:
-        """Return for how many seconds to rest after *failures* failures in a row.
+        """Return the delay in seconds after *failures* failures in a row.
 
         Raises:
-            InvalidValueError: *failures* is no whole number.
+            InvalidValueError: *failures* is not an int.
         """
         if type(failures) is not int:
-            raise InvalidValueError("failures", failures, "a whole number")
+            raise InvalidValueError("failures", failures, "an int")
         if failures < 1:
             return 0.0
         try:

@@ -3,9 +3,9 @@
 Invariants (checked by ``_check``):
   I1  a member is in exactly one state;
   I2  each count is the number of members in that state;
-  I3  members are told apart by UID, never by name;
-  I4  the counts of a role are those of the members that have it, and a role is known exactly
-      while somebody has it.
+  I3  members are identified by UID, never by name;
+  I4  the counts of a role are those of the members with this role; a role is known exactly while
+      a member has it.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ __all__ = ["MemberState", "PodGroupCounters", "RoleCounts"]
 
 
 class MemberState(enum.IntEnum):
-    """What a member of a group is doing."""
+    """The state of a member of a pod group."""
 
     GATED = 0
-    """Has scheduling gates; counts for no quorum."""
+    """Has scheduling gates; does not count for the quorum."""
     UNSCHEDULED = 1
-    """Holds no node."""
+    """Is pending, without a node."""
     WAITING = 2
-    """Holds a node and waits for siblings."""
+    """Is assumed on a node and waits on permit."""
     BINDING = 3
-    """Was let go; its bind is under way."""
+    """Was released; its bind is in progress."""
     ASSIGNED = 4
     """Is bound."""
     TERMINATING = 5
-    """Its deletion was asked for; counts for no quorum."""
+    """Has a deletion timestamp; does not count for the quorum."""
     SUCCEEDED = 6
-    """Has finished; counts for no quorum."""
+    """Has finished; does not count for the quorum."""
     FAILED = 7
-    """Has finished; counts for no quorum."""
+    """Has finished; does not count for the quorum."""
     REFUSED = 8
-    """Contradicts its group or itself; counts for no quorum."""
+    """Contradicts its group or itself; does not count for the quorum."""
 
 
-# an enum's member is looked up at some cost, and these are read for every member of every gang
+# Looking up a member of an enum is slow, and these are read for every member of every gang.
 _UNSCHEDULED: Final = int(MemberState.UNSCHEDULED)
 _WAITING: Final = int(MemberState.WAITING)
 _BINDING: Final = int(MemberState.BINDING)
@@ -55,7 +55,7 @@ _ASSIGNED: Final = int(MemberState.ASSIGNED)
 @final
 @frozen
 class RoleCounts:
-    """How many members of one role are in which state; see ``GroupView`` for the words."""
+    """The member counts of one role; ``GroupView`` defines the terms."""
 
     unscheduled: int = 0
     waiting: int = 0
@@ -64,10 +64,10 @@ class RoleCounts:
 
 
 class PodGroupCounters:
-    """How many members of a group are in which state, in all and by role.
+    """The members of a group, counted by state, in total and for each role.
 
-    Runtime complexity: every method and property O(1), whatever the group's size, except
-    iteration and ``_check``, O(members).
+    Runtime complexity: every method and property is O(1), except iteration, which is O(members),
+    and ``set_all``, which is O(1) for each member given.
 
     Not thread-safe.
     """
@@ -81,22 +81,22 @@ class PodGroupCounters:
         self._by_role: dict[str, list[int]] = {}
 
     def set(self, uid: PodUID, state: MemberState) -> MemberState | None:
-        """Put a member in a state; return the one it was in, None for a new member.
+        """Set the state of a member; return the previous state, None for a new member.
 
         Raises:
-            InvalidValueError: It is no state.
+            InvalidValueError: *state* is not a ``MemberState``.
         """
         before = self._states.get(uid)
         self.set_all((uid,), state)
         return before
 
     def set_all(self, uids: Iterable[PodUID], state: MemberState) -> None:
-        """Put members in a state, in one go. O(1) for each.
+        """Set the state of several members. O(1) for each.
 
         Raises:
-            InvalidValueError: It is no state.
+            InvalidValueError: *state* is not a ``MemberState``.
         """
-        # by type: any number would be taken for an index, -1 and True too
+        # Any int is a valid index of the counts, -1 and True included: so compare the type.
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
         states, counts, roles = self._states, self._counts, self._roles
@@ -113,14 +113,14 @@ class PodGroupCounters:
                 of_role[state] += 1
 
     def give_role(self, uid: PodUID, role: str | None) -> None:
-        """Count a member for a role, and for none that it had before; None for no role.
+        """Set the role of a member, which replaces its previous role; None for no role.
 
         Raises:
-            InvalidValueError: There is no such member.
+            InvalidValueError: *uid* is not a member.
         """
         state = self._states.get(uid)
         if state is None:
-            raise InvalidValueError("uid", uid, "a member")
+            raise InvalidValueError("uid", uid, "the UID of a member")
         before = self._roles.get(uid)
         if before == role:
             return
@@ -132,7 +132,7 @@ class PodGroupCounters:
             self._by_role.setdefault(role, [0] * len(MemberState))[state] += 1
 
     def discard(self, uid: PodUID) -> MemberState | None:
-        """Forget a member; return the state it was in, None when it was not known."""
+        """Remove a member; return its state, None if it was not a member."""
         before = self._states.pop(uid, None)
         if before is not None:
             self._counts[before] -= 1
@@ -142,29 +142,29 @@ class PodGroupCounters:
         return before
 
     def state(self, uid: PodUID) -> MemberState | None:
-        """Return a member's state; None when it is not known."""
+        """Return the state of a member; None if *uid* is not a member."""
         return self._states.get(uid)
 
     def count(self, state: MemberState) -> int:
-        """Return how many members are in a state.
+        """Return the number of members in a state.
 
         Raises:
-            InvalidValueError: It is no state.
+            InvalidValueError: *state* is not a ``MemberState``.
         """
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
 
     def role_of(self, uid: PodUID) -> str | None:
-        """Return a member's role; None when it has none, or is not known."""
+        """Return the role of a member; None if it has none, or is not a member."""
         return self._roles.get(uid)
 
     def role(self, role: str, *, untried: int = 0) -> RoleCounts:
-        """Return the counts of the members that have a role.
+        """Return the counts of the members with a role.
 
         Args:
             role: The role.
-            untried: How many of them are untried, which is not counted here.
+            untried: The number of untried members of the role, which only the queue knows.
         """
         counts = self._by_role.get(role)
         if counts is None:
@@ -174,50 +174,50 @@ class PodGroupCounters:
         return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried)
 
     def __len__(self) -> int:
-        """Return how many members there are, whether they count or not."""
+        """Return the number of members, whether they count for the quorum or not."""
         return len(self._states)
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._states
 
     def __iter__(self) -> Iterator[PodUID]:
-        """Iterate over the members in the order in which they came."""
+        """Iterate over the members in order of arrival."""
         return iter(self._states)
 
     @property
     def all(self) -> int:
-        """Members that count: unscheduled and scheduled."""
+        """The number of members that count for the quorum: unscheduled and scheduled."""
         return self.unscheduled + self.scheduled
 
     @property
     def unscheduled(self) -> int:
-        """Members that hold no node."""
+        """The number of members without a node."""
         return self._counts[_UNSCHEDULED]
 
     @property
     def waiting(self) -> int:
-        """Members that hold a node and wait for siblings."""
+        """The number of members that wait on permit."""
         return self._counts[MemberState.WAITING]
 
     @property
     def assumed(self) -> int:
-        """Members that hold a node and are not known to be bound."""
+        """The number of assumed members: waiting on permit, or binding."""
         return self._counts[MemberState.WAITING] + self._counts[MemberState.BINDING]
 
     @property
     def assigned(self) -> int:
-        """Members that are bound."""
+        """The number of bound members."""
         return self._counts[MemberState.ASSIGNED]
 
     @property
     def scheduled(self) -> int:
-        """Members that hold a node: assumed and assigned."""
+        """The number of members with a node: assumed or bound."""
         counts = self._counts
         return counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
 
     @property
     def started(self) -> int:
-        """Members that are bound, or were and have finished."""
+        """The number of members that are bound, or have finished."""
         finished = self._counts[MemberState.SUCCEEDED] + self._counts[MemberState.FAILED]
         return self.assigned + finished
 
@@ -240,4 +240,4 @@ class PodGroupCounters:
         if by_role != self._by_role:
             raise InternalError(f"counts by role {self._by_role} are not {by_role}")
         if not self._roles.keys() <= self._states.keys():
-            raise InternalError("somebody who is no member has a role")
+            raise InternalError("a role is recorded for a pod that is not a member")

@@ -1,8 +1,12 @@
-"""What stands in the queue: a pod by itself, or a group, which is in ``_group_entity``.
+"""Queue entities: a regular pod here, a pod group in ``_group_entity``.
+
+Both have one interface, so that the queue and the scheduling cycle do not distinguish them. The
+members of an entity that hold no node are *pending*. In a *round* each pending member is tried
+once; a member that was not tried yet in this round is *ready*.
 
 Rules:
-  R1  a pod by itself pays nothing for members: it is pending or not, and its turn has come or not;
-  R2  it has no role.
+  R1  the entity of a regular pod keeps no collection of members: one pod and one flag;
+  R2  a regular pod has no role.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ __all__ = ["Place", "QueuedEntity"]
 
 
 class Place(enum.Enum):
-    """Where in the queue an entity is."""
+    """The place of an entity in the scheduling queue."""
 
     NOWHERE = "nowhere"
     ACTIVE = "active"
@@ -31,27 +35,27 @@ class Place(enum.Enum):
 
 
 class QueuedEntity:
-    """A pod as the queue holds it; of a group, see ``QueuedGroup``. Every call is O(1).
+    """The queue entity of a regular pod; ``QueuedGroup`` is that of a group. Every call is O(1).
 
     Attributes:
         seq: An ascending number: no two entities share one.
         group: The group; None for a regular pod.
-        queued_at: When it last came into the queue.
-        failures: How many tries in a row failed.
-        backoff_until: Until when it rests; in the past for an entity that does not.
-        place: Where in the queue it is.
-        rank: Its place in the order, frozen while it is queued.
-        shape: What it failed with: entities of one shape fail alike.
-        tried_step: The step at which a member last had its turn.
+        queued_at: When the entity last entered the queue.
+        failures: The number of failed attempts in a row.
+        backoff_until: When the backoff ends; in the past if the entity is not in backoff.
+        place: The place of the entity in the queue.
+        rank: The sort key, which does not change while the entity is queued.
+        equivalence_class: The class of its equivalence queue: entities of one class fail alike.
+        tried_step: The step at which a member was last tried.
         failed_step: The step at which a member last found no node in the current attempt; -1
-            when none did.
-        stirred_step: The step of the last news for a member that had had its turn by then; -1
-            when there were none.
-        round_step: The step at which the first of this round was tried.
-        reason: Why it is not let go, in words; empty when nothing was said.
-        unschedulable_member: The member that last found no node, since the entity was last let go.
-        prospect: Its priority, and for how many seconds it would run; None until somebody asks,
-            and after a fact about it.
+            if none failed.
+        stirred_step: The step of the last event that may help a member already tried in this
+            round; -1 if there is none.
+        round_step: The step at which the first member of this round was tried.
+        reason: Why the entity is not scheduled; empty if no reason is known.
+        unschedulable_member: The member that last found no node since the last release.
+        prospect: The priority and the expected run time in seconds, cached; None until computed
+            and after an event that concerns the entity.
     """
 
     __slots__ = (
@@ -59,6 +63,7 @@ class QueuedEntity:
         "_is_ready",
         "_pod",
         "backoff_until",
+        "equivalence_class",
         "failed_step",
         "failures",
         "group",
@@ -69,7 +74,6 @@ class QueuedEntity:
         "reason",
         "round_step",
         "seq",
-        "shape",
         "stirred_step",
         "tried_step",
         "unschedulable_member",
@@ -83,7 +87,7 @@ class QueuedEntity:
         self.backoff_until: float = float("-inf")
         self.place: Place = Place.NOWHERE
         self.rank: Rank | None = None
-        self.shape: Hashable = None
+        self.equivalence_class: Hashable = None
         self.tried_step: int = -1
         self.failed_step: int = -1
         self.stirred_step: int = -1
@@ -98,32 +102,32 @@ class QueuedEntity:
     # Members --------------------------------------------------------------------------------
 
     def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
-        """Add a pending member, ready to be tried.
+        """Add a pending member that is ready.
 
         Args:
             pod: The member.
-            seq: Its number: members have their turns in the order of their numbers.
-            role: Its role in the group; None without one.
+            seq: The number of the member: members are tried in the order of their numbers.
+            role: The role of the member in the group; None if it has none.
         """
         self.prospect = None
         self._pod = pod
         self._is_ready = True
 
     def load(self, members: Iterable[tuple[Pod, int, str | None, bool]]) -> None:
-        """Take in all members at once, as ``records`` has them. O(members).
+        """Restore the members that ``records`` returned. O(members).
 
         Args:
-            members: Each pending member with its number, its role, and whether it is ready.
+            members: For each pending member: pod, number, role, whether it is ready.
         """
         for pod, _seq, _role, is_ready in members:
             self._pod, self._is_ready = pod, is_ready
 
     def records(self) -> tuple[tuple[PodUID, bool], ...]:
-        """Return the pending members in the order in which they are kept, and who is ready."""
+        """Return the pending members in storage order, each with whether it is ready."""
         return () if self._pod is None else ((self._pod.uid, self._is_ready),)
 
     def replace(self, pod: Pod) -> None:
-        """Put a newer version of a pending member in its place."""
+        """Replace a pending member by a newer version of the same pod."""
         self.prospect = None
         self._pod = pod
 
@@ -135,18 +139,18 @@ class QueuedEntity:
             self._is_ready = False
 
     def discard_all(self, uids: Iterable[PodUID]) -> None:
-        """Remove members, pending or not. O(members that are given)."""
+        """Remove members, pending or not. O(members given)."""
         self.prospect = None
         for uid in uids:
             self.discard(uid)
 
     def put_aside(self, uid: PodUID) -> None:
-        """Take a pending member as tried in this round."""
+        """Mark a pending member as tried in this round."""
         if uid in self:
             self._is_ready = False
 
     def put_back(self, uid: PodUID) -> None:
-        """Undo ``put_aside``."""
+        """Mark a pending member as ready again."""
         self._is_ready = uid in self
 
     def refill(self) -> None:
@@ -155,24 +159,24 @@ class QueuedEntity:
 
     @property
     def next_member(self) -> Pod | None:
-        """The member whose turn it is; None when every pending member was tried."""
+        """The first ready member; None if every pending member was tried in this round."""
         return self._pod if self._is_ready else None
 
     def next_of(self, roles: Iterable[str]) -> Pod | None:
-        """Return the first ready member that has one of some roles."""
+        """Return the first ready member with one of the given roles."""
         return None
 
     def ready_of(self, role: str) -> int:
-        """Return how many ready members have a role."""
+        """Return the number of ready members with a role."""
         return 0
 
     @property
     def pending(self) -> list[Pod]:
-        """The members that hold no node, in no order that matters."""
+        """The members that hold no node, in no particular order."""
         return [] if self._pod is None else [self._pod]
 
     def __len__(self) -> int:
-        """Return how many members are pending."""
+        """Return the number of pending members."""
         return int(self._pod is not None)
 
     def __contains__(self, uid: object) -> bool:
@@ -180,30 +184,30 @@ class QueuedEntity:
 
     @property
     def ready_count(self) -> int:
-        """How many members' turn is still to come."""
+        """The number of ready members."""
         return int(self._is_ready)
 
-    # What it stands for ---------------------------------------------------------------------
+    # The pod or the group ------------------------------------------------------------------
 
     @property
     def pod(self) -> Pod:
-        """The pod; of a group, its next member or else any pending one."""
+        """The pod; of a group, the next ready member, else any pending member."""
         assert self._pod is not None
         return self._pod
 
     @property
     def priority(self) -> int:
-        """The pod's priority, or the group's."""
+        """The priority of the pod or the group."""
         return self.pod.priority
 
     @property
     def created_at(self) -> float:
-        """The pod's creation, or the group's."""
+        """The creation time of the pod or the group."""
         return self.pod.created_at
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an attempt of the group has begun and not ended."""
+        """Whether an attempt of the group is in progress."""
         return False
 
     def _check(self) -> None:

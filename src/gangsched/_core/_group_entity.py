@@ -1,17 +1,22 @@
-"""A group as it stands in the queue, with its pending members.
+"""The queue entity of a pod group, with its pending members.
 
-A member is one record, shared by all who keep it: its number, its pod, its role, and whether it is
-*ready*: whether its turn in this round is still to come. The records are what is true. Who comes
-next is read off *turns* that are made of them when somebody asks, and made anew after a change
-that they cannot follow; so members that come one after another cost no more than their records.
+Theory of operation. Each pending member has one *record*: a list of its number, pod, role and
+whether it is ready. The records are the truth. Members are tried in the order of their numbers,
+from a deque of the ready records, and one such deque for each role. The deques are caches:
+
+- they are built when the next member is first asked for. A gang whose members arrive one by one
+  costs one record for each arrival, and no sorting;
+- a record that is no longer ready stays in its deques and is skipped when it comes first;
+- a change at either end of a deque is applied to it. Any other change drops the deque, and the
+  next question builds it anew.
 
 Invariants (checked by ``_check``):
-  I1  turns, where there are any, have every ready record once, in order of the numbers; whoever is
-      in there and not ready, or no longer pending, has had its turn, and is passed over;
-  I2  while ``_is_in_order``, pending records are in the order of their numbers, and none has a
-      higher one than ``_latest``;
-  I3  of the group, ``PodGroupInfo.untried`` is the number of ready members, and
-      ``untried_by_role`` of those with a role.
+  I1  a deque, if built, holds every ready record of its role once, in the order of the numbers;
+      records in it that are not ready are skipped;
+  I2  while ``_is_in_order``, the pending records are in the order of their numbers, and no number
+      is above ``_latest``;
+  I3  ``PodGroupInfo.untried`` of the group is the number of ready members, and
+      ``untried_by_role`` that of the ready members of each role.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from gangsched.model import Pod, PodUID
 __all__ = ["QueuedGroup"]
 
 _Record = list[Any]
-"""The number of a member, its pod, its role, and whether it is ready."""
+"""Number, pod, role, and whether the member is ready."""
 
 _seq = itemgetter(0)
 _MIN_COMPACTION = 64
@@ -37,14 +42,14 @@ _MIN_COMPACTION = 64
 
 @final
 class QueuedGroup(QueuedEntity):
-    """A group as the queue holds it.
+    """The queue entity of a pod group.
 
-    Each call is O(1), but for the first question who comes next after members came out of order,
-    were put back out of order, or a new round began: that is O(members), and O(n log n) where
-    they came out of order.
+    Each call is O(1), with one exception. After members were added or put back out of order, or
+    after a new round began, the next question for a ready member is O(members). It is
+    O(members log members) if members were added out of order.
     """
 
-    __slots__ = ("_info", "_is_in_order", "_latest", "_pending", "_turns", "_turns_by_role")
+    __slots__ = ("_info", "_is_in_order", "_latest", "_pending", "_ready", "_ready_by_role")
 
     def __init__(self, seq: int, queued_at: float, group: PodGroupInfo) -> None:
         super().__init__(seq, queued_at, group)
@@ -52,37 +57,37 @@ class QueuedGroup(QueuedEntity):
         self._pending: dict[PodUID, _Record] = {}
         self._is_in_order = True
         self._latest = -1
-        self._turns: deque[_Record] | None = None
-        self._turns_by_role: dict[str, deque[_Record]] | None = None
+        self._ready: deque[_Record] | None = None
+        self._ready_by_role: dict[str, deque[_Record]] | None = None
 
     def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
-        """Add a pending member, ready to be tried."""
+        """Add a pending member that is ready."""
         self.prospect = None
         self._pending[pod.uid] = record = [seq, pod, role, True]
         self._info.untried += 1
         if seq > self._latest:
             self._latest = seq
-            if self._turns is not None or self._turns_by_role is not None:
-                self._follow(record)
+            if self._ready is not None or self._ready_by_role is not None:
+                self._append(record)
         else:
             self._is_in_order = False
-            self._rejoin(record)
+            self._reinsert(record)
         if role is not None:
             self._count(role, 1)
 
     def load(self, members: Iterable[tuple[Pod, int, str | None, bool]]) -> None:
-        """Take in all members at once, as ``records`` has them. O(members)."""
+        """Restore the members that ``records`` returned. O(members)."""
         for pod, seq, role, is_ready in members:
             self.add(pod, seq, role)
             if not is_ready:
                 self.put_aside(pod.uid)
 
     def records(self) -> tuple[tuple[PodUID, bool], ...]:
-        """Return the pending members in the order in which they are kept, and who is ready."""
+        """Return the pending members in storage order, each with whether it is ready."""
         return tuple((uid, record[3]) for uid, record in self._pending.items())
 
     def replace(self, pod: Pod) -> None:
-        """Put a newer version of a pending member in its place."""
+        """Replace a pending member by a newer version of the same pod."""
         self.prospect = None
         self._pending[pod.uid][1] = pod
 
@@ -98,10 +103,10 @@ class QueuedGroup(QueuedEntity):
         if not self._pending:
             self._is_in_order = True
             self._latest = -1
-            self._turns = self._turns_by_role = None
+            self._ready = self._ready_by_role = None
 
     def put_aside(self, uid: PodUID) -> None:
-        """Take a pending member as tried in this round."""
+        """Mark a pending member as tried in this round."""
         record = self._pending.get(uid)
         if record is not None and record[3]:
             record[3] = False
@@ -110,21 +115,24 @@ class QueuedGroup(QueuedEntity):
                 self._count(record[2], -1)
 
     def put_back(self, uid: PodUID) -> None:
-        """Undo ``put_aside``."""
+        """Mark a pending member as ready again."""
         record = self._pending[uid]
         if record[3]:
             return
         record[3] = True
         self._info.untried += 1
-        self._rejoin(record)
+        self._reinsert(record)
         if record[2] is not None:
             self._count(record[2], 1)
 
     def refill(self) -> None:
-        """Begin a new round: every pending member is ready. O(members); O(1) where all are."""
+        """Begin a new round: mark every pending member as ready.
+
+        Runtime complexity: O(members); O(1) if all are ready.
+        """
         if self._info.untried == len(self._pending):
             return
-        self._turns = self._turns_by_role = None
+        self._ready = self._ready_by_role = None
         for record in self._pending.values():
             if not record[3]:
                 record[3] = True
@@ -134,38 +142,38 @@ class QueuedGroup(QueuedEntity):
 
     @property
     def next_member(self) -> Pod | None:
-        """The member whose turn it is; None when every pending member was tried."""
-        turns = self._turns
-        if turns is None:
-            turns = self._line_up()
-        while turns:
-            _number, pod, _role, is_ready = turns[0]
+        """The first ready member; None if every pending member was tried in this round."""
+        records = self._ready
+        if records is None:
+            records = self._build()
+        while records:
+            _number, pod, _role, is_ready = records[0]
             if is_ready:
                 first: Pod = pod
                 return first
-            turns.popleft()
+            records.popleft()
         return None
 
     def next_of(self, roles: Iterable[str]) -> Pod | None:
-        """Return the first ready member that has one of some roles. O(roles)."""
-        by_role = self._turns_by_role
+        """Return the first ready member with one of the given roles. O(roles)."""
+        by_role = self._ready_by_role
         if by_role is None:
-            by_role = self._line_up_by_role()
+            by_role = self._build_by_role()
         firsts = (_first(by_role[role]) for role in roles if role in by_role)
         first = min((first for first in firsts if first is not None), key=_seq, default=None)
         return None if first is None else first[1]
 
     def ready_of(self, role: str) -> int:
-        """Return how many ready members have a role."""
+        """Return the number of ready members with a role."""
         return self._info.untried_by_role.get(role, 0)
 
     @property
     def pending(self) -> list[Pod]:
-        """The members that hold no node, in no order that matters. O(members)."""
+        """The members that hold no node, in no particular order. O(members)."""
         return [record[1] for record in self._pending.values()]
 
     def __len__(self) -> int:
-        """Return how many members are pending."""
+        """Return the number of pending members."""
         return len(self._pending)
 
     def __contains__(self, uid: object) -> bool:
@@ -173,45 +181,45 @@ class QueuedGroup(QueuedEntity):
 
     @property
     def ready_count(self) -> int:
-        """How many members' turn is still to come."""
+        """The number of ready members."""
         return self._info.untried
 
     @property
     def pod(self) -> Pod:
-        """Its next member, or else any pending one."""
+        """The next ready member, else any pending member."""
         following = self.next_member
         return following if following is not None else next(iter(self._pending.values()))[1]
 
     @property
     def priority(self) -> int:
-        """The group's priority."""
+        """The priority of the group."""
         return self._info.priority
 
     @property
     def created_at(self) -> float:
-        """The group's creation."""
+        """The creation time of the group."""
         return self._info.created_at
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an attempt of the group has begun and not ended."""
+        """Whether an attempt of the group is in progress."""
         return self._info.attempt_started_at is not None
 
-    # Turns ----------------------------------------------------------------------------------
+    # The caches ------------------------------------------------------------------------------
 
-    def _line_up(self) -> deque[_Record]:
-        """Make turns of the records."""
+    def _build(self) -> deque[_Record]:
+        """Build the deque of ready records."""
         self._sort()
-        self._turns = turns = deque([record for record in self._pending.values() if record[3]])
-        return turns
+        self._ready = records = deque([record for record in self._pending.values() if record[3]])
+        return records
 
-    def _line_up_by_role(self) -> dict[str, deque[_Record]]:
+    def _build_by_role(self) -> dict[str, deque[_Record]]:
         self._sort()
         by_role: dict[str, deque[_Record]] = {}
         for record in self._pending.values():
             if record[3] and record[2] is not None:
                 by_role.setdefault(record[2], deque()).append(record)
-        self._turns_by_role = by_role
+        self._ready_by_role = by_role
         return by_role
 
     def _sort(self) -> None:
@@ -221,26 +229,30 @@ class QueuedGroup(QueuedEntity):
             self._is_in_order = True
             self._latest = ordered[-1][1][0]
 
-    def _follow(self, record: _Record) -> None:
-        """Let turns end with a record that came last; drop those that members left behind."""
-        by_role = self._turns_by_role
-        both = [] if self._turns is None else [self._turns]
+    def _append(self, record: _Record) -> None:
+        """Append a new record with the highest number to the deques that exist.
+
+        If a deque has grown to twice the pending members, most of its records are not ready
+        any more, and both are dropped.
+        """
+        by_role = self._ready_by_role
+        both = [] if self._ready is None else [self._ready]
         if by_role is not None and record[2] is not None:
             both.append(by_role.setdefault(record[2], deque()))
-        if any(len(turns) > 2 * len(self._pending) + _MIN_COMPACTION for turns in both):
-            self._turns = self._turns_by_role = None
-        for turns in both:
-            turns.append(record)
+        if any(len(records) > 2 * len(self._pending) + _MIN_COMPACTION for records in both):
+            self._ready = self._ready_by_role = None
+        for records in both:
+            records.append(record)
 
-    def _rejoin(self, record: _Record) -> None:
-        """Let turns have a record again, if it goes before or behind all of them."""
-        if self._turns is not None and not _takes(self._turns, record):
-            self._turns = None
-        by_role, role = self._turns_by_role, record[2]
+    def _reinsert(self, record: _Record) -> None:
+        """Put a record that is ready again into its deques; drop a deque that cannot take it."""
+        if self._ready is not None and not _takes(self._ready, record):
+            self._ready = None
+        by_role, role = self._ready_by_role, record[2]
         if by_role is None or role is None:
             return
         if not _takes(by_role.setdefault(role, deque()), record):
-            self._turns_by_role = None
+            self._ready_by_role = None
 
     def _count(self, role: str, change: int) -> None:
         counts = self._info.untried_by_role
@@ -254,8 +266,8 @@ class QueuedGroup(QueuedEntity):
         if self._is_in_order and [*numbers, self._latest] != sorted([*numbers, self._latest]):
             raise InternalError(f"members {numbers} are out of order, the latest is {self._latest}")
         ready = sorted((each for each in self._pending.values() if each[3]), key=_seq)
-        if self._turns is not None:
-            _compare("turns", self._turns, ready)
+        if self._ready is not None:
+            _compare("ready members", self._ready, ready)
         if info.untried != len(ready):
             raise InternalError(f"{key}: {info.untried} untried, {len(ready)} ready")
         by_role: dict[str, list[_Record]] = {}
@@ -265,39 +277,39 @@ class QueuedGroup(QueuedEntity):
         counts = {role: len(records) for role, records in by_role.items()}
         if counts != info.untried_by_role:
             raise InternalError(f"{key}: {info.untried_by_role} untried, {counts} ready")
-        if self._turns_by_role is not None:
-            for role in {*by_role, *self._turns_by_role}:
-                turns = self._turns_by_role.get(role, deque())
-                _compare(f"turns of {role}", turns, by_role.get(role, []))
+        if self._ready_by_role is not None:
+            for role in {*by_role, *self._ready_by_role}:
+                records = self._ready_by_role.get(role, deque())
+                _compare(f"ready members of {role}", records, by_role.get(role, []))
 
 
-def _compare(what: str, turns: Iterable[_Record], ready: list[_Record]) -> None:
-    """Raise if turns are not those of who is ready."""
-    kept = [record for record in turns if record[3]]
+def _compare(what: str, records: Iterable[_Record], ready: list[_Record]) -> None:
+    """Raise if the ready records of a deque are not exactly *ready*, in order."""
+    kept = [record for record in records if record[3]]
     if list(map(id, kept)) != list(map(id, ready)):
         numbers = [record[0] for record in kept], [record[0] for record in ready]
-        raise InternalError(f"{what} have {numbers[0]}, ready are {numbers[1]}")
+        raise InternalError(f"{what}: kept are {numbers[0]}, ready are {numbers[1]}")
 
 
-def _takes(turns: deque[_Record], record: _Record) -> bool:
-    """Put a record where it has its turn, if that is at an end; say whether it has one now."""
-    while turns and not turns[0][3]:
-        turns.popleft()
-    if not turns or turns[-1][0] < record[0]:
-        turns.append(record)
-    elif record[0] < turns[0][0]:
-        turns.appendleft(record)
+def _takes(records: deque[_Record], record: _Record) -> bool:
+    """Put a record at the end of a deque where it belongs; return whether the deque has it."""
+    while records and not records[0][3]:
+        records.popleft()
+    if not records or records[-1][0] < record[0]:
+        records.append(record)
+    elif record[0] < records[0][0]:
+        records.appendleft(record)
     else:
-        return turns[0] is record or turns[-1] is record
+        return records[0] is record or records[-1] is record
     return True
 
 
-def _first(turns: deque[_Record]) -> _Record | None:
-    """Return the first that is ready."""
-    while turns:
-        if turns[0][3]:
-            return turns[0]
-        turns.popleft()
+def _first(records: deque[_Record]) -> _Record | None:
+    """Return the first ready record; drop those before it."""
+    while records:
+        if records[0][3]:
+            return records[0]
+        records.popleft()
     return None
 
 

@@ -1,24 +1,26 @@
-"""The queue order: a key first, a comparator second.
+"""The queue order: sort keys, and the comparator ``less`` defined by them.
+
+The 2020 proposal compares the queue time of a regular pod with the failure time of a group. A
+group that never failed has no failure time, so that comparison is not a total order. Here every
+entity has one effective time.
 
 Rules:
-  R1  a key is made once, when an entity is enqueued, and never changes while it is queued;
-  R2  keys are strictly and totally ordered: two entities never share one;
-  R3  the members of a group differ only in the last part of their keys, so in any order of keys
-      they are contiguous;
-  R4  ``less(a, b)`` is ``sort_key(a) < sort_key(b)``, nothing else.
-
-The 2020 proposal compares a regular pod's queue time with a group's failure time, and a group
-that never failed has none. Here every entity has one effective time, so the order is an order.
+  R1  a key is computed when an entity is enqueued, and does not change while it is queued;
+  R2  keys are strictly and totally ordered: no two entities have the same key;
+  R3  the keys of the members of a group differ only in the last part, so that members are
+      contiguous in the order;
+  R4  ``less(a, b)`` is ``sort_key(a) < sort_key(b)``.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
 
-from attrs import frozen
+from attrs import Attribute, field, frozen
 
-from gangsched._fields import refuse_choice
+from gangsched._fields import check_instant, check_whole, refuse_choice
+from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
 from gangsched.protocols import EntityView, GroupView
 
@@ -26,15 +28,15 @@ __all__ = ["Order", "QueuedPod", "SortKey", "less", "sort_key"]
 
 
 class Order(enum.Enum):
-    """Which time orders entities of one priority."""
+    """The time that orders entities of equal priority."""
 
     LAST_FAILURE = "last_failure"
-    """A group's last failure, or its creation before any; a regular pod's last enqueueing.
+    """The last failure of a group, or its creation before any; the queue time of a regular pod.
 
-    Who failed goes behind everybody who has not been tried since.
+    A failed entity goes behind all entities that were not tried since.
     """
     CREATION = "creation"
-    """The creation of the pod or the group, however often it failed."""
+    """The creation of the pod or the group, regardless of failures."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -42,14 +44,14 @@ class Order(enum.Enum):
 
 
 class SortKey(NamedTuple):
-    """A place in the queue; smaller goes first.
+    """A position in the queue; the smallest key is first.
 
     Attributes:
         rank: The negated priority.
         at: The effective time, see ``Order``.
-        kind: 0 for a regular pod, 1 for a group: at one instant the pod goes first.
+        kind: 0 for a regular pod, 1 for a group, so that at one instant a pod goes first.
         entity: The number of the pod or the group.
-        member: The number of a group's member in order of arrival; 0 for a regular pod.
+        member: The number of the member in order of arrival; 0 for a regular pod.
     """
 
     rank: int
@@ -59,45 +61,50 @@ class SortKey(NamedTuple):
     member: int
 
 
+def _check_pod(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, Pod):
+        raise InvalidValueError(attribute.name, value, "a Pod")
+
+
 @final
 @frozen(kw_only=True)
 class QueuedPod:
-    """A pod as the queue sees it: the least that ``less`` needs.
+    """A pod with the attributes that ``less`` needs.
 
     Attributes:
         pod: The pod.
-        seq: An ascending number: no two pods share one.
-        queued_at: When it last came into the queue; its creation by default.
-        group: Its group; None for a regular pod.
+        seq: An ascending number, unique for each pod.
+        queued_at: When the pod last entered the queue.
+        group: The group; None for a regular pod.
     """
 
-    pod: Pod
-    seq: int
-    queued_at: float
+    pod: Pod = field(validator=_check_pod)
+    seq: int = field(validator=check_whole)
+    queued_at: float = field(validator=check_instant)
     group: GroupView | None = None
 
     @property
     def priority(self) -> int:
-        """Of a member, its group's."""
+        """The priority of the pod; of a member, that of the group."""
         return self.pod.priority if self.group is None else self.group.priority
 
     @property
     def created_at(self) -> float:
-        """Of a member, its group's."""
+        """The creation time of the pod; of a member, that of the group."""
         return self.pod.created_at if self.group is None else self.group.created_at
 
 
 def sort_key(entity: EntityView, *, order: Order = Order.LAST_FAILURE) -> SortKey:
-    """Return the place of a pod or a group in the queue.
+    """Return the sort key of a pod or a group.
 
-    Runtime complexity: O(1); reads nothing but the entity and its group.
+    Runtime complexity: O(1).
 
     Args:
-        entity: What is to be enqueued.
-        order: Which of the two published orders.
+        entity: The pod or group.
+        order: The time that orders entities of equal priority.
 
     Raises:
-        InvalidValueError: *order* is neither.
+        InvalidValueError: *order* is not an ``Order``.
     """
     group = entity.group
     if order is Order.LAST_FAILURE:
@@ -108,7 +115,7 @@ def sort_key(entity: EntityView, *, order: Order = Order.LAST_FAILURE) -> SortKe
             at = entity.created_at if failed is None else failed
     elif order is Order.CREATION:
         at = entity.created_at
-    else:  # its word, or none: looked at last, as this is asked for every entity
+    else:  # a string, or invalid: checked last, because this function is called for every entity
         return sort_key(entity, order=Order(order))
     if group is None:
         return SortKey(-entity.priority, at, 0, entity.seq, 0)
@@ -116,5 +123,5 @@ def sort_key(entity: EntityView, *, order: Order = Order.LAST_FAILURE) -> SortKe
 
 
 def less(a: EntityView, b: EntityView, *, order: Order = Order.LAST_FAILURE) -> bool:
-    """Say whether *a* goes before *b*; see ``sort_key``."""
+    """Return whether *a* sorts before *b*; see ``sort_key``."""
     return sort_key(a, order=order) < sort_key(b, order=order)

@@ -1,19 +1,35 @@
-"""The scheduling queue: active, backoff, unschedulable, over entities.
+"""The scheduling queue: which pod or group is tried next, and which ones are not worth a try.
 
-An entity is a pod or a group, so a group's members are contiguous by construction. Entities that
-failed stand in lines, one line per shape: entities of one shape ask for the same, so while one
-of them is known to fail on the cluster as it is, all of them are. A line is *blocked* from such
-a failure until a fact that may help *opens* it; an open line sends its first entity to the
-active heap, and the next one when that one has had its turn. So one fact costs one try per
-shape, not one per entity, and nobody's turn is skipped.
+Theory of operation. The queue holds *entities*: a pod, or a group with its pending members. So
+the members of a group are contiguous by construction. As in kube-scheduler, an entity is in one
+of three places:
+
+- ``ACTIVE``: in the active heap, ordered by its rank. ``head`` and ``pop`` take the first.
+- ``BACKOFF``: waits until ``backoff_until``, then moves on by itself.
+- ``UNSCHEDULABLE``: waits for an event. It is either gated, until ``activate`` names it, or in
+  an equivalence queue.
+
+The second level is the *equivalence queues*. Two entities of one equivalence class ask for the
+same, so an attempt of one proves that the other fails too while the cluster does not change.
+Failed entities are parked in the equivalence queue of their class, ordered by rank.
+
+An equivalence queue is *blocked* while its class is known to fail. An event that may help opens
+it. An open queue sends only its first entity, its *leader*, to the active heap. When the leader
+leaves the active heap, the next entity takes its place. If the leader fails again, ``park``
+blocks the queue before that, and no other entity of the class is tried. So an event costs one
+attempt for each class, not one for each entity, and no entity is skipped.
+
+*Steps* order failures and events. Each failure has the step at which it was found, each opening
+the step of its event. A failure found before the last opening proves nothing, so it does not
+block the queue.
 
 Invariants (checked by ``_check``):
-  I1  an entity is in one place;
-  I2  a rank is frozen while its entity is queued: re-ranking is remove and insert;
-  I3  whoever stands in an open line waits for its leader, which is active, and for nobody else;
-      who outranks the leader takes its place, unless an attempt of it is under way;
-  I4  an entity that rests in backoff returns at its deadline, and not before;
-  I5  a line exactly exists while it has a leader, somebody standing or somebody resting.
+  I1  an entity is in exactly one place;
+  I2  the rank of a queued entity does not change: a new rank means removal and insertion;
+  I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
+      An entity of better rank replaces the leader, unless an attempt of the leader is under way;
+  I4  an entity in backoff returns at its deadline, and not before;
+  I5  an equivalence queue exists exactly while it has a leader, or an entity queued or in backoff.
 """
 
 from __future__ import annotations
@@ -28,268 +44,297 @@ from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
 from gangsched.protocols import EntityView, Rank
 
-__all__ = ["Line", "SchedulingQueue"]
+__all__ = ["EquivalenceQueue", "SchedulingQueue"]
 
 _ACTIVE: Final = Place.ACTIVE  # asked for with every pod
 _NOWHERE: Final = Place.NOWHERE
 
 
 @final
-class Line:
-    """Entities of one shape that failed.
+class EquivalenceQueue:
+    """The entities of one equivalence class that failed.
 
     Attributes:
-        shape: What they have in common.
-        blocked: Whether they are known to fail on the cluster as it is.
-        blocked_at: The step at which that was last established.
-        opened_at: The step at which a fact last made a try worthwhile.
+        equivalence_class: What the entities have in common: they fail or fit alike.
+        blocked: Whether the class is known to fail on the cluster as it is.
+        blocked_at: The step as of which that is known.
+        opened_at: The step of the last event that made a try worthwhile; -1 before any.
+        leader: The entity of this class that is in the active heap; None if there is none.
+        queued: The entities that wait, by rank.
+        in_backoff: The entities in backoff that return to this queue, by number.
     """
 
-    __slots__ = ("blocked", "blocked_at", "leader", "opened_at", "resting", "shape", "standing")
+    __slots__ = (
+        "blocked",
+        "blocked_at",
+        "equivalence_class",
+        "in_backoff",
+        "leader",
+        "opened_at",
+        "queued",
+    )
 
-    def __init__(self, shape: Hashable) -> None:
-        self.shape: Hashable = shape
+    def __init__(self, equivalence_class: Hashable) -> None:
+        self.equivalence_class: Hashable = equivalence_class
         self.blocked: bool = False
         self.blocked_at: int = -1
         self.opened_at: int = -1
         self.leader: QueuedEntity | None = None
-        self.standing: PriorityHeap[QueuedEntity] = PriorityHeap()
-        self.resting: dict[int, QueuedEntity] = {}
+        self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.in_backoff: dict[int, QueuedEntity] = {}
 
     @property
     def sample(self) -> QueuedEntity:
-        """One of the entities in line."""
-        if len(self.standing):
-            return self.standing.peek()
+        """Any entity of this queue."""
+        if len(self.queued):
+            return self.queued.peek()
         if self.leader is not None:
             return self.leader
-        return next(iter(self.resting.values()))
+        return next(iter(self.in_backoff.values()))
 
 
 class SchedulingQueue:
-    """Entities that want to be scheduled.
+    """The entities that have pending pods: active, in backoff or unschedulable.
 
     Not thread-safe.
+
+    Args:
+        sort: Returns the rank of an entity; the smallest rank is tried first.
     """
 
-    __slots__ = ("_active", "_backoff", "_gated", "_lines", "_sort")
+    __slots__ = ("_active", "_backoff", "_gated", "_queues", "_sort")
 
     def __init__(self, sort: Callable[[EntityView], Rank]) -> None:
         self._sort = sort
         self._active: PriorityHeap[QueuedEntity] = PriorityHeap()
         self._backoff: Any = SortedDict()  # (backoff_until, seq) -> entity
         self._gated: dict[int, QueuedEntity] = {}
-        self._lines: dict[Hashable, Line] = {}
+        self._queues: dict[Hashable, EquivalenceQueue] = {}
 
     # Reading ------------------------------------------------------------------------------
 
     def head(self) -> QueuedEntity | None:
-        """Return the entity whose turn it is; it stays where it is. Amortised O(log n)."""
+        """Return the first active entity without removing it; None if there is none.
+
+        Runtime complexity: amortised O(log n).
+        """
         return self._active.peek() if len(self._active) else None
 
     @property
     def active(self) -> tuple[QueuedEntity, ...]:
-        """The entities that can be tried, in order. O(n log n)."""
+        """The active entities, in queue order. O(n log n)."""
         return tuple(self._active)
 
     @property
     def backoff(self) -> tuple[QueuedEntity, ...]:
-        """The entities that rest and then want to be tried, by the end of their rest. O(n)."""
+        """The entities in backoff, earliest deadline first. O(n)."""
         return tuple(self._backoff.values())
 
     @property
     def unschedulable(self) -> tuple[QueuedEntity, ...]:
-        """The entities that wait for a fact, or for another of their shape. O(n log n)."""
-        standing = [entity for line in self._lines.values() for entity in line.standing]
-        return (*self._gated.values(), *standing)
+        """The gated entities and those in an equivalence queue. O(n log n)."""
+        queued = [entity for queue in self._queues.values() for entity in queue.queued]
+        return (*self._gated.values(), *queued)
 
     def is_gated(self, entity: QueuedEntity) -> bool:
-        """Say whether an entity is held until it is activated by name. O(1)."""
+        """Return whether an entity waits until ``activate`` is called for it. O(1)."""
         return entity.seq in self._gated
 
     def is_ranked(self, entity: QueuedEntity) -> bool:
-        """Say whether a queued entity would get the place again that it has. O(1)."""
+        """Return whether the rank of a queued entity is up to date. O(1)."""
         return entity.rank == self._sort(entity)
 
     def next_deadline(self) -> float | None:
-        """Return when the next rest ends; None when nobody rests. O(1)."""
+        """Return when the next backoff ends; None if no entity is in backoff. O(1)."""
         return float(self._backoff.peekitem(0)[0][0]) if self._backoff else None
 
-    def blocked_lines(self) -> Iterator[Line]:
-        """Iterate over the lines that wait for a fact."""
-        return (line for line in list(self._lines.values()) if line.blocked)
+    def blocked_queues(self) -> Iterator[EquivalenceQueue]:
+        """Iterate over the equivalence queues that are blocked."""
+        return (queue for queue in list(self._queues.values()) if queue.blocked)
 
     def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
-        """Return who is tried before *entity*, as one that asks for the same; None for nobody."""
-        line = self._lines.get(entity.shape)
-        return None if line is None or line.blocked else line.leader
+        """Return the leader that *entity* waits for; None if its queue is blocked or absent."""
+        queue = self._queues.get(entity.equivalence_class)
+        return None if queue is None or queue.blocked else queue.leader
 
     def __len__(self) -> int:
-        """Return how many entities are queued, wherever. O(lines)."""
-        standing = sum(len(line.standing) for line in self._lines.values())
-        return len(self._active) + len(self._backoff) + len(self._gated) + standing
+        """Return the number of entities, in all places. O(equivalence queues)."""
+        queued = sum(len(queue.queued) for queue in self._queues.values())
+        return len(self._active) + len(self._backoff) + len(self._gated) + queued
 
     # Moving -------------------------------------------------------------------------------
 
     def activate(self, entity: QueuedEntity, *, now: float) -> None:
-        """Make an entity ready to be tried, after its rest if it rests. O(log n)."""
+        """Move an entity to the active heap, or to backoff until its backoff ends. O(log n)."""
         rank = self._sort(entity)
         if entity.place is not _NOWHERE:
             self.remove(entity, now=now)
         entity.rank = rank
         if entity.backoff_until > now:
-            self._rest(entity)
+            self._back_off(entity)
         else:
             entity._handle = self._active.push(rank, entity)
             entity.place = _ACTIVE
 
     def pop(self, *, now: float) -> QueuedEntity | None:
-        """Take out the entity whose turn it is; None when nobody is active. Amortised O(log n)."""
+        """Remove and return the first active entity; None if there is none.
+
+        Runtime complexity: amortised O(log n).
+        """
         try:
             entity = self._active.pop()
         except IndexError:
             if len(self._active):
                 raise
             return None
-        if self._lines:
+        if self._queues:
             self._forget(entity, now=now)
-        else:  # the same, without a call
+        else:  # what _forget does, without the call: this is the hot path
             entity.place = _NOWHERE
-            entity.rank = entity._handle = entity.shape = None
+            entity.rank = entity._handle = entity.equivalence_class = None
         return entity
 
-    def park(self, entity: QueuedEntity, *, shape: Hashable, step: int, now: float) -> None:
-        """Let an entity that failed stand in the line of its shape. O(log n).
+    def park(
+        self, entity: QueuedEntity, *, equivalence_class: Hashable, step: int, now: float
+    ) -> None:
+        """Move an entity that failed to the equivalence queue of its class. O(log n).
 
         Args:
             entity: The entity.
-            shape: What it asked for: entities of one shape fail alike. Not None: that is no shape.
-            step: The step at which it failed. A line that was opened later stays open; of one
-                that is blocked already, the earlier failure counts.
+            equivalence_class: What it asked for. Not None, which means no class.
+            step: The step at which it failed. A queue that was opened later stays open. A queue
+                that is blocked already keeps the earlier step.
             now: The current instant.
         """
         rank = self._sort(entity)
-        line = self._lines.get(shape)
-        if line is not None:
-            # before it leaves the lead: what it failed with holds for the next one too
-            self._prove(line, step)
+        queue = self._queues.get(equivalence_class)
+        if queue is not None:
+            # Before ``remove``: it would promote the next entity, which fails as well.
+            self._mark_failed(queue, step)
         self.remove(entity, now=now)
         entity.rank = rank
-        line = self._lines.get(shape)
-        if line is None:
-            line = self._lines[shape] = Line(shape)
-        entity.shape = shape
-        self._stand(line, entity)
-        self._prove(line, step)
-        self._promote(line, now=now)
+        queue = self._queues.get(equivalence_class)
+        if queue is None:
+            queue = self._queues[equivalence_class] = EquivalenceQueue(equivalence_class)
+        entity.equivalence_class = equivalence_class
+        self._enqueue(queue, entity)
+        self._mark_failed(queue, step)
+        self._promote(queue, now=now)
 
     def gate(self, entity: QueuedEntity, *, now: float) -> None:
-        """Hold an entity until it is activated by name. O(log n)."""
+        """Move an entity out of the order until ``activate`` is called for it. O(log n)."""
         self.remove(entity, now=now)
         entity.place = Place.UNSCHEDULABLE
         self._gated[entity.seq] = entity
 
-    def block(self, line: Line, *, step: int) -> None:
-        """Take the entities of a line as known to fail, as of *step*. O(1)."""
-        line.blocked = True
-        line.blocked_at = step
+    def block(self, queue: EquivalenceQueue, *, step: int) -> None:
+        """Mark the class of an equivalence queue as failing, as of *step*. O(1)."""
+        queue.blocked = True
+        queue.blocked_at = step
 
-    def open(self, line: Line, *, step: int, now: float) -> None:
-        """Take the entities of a line as worth a try, from *step* on. O(log n) amortised."""
-        line.blocked = False
-        line.opened_at = step
-        self._promote(line, now=now)
+    def open(self, queue: EquivalenceQueue, *, step: int, now: float) -> None:
+        """Let the leader of an equivalence queue be tried, because of the event at *step*.
+
+        Runtime complexity: amortised O(log n).
+        """
+        queue.blocked = False
+        queue.opened_at = step
+        self._promote(queue, now=now)
 
     def advance(self, *, now: float) -> None:
-        """End the rests whose time has come. O(k log n) for k of them."""
+        """Move the entities whose backoff has ended. O(k log n) for k of them."""
         while self._backoff:
             (until, _seq), entity = self._backoff.peekitem(0)
             if until > now:
                 return
-            self._unrest(entity)
-            line = self._lines.get(entity.shape)
-            if line is None:
+            self._end_backoff(entity)
+            queue = self._queues.get(entity.equivalence_class)
+            if queue is None:
                 self._push_active(entity)
             else:
-                self._stand(line, entity)
-                self._promote(line, now=now)
+                self._enqueue(queue, entity)
+                self._promote(queue, now=now)
 
     def remove(self, entity: QueuedEntity, *, now: float) -> None:
-        """Take an entity out, wherever it is. O(log n)."""
+        """Remove an entity from its place, if it has one. O(log n)."""
         place = entity.place
         if place is _ACTIVE:
             self._active.remove(entity._handle)
         elif place is Place.BACKOFF:
-            self._unrest(entity)
+            self._end_backoff(entity)
         elif place is Place.UNSCHEDULABLE:
             if entity.seq in self._gated:
                 del self._gated[entity.seq]
             else:
-                self._lines[entity.shape].standing.remove(entity._handle)
+                self._queues[entity.equivalence_class].queued.remove(entity._handle)
         elif place is not _NOWHERE:
             assert_never(place)
         self._forget(entity, now=now)
 
-    def prove(self, shape: Hashable, *, step: int) -> None:
-        """Take entities of a shape as known to fail since a step, unless news came later. O(1)."""
-        line = self._lines.get(shape)
-        if line is not None:
-            self._prove(line, step)
+    def prove(self, equivalence_class: Hashable, *, step: int) -> None:
+        """Block the queue of a class that failed at *step*, unless it was opened later. O(1)."""
+        queue = self._queues.get(equivalence_class)
+        if queue is not None:
+            self._mark_failed(queue, step)
 
     # Inside -------------------------------------------------------------------------------
 
     def _forget(self, entity: QueuedEntity, *, now: float) -> None:
-        """Let go of an entity that has been taken out of its place."""
-        line = self._lines.get(entity.shape) if self._lines else None
+        """Reset an entity that has left its place; promote the next one if it was a leader."""
+        queue = self._queues.get(entity.equivalence_class) if self._queues else None
         entity.place = _NOWHERE
-        entity.rank = entity._handle = entity.shape = None
-        if line is not None:
-            if line.leader is entity:
-                line.leader = None
-            self._promote(line, now=now)
+        entity.rank = entity._handle = entity.equivalence_class = None
+        if queue is not None:
+            if queue.leader is entity:
+                queue.leader = None
+            self._promote(queue, now=now)
 
-    def _prove(self, line: Line, step: int) -> None:
-        if step > line.opened_at:
-            self.block(line, step=min(step, line.blocked_at) if line.blocked else step)
+    def _mark_failed(self, queue: EquivalenceQueue, step: int) -> None:
+        if step > queue.opened_at:
+            self.block(queue, step=min(step, queue.blocked_at) if queue.blocked else step)
 
     def _push_active(self, entity: QueuedEntity) -> None:
         entity.place = Place.ACTIVE
         entity._handle = self._active.push(entity.rank, entity)
 
-    def _stand(self, line: Line, entity: QueuedEntity) -> None:
+    def _enqueue(self, queue: EquivalenceQueue, entity: QueuedEntity) -> None:
         entity.place = Place.UNSCHEDULABLE
-        entity._handle = line.standing.push(entity.rank, entity)
+        entity._handle = queue.queued.push(entity.rank, entity)
 
-    def _rest(self, entity: QueuedEntity) -> None:
+    def _back_off(self, entity: QueuedEntity) -> None:
         entity.place = Place.BACKOFF
         self._backoff[(entity.backoff_until, entity.seq)] = entity
-        line = self._lines.get(entity.shape)
-        if line is not None:
-            line.resting[entity.seq] = entity
+        queue = self._queues.get(entity.equivalence_class)
+        if queue is not None:
+            queue.in_backoff[entity.seq] = entity
 
-    def _unrest(self, entity: QueuedEntity) -> None:
+    def _end_backoff(self, entity: QueuedEntity) -> None:
         del self._backoff[(entity.backoff_until, entity.seq)]
-        line = self._lines.get(entity.shape)
-        if line is not None:
-            line.resting.pop(entity.seq, None)
+        queue = self._queues.get(entity.equivalence_class)
+        if queue is not None:
+            queue.in_backoff.pop(entity.seq, None)
 
-    def _promote(self, line: Line, *, now: float) -> None:
-        """Send the first of an open line that does not rest to the active heap."""
-        while not line.blocked and len(line.standing):
-            first, leader = line.standing.peek(), line.leader
+    def _promote(self, queue: EquivalenceQueue, *, now: float) -> None:
+        """Make the first entity of an open equivalence queue the leader, if it is none already.
+
+        Entities of it that are still in backoff are moved there on the way. An empty queue is
+        deleted.
+        """
+        while not queue.blocked and len(queue.queued):
+            first, leader = queue.queued.peek(), queue.leader
             if leader is not None and not self._outranks(first, leader):
                 break
-            line.standing.pop()
+            queue.queued.pop()
             if first.backoff_until > now:
-                self._rest(first)
+                self._back_off(first)
                 continue
             if leader is not None:
                 self._active.remove(leader._handle)
-                self._stand(line, leader)
-            line.leader = first
+                self._enqueue(queue, leader)
+            queue.leader = first
             self._push_active(first)
-        if line.leader is None and not len(line.standing) and not line.resting:
-            self._lines.pop(line.shape, None)
+        if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
+            self._queues.pop(queue.equivalence_class, None)
 
     @staticmethod
     def _outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
@@ -304,30 +349,37 @@ class SchedulingQueue:
             places[entity.seq] = Place.ACTIVE
         for (until, seq), entity in self._backoff.items():
             if (until, seq) != (entity.backoff_until, entity.seq):
-                raise InternalError(f"entity {seq} rests until {until}, not its own deadline")
+                raise InternalError(
+                    f"entity {seq} is in backoff until {until}, not until its own deadline"
+                )
             places[seq] = Place.BACKOFF
         for entity in self.unschedulable:
             places[entity.seq] = Place.UNSCHEDULABLE
         if len(places) != len(self):
             raise InternalError("an entity is in two places")
-        everybody = (*self.active, *self.backoff, *self.unschedulable)
-        for entity in everybody:
+        for entity in (*self.active, *self.backoff, *self.unschedulable):
             entity._check()
             if entity.place is not places[entity.seq]:
-                raise InternalError(f"entity {entity.seq} believes itself {entity.place}")
-        for shape, line in self._lines.items():
-            if line.shape != shape:
-                raise InternalError("a line is kept under another shape")
-            if line.leader is None and not len(line.standing) and not line.resting:
-                raise InternalError("an empty line is kept")
-            line.standing._check()
-            first = line.standing.peek() if len(line.standing) else None
-            if first is not None and not line.blocked:
-                if line.leader is None:
-                    raise InternalError("an open line has no leader")
-                if self._outranks(first, line.leader):
-                    raise InternalError("the first in an open line does not lead it")
-            if line.leader is not None and line.leader.place is not Place.ACTIVE:
+                raise InternalError(
+                    f"entity {entity.seq} is in {places[entity.seq]}, not in {entity.place}"
+                )
+        for equivalence_class, queue in self._queues.items():
+            if queue.equivalence_class != equivalence_class:
+                raise InternalError("an equivalence queue is kept under another class")
+            if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
+                raise InternalError("an empty equivalence queue is kept")
+            queue.queued._check()
+            first = queue.queued.peek() if len(queue.queued) else None
+            if first is not None and not queue.blocked:
+                if queue.leader is None:
+                    raise InternalError("an open equivalence queue has no leader")
+                if self._outranks(first, queue.leader):
+                    raise InternalError(
+                        "the first entity of an open equivalence queue is not its leader"
+                    )
+            if queue.leader is not None and queue.leader.place is not Place.ACTIVE:
                 raise InternalError("a leader is not active")
-            if any(entity.place is not Place.BACKOFF for entity in line.resting.values()):
-                raise InternalError("who rests in a line is not in backoff")
+            if any(entity.place is not Place.BACKOFF for entity in queue.in_backoff.values()):
+                raise InternalError(
+                    "an entity in backoff in an equivalence queue is not in the backoff queue"
+                )

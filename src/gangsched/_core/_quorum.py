@@ -1,14 +1,23 @@
-"""The gang rule, as arithmetic.
+"""The gang rule as arithmetic: is there a quorum, can there still be one, or not?
+
+Theory of operation. A quorum is at least ``min_available`` members that hold a node, and of each
+role at least its minimum. A member of a role with a minimum counts twice: for its role and for the
+total. A member without such a role counts for the total only. The match policy says which members
+count.
+
+Given the members that hold a node (*scheduled*) and those that may still get one in this attempt
+(*remaining*), there are three cases:
+
+- scheduled >= minimum: ``Success``;
+- scheduled + remaining >= minimum: ``Wait``;
+- otherwise: ``Unschedulable``.
 
 Rules:
-  R1  counts in, an outcome out; nothing else is known here;
-  R2  the branches are exhaustive and exclusive for every count of at least 0 and every minimum
-      of at least 1: there is a quorum, or there can still be one, or there cannot;
-  R3  which members count for a quorum is the match policy's to say, here and nowhere else;
-  R4  a quorum has enough members in all, and of each role that has a minimum: who is needed for
-      a role counts for the whole too, and who is of no such role for the whole only.
+  R1  functions take counts and return an outcome; they depend on nothing else;
+  R2  for all counts >= 0 and minima >= 1 exactly one of the three cases holds;
+  R3  only this module decides which members count for a quorum.
 
-Source: the three branches of in-tree Kubernetes' PlacementFeasible (KEP-4671); the match policies
+Source: the three branches of PlacementFeasible in kube-scheduler (KEP-4671); the match policies
 are Koordinator's.
 """
 
@@ -38,17 +47,17 @@ __all__ = [
 
 
 class MatchPolicy(enum.Enum):
-    """Which members count for the quorum of a group, once some of it run."""
+    """Which members count for the quorum of a group after its first release."""
 
     ONCE_SATISFIED = "once_satisfied"
-    """All that hold a node; once the group was let go, later members go one by one, while one of
-    its members is left that holds a node or has finished."""
+    """All members with a node. After the first release, later members are released one by one,
+    as long as a member remains that holds a node or has finished."""
     WAITING_AND_RUNNING = "waiting_and_running"
-    """All that hold a node, each time: a member that takes another's place may go when enough of
-    the others still run."""
+    """All members with a node, for every release: a replacement of a member is released if enough
+    of the others still run."""
     ONLY_WAITING = "only_waiting"
-    """Those that wait on permit, each time: who runs already does not count, so a whole quorum
-    must come anew."""
+    """The members that wait on permit, for every release: running members do not count, so that
+    each release needs a full quorum."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -58,14 +67,14 @@ class MatchPolicy(enum.Enum):
 @final
 @frozen
 class Share:
-    """What a quorum must have of one role.
+    """The member counts of one role with a minimum.
 
     Attributes:
         role: The role.
-        least: How many members of it.
-        scheduled: How many of them hold a node, and count.
-        unscheduled: How many of them hold none.
-        untried: How many of these have their turn in the current attempt still to come.
+        least: The minimum of the role.
+        scheduled: The number of its members that hold a node and count.
+        unscheduled: The number of its members without a node.
+        untried: The number of unscheduled members not tried in the current attempt.
     """
 
     role: str
@@ -76,12 +85,12 @@ class Share:
 
 
 def counted(group: GroupView | RoleView, policy: MatchPolicy) -> int:
-    """Return how many members that hold a node count for the quorum. O(1)."""
+    """Return the number of members that count for the quorum. O(1)."""
     return group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
 
 
 def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
-    """Return what the quorum must have of each role that has a minimum. O(roles)."""
+    """Return the counts of each role with a minimum. O(roles)."""
     found: list[Share] = []
     for role, least in group.roles.items():
         view = group.role(role)
@@ -90,7 +99,7 @@ def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
 
 
 def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
-    """Return how many more members of each role must hold a node; see ``RoleRule``. O(roles)."""
+    """Return the number of members that each role lacks; see ``RoleRule``. O(roles)."""
     if group.min_available is None:
         return {}
     if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
@@ -100,11 +109,11 @@ def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
 
 
 def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
-    """Return how many more members must hold a node for the group to be let go. O(roles).
+    """Return the number of members that the quorum of a group lacks. O(roles).
 
     Returns:
-        0 or less with a quorum; None where members go one by one: nobody says how many the group
-        needs, or it was let go before and the policy asks no more.
+        The number; 0 or less with a quorum. None if members are released one by one: the group
+        has no minimum, or its first release satisfied the policy once and for all.
     """
     if group.min_available is None:
         return None
@@ -125,39 +134,39 @@ def decide(
     roles: Collection[tuple[str, int, int, int]] = (),
     timeout: float = 0.0,
 ) -> Outcome:
-    """Decide about members that hold a node.
+    """Decide about the members of a group that hold a node.
 
     Args:
-        min_available: The quorum.
-        scheduled: Members that hold a node.
-        remaining: Members that may still get one in this attempt.
-        roles: The same three numbers for each role that has a minimum, after its name.
-        timeout: For how many seconds to wait for them.
+        min_available: The minimum.
+        scheduled: The number of members that hold a node.
+        remaining: The number of members that may still get a node in this attempt.
+        roles: Name, and the same three numbers, of each role with a minimum.
+        timeout: The timeout of ``Wait`` in seconds.
 
     Returns:
-        ``Success`` with a quorum, ``Wait`` while there can still be one, else ``Unschedulable``.
+        ``Success`` with a quorum, ``Wait`` if there can still be one, else ``Unschedulable``.
     """
-    if not roles and scheduled + remaining >= min_available:  # the same, but sooner
+    if not roles and scheduled + remaining >= min_available:  # a shortcut for the common case
         return SUCCESS if scheduled >= min_available else Wait(timeout)
     parts = [("members", min_available, scheduled, remaining), *roles]
-    if all(placed >= least for _who, least, placed, _more in parts):
+    if all(placed >= least for _role, least, placed, _more in parts):
         return SUCCESS
     short = [part for part in parts if part[2] + part[3] < part[1]]
     if not short:
         return Wait(timeout)
-    who, least, placed, more = short[0]
-    return Unschedulable(f"{placed} of {least} {who} can be placed, and {more} more may be")
+    role, least, placed, more = short[0]
+    return Unschedulable(f"{placed} of {least} {role} have a node, at most {more} more can get one")
 
 
 def complete(
     *, min_available: int, present: int, roles: Collection[tuple[str, int, int]] = ()
 ) -> Success | Unschedulable:
-    """Decide whether enough members exist for a quorum to be possible at all.
+    """Decide whether enough members exist for a quorum.
 
     Args:
-        min_available: The quorum.
-        present: Members that exist and count.
-        roles: Role, minimum and members that exist of each role that has a minimum.
+        min_available: The minimum.
+        present: The number of members that exist and count.
+        roles: Name, minimum and existing members of each role with a minimum.
     """
     if not roles and present >= min_available:
         return SUCCESS
@@ -168,14 +177,14 @@ def complete(
 
 
 def absence(min_available: int, present: int, roles: Iterable[tuple[str, int, int]]) -> str:
-    """Return in words who does not exist: ``1 more ps: 0 of 1 exist``.
+    """Describe the missing members: ``1 more ps: 0 of 1 exist``.
 
     Args:
-        min_available: The quorum.
-        present: Members that exist and count.
-        roles: Role, minimum and members that exist, of each role of which too few do.
+        min_available: The minimum.
+        present: The number of members that exist and count.
+        roles: Name, minimum and existing members of each role with too few members.
     """
     members = "member" if min_available - present == 1 else "members"
     parts = [(members, min_available, present)] if present < min_available else []
     parts += roles
-    return "; ".join(f"{n - some} more {who}: {some} of {n} exist" for who, n, some in parts)
+    return "; ".join(f"{n - some} more {role}: {some} of {n} exist" for role, n, some in parts)

@@ -1,14 +1,23 @@
-"""What the scheduler remembers of each pod group.
+"""The pod group registry: what the scheduler remembers of each pod group.
+
+Theory of operation. A group exists because of a specification (``declare``), of members
+(``join``), or of both. A field of the specification overrides what members claim on their labels.
+Without a specification, the first member that claims a minimum sets the group's minimum, and the
+first member sets its priority. Claims are kept for each member in order of arrival: if the first
+member changes its labels or leaves, the group's values are taken from the next one.
+
+A member that contradicts the group is refused when it joins. A member that has joined stays a
+member even if it contradicts the group later.
+
+When the last member leaves, the group is kept for *grace* seconds. A controller that deletes and
+recreates all pods then finds the same group: its number, its place in the queue, its failures.
 
 Invariants (checked by ``_check``):
-  I1  a group is known exactly while it has a specification or a member, and for a while after
-      its last member is gone, so that members that are made anew find it: its number, its place
-      in the order, and how often it failed;
-  I2  the first member fixes what no specification says: minimum, priority, creation; a later
-      member that contradicts is refused. What holds is what the first of those says by now who
-      are in and say anything;
-  I3  a query never creates, and never changes anything;
-  I4  numbers ascend and are never used twice: a group that comes back later is a new group.
+  I1  a group is known exactly while it has a specification or a member, or its grace period runs;
+  I2  minimum and priority follow from the specification and the members' claims, as above;
+  I3  a query never creates or changes a group;
+  I4  group numbers ascend and are never reused: a group that returns after its grace period is a
+      new group.
 """
 
 from __future__ import annotations
@@ -21,7 +30,12 @@ from attrs import define, field
 
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
-from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
+from gangsched.errors import (
+    InternalError,
+    InvalidPodGroupError,
+    InvalidValueError,
+    UnknownPodError,
+)
 from gangsched.membership import Membership
 from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
 from gangsched.quantity import is_seconds
@@ -36,27 +50,27 @@ _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 @final
 @define(eq=False, kw_only=True)
 class PodGroupInfo:
-    """One group, as the scheduler knows it.
+    """The scheduler's record of one pod group.
 
     Attributes:
         key: ``namespace/name``.
-        uid: An ascending number, given when the group is first heard of.
-        spec: Its specification; None while only its members speak for it.
-        claimed_min: The minimum that the first member to give one gives; None when none does.
-        claimed_priority: The priority of its first member; None without a member.
-        first_seen_at: The creation of its first member; None without a member.
-        claims: The minimum and the priority that each member gives which was not refused.
-        members: Its members, counted by state.
-        attempts: How many attempts have begun: the number of the current or last one.
+        uid: The number of the group, ascending in the order of creation.
+        spec: The specification; None if only members define the group.
+        claimed_min: The minimum of the first member that claims one; None if none does.
+        claimed_priority: The priority of the first member; None without a member.
+        first_seen_at: The creation time of the first member; None without a member.
+        claims: The minimum and the priority that each member claims, except refused members.
+        members: The members, counted by state.
+        attempts: The number of attempts so far, which is the number of the latest one.
         attempt_started_at: When the current attempt began; None between attempts.
-        last_failure_at: When its last attempt fell; None before any, and once it is scheduled.
-        failures: How many attempts in a row fell.
-        backoff_until: Until when it rests after the last of them; in the past when it does not.
-        complete_at: When it had enough members for the first time; None before that.
-        was_scheduled: Whether it has been let go once.
-        untried: Unscheduled members whose turn in this attempt is still to come; kept by the
-            queue.
-        untried_by_role: How many of these have which role; kept by the queue.
+        last_failure_at: When the last attempt was rejected; None before any rejection, and again
+            once the group is scheduled.
+        failures: The number of rejected attempts in a row.
+        backoff_until: When the backoff ends; in the past if the group is not in backoff.
+        complete_at: When the group had enough members for the first time; None before that.
+        was_scheduled: Whether members of the group were released.
+        untried: The number of unscheduled members not tried in this attempt; set by the queue.
+        untried_by_role: The same number for each role; set by the queue.
     """
 
     key: GroupKey
@@ -91,46 +105,46 @@ class PodGroupInfo:
 
     @property
     def min_available(self) -> int | None:
-        """The specification's minimum, else the first member's; None while nobody has said it."""
+        """The minimum of the specification, else of the first member that claims one."""
         return self.claimed_min if self.spec is None else self.spec.min_available
 
     @property
     def roles(self) -> FrozenMap[int]:
-        """The specification's minima per role; empty without one."""
+        """The minima per role of the specification; empty without a specification."""
         return _NO_ROLES if self.spec is None else self.spec.roles
 
     @property
     def is_complete(self) -> bool:
-        """Whether as many members exist and count as the quorum needs, in all and by role."""
+        """Whether enough members count for the quorum, in total and of each role."""
         if self.min_available is None or self.all < self.min_available:
             return False
         counts = ((self.role(name), least) for name, least in self.roles.items())
         return all(role.unscheduled + role.scheduled >= least for role, least in counts)
 
     def role(self, name: str) -> RoleCounts:
-        """See ``PodGroupCounters.role``. O(1)."""
+        """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
         return self.members.role(name, untried=self.untried_by_role.get(name, 0))
 
     @property
     def schedule_timeout(self) -> float | None:
-        """The specification's permit timeout; None for the policy's default."""
+        """The permit timeout of the specification; None for the default of the plugin."""
         return None if self.spec is None else self.spec.schedule_timeout
 
     @property
     def min_resources(self) -> Resources:
-        """What the specification says that the group needs in all; empty without one."""
+        """The total resources that the specification requires; empty without a specification."""
         return NOTHING if self.spec is None else self.spec.min_resources
 
     @property
     def priority(self) -> int:
-        """The specification's priority, else the first member's; 0 without either."""
+        """The priority of the specification, else of the first member; 0 without either."""
         if self.spec is not None and self.spec.priority is not None:
             return self.spec.priority
         return self.claimed_priority or 0
 
     @property
     def created_at(self) -> float:
-        """The specification's creation, else the first member's."""
+        """The creation time of the specification, else of the first member."""
         if self.spec is not None:
             return self.spec.created_at
         return 0.0 if self.first_seen_at is None else self.first_seen_at
@@ -166,38 +180,45 @@ class PodGroupInfo:
         return self.members.scheduled
 
 
-class PodGroupRegistry:
-    """Every pod group that is known.
+def _check_claim(pod: Pod, claim: Membership) -> None:
+    if not isinstance(pod, Pod):
+        raise InvalidValueError("pod", pod, "a Pod")
+    if not isinstance(claim, Membership):
+        raise InvalidValueError("claim", claim, "a Membership")
 
-    Runtime complexity: every method O(1), except ``leave``, and ``restate`` of a member that says
-    something else than before, O(members); ``expire``, O(groups that are due); iteration and
-    ``_check``.
+
+class PodGroupRegistry:
+    """The known pod groups.
+
+    Runtime complexity: every method is O(1), with these exceptions. ``leave`` is O(members), and
+    so is ``restate`` of a member with changed claims. ``expire`` is O(groups that are due).
+    Iteration is O(groups).
 
     Not thread-safe.
 
     Args:
-        grace: For how many seconds a group is remembered after its last member is gone; finite,
-            not negative. With 0 it is forgotten at once.
+        grace: The number of seconds for which a group is kept after its last member left; finite,
+            >= 0. With 0 the group is deleted at once.
 
     Raises:
-        InvalidValueError: *grace* is malformed.
+        InvalidValueError: *grace* is invalid.
     """
 
     __slots__ = ("_grace", "_groups", "_left", "_numbers")
 
     def __init__(self, grace: float = 0.0) -> None:
         if not is_seconds(grace) or grace < 0:
-            raise InvalidValueError("grace", grace, "seconds, finite and not negative")
+            raise InvalidValueError("grace", grace, "a finite number of seconds >= 0")
         self._grace = grace
         self._groups: dict[GroupKey, PodGroupInfo] = {}
-        self._left: dict[GroupKey, float] = {}  # until when it is remembered, the earliest first
+        self._left: dict[GroupKey, float] = {}  # end of the grace period, the earliest first
         self._numbers = 0
 
     def declare(self, group: PodGroup) -> PodGroupInfo:
-        """Take note of a specification, new or changed.
+        """Store a specification, new or changed, and return its group.
 
         Raises:
-            InvalidValueError: It is none; nothing has changed.
+            InvalidValueError: *group* is not a ``PodGroup``; nothing has changed.
         """
         if not isinstance(group, PodGroup):
             raise InvalidValueError("group", group, "a PodGroup")
@@ -206,10 +227,10 @@ class PodGroupRegistry:
         return info
 
     def undeclare(self, key: GroupKey, *, now: float) -> None:
-        """Forget a specification; the group lives on while it has members.
+        """Delete a specification; the group remains while it has members.
 
         Raises:
-            InvalidValueError: *now* is no instant; nothing has changed.
+            InvalidValueError: *now* is not an instant; nothing has changed.
         """
         check_now(now)
         info = self._groups.get(key)
@@ -218,16 +239,21 @@ class PodGroupRegistry:
             self._forget_if_empty(info, now=now)
 
     def conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
-        """Say what keeps *pod* out of the group that it claims; None when nothing does."""
+        """Return how *pod* contradicts the group that it claims; None if it does not.
+
+        Raises:
+            InvalidValueError: *pod* is not a ``Pod``, or *claim* is not a ``Membership``.
+        """
+        _check_claim(pod, claim)
         info = self._groups.get(claim.group)
         if info is None:
             return None
         subject = f"pod {pod.key}"
         minimum = claim.min_available
-        # a specification overrides what labels say, so that arrival order does not matter
+        # A specification overrides labels, so that the order of arrival does not matter.
         stated_min = info.claimed_min if info.spec is None else None
         if None not in (minimum, stated_min) and minimum != stated_min:
-            expected = f"{stated_min}, as the first member of {info.key} says"
+            expected = f"{stated_min}, the value of the first member of {info.key}"
             return InvalidPodGroupError(subject, "min_available", minimum, expected)
         stated = info.claimed_priority
         if info.spec is not None and info.spec.priority is not None:
@@ -240,17 +266,19 @@ class PodGroupRegistry:
     def join(
         self, pod: Pod, claim: Membership, state: MemberState = MemberState.UNSCHEDULED
     ) -> PodGroupInfo:
-        """Take a member in, making the group when it is the first.
+        """Add a member, and create the group if the member is the first.
 
         Args:
             pod: The member.
-            claim: Its claim, see ``gangsched.membership.membership``.
-            state: What it is doing. Only who is still to be placed can be kept out: one that is
-                bound, ending, finished or refused may contradict its group.
+            claim: The claim of the member, see ``gangsched.membership.membership``.
+            state: The state of the member. A member that is bound, terminating, finished or
+                refused is added even if it contradicts the group: it cannot be kept off a node.
 
         Raises:
-            InvalidPodGroupError: It contradicts its group; nothing has changed.
+            InvalidPodGroupError: The member contradicts the group; nothing has changed.
+            InvalidValueError: An argument has a wrong type; nothing has changed.
         """
+        _check_claim(pod, claim)
         if state in _TO_BE_PLACED:
             problem = self.conflict(pod, claim)
             if problem is not None:
@@ -270,20 +298,29 @@ class PodGroupRegistry:
         return info
 
     def restate(self, pod: Pod, claim: Membership, state: MemberState) -> bool:
-        """Take note of what a member says by now that was taken in before.
+        """Update the claim of a member that has joined before.
 
-        A member that is in stays in, also where it contradicts the others. What it says holds
-        for its group where it is the first of them.
+        The member stays a member even if it contradicts the others now. If it is the first
+        member, the group takes its values.
 
         Args:
             pod: The member.
-            claim: Its claim, for the group that it is in.
-            state: What it is doing from now on. Who is refused says nothing.
+            claim: The current claim of the member, for the same group.
+            state: The new state of the member. The claim of a refused member does not count.
 
         Returns:
-            Whether the group's minimum or priority, as its members say them, is another now.
+            Whether the minimum or the priority that members claim has changed.
+
+        Raises:
+            InvalidValueError: An argument has a wrong type; nothing has changed.
+            UnknownPodError: *pod* has not joined the group; nothing has changed.
         """
-        info = self._groups[claim.group]
+        _check_claim(pod, claim)
+        if type(state) is not MemberState:
+            raise InvalidValueError("state", state, "a MemberState")
+        info = self._groups.get(claim.group)
+        if info is None or pod.uid not in info.members:
+            raise UnknownPodError(pod.uid)
         says = None if state is MemberState.REFUSED else (claim.min_available, pod.priority)
         if says == info.claims.get(pod.uid):
             return False
@@ -296,10 +333,10 @@ class PodGroupRegistry:
         return before != (info.claimed_min, info.claimed_priority)
 
     def leave(self, key: GroupKey, uid: PodUID, *, now: float) -> None:
-        """Let a member go; with its last member a group begins to be forgotten.
+        """Remove a member; the grace period begins when the last member leaves.
 
         Raises:
-            InvalidValueError: *now* is no instant; nothing has changed.
+            InvalidValueError: *now* is not an instant; nothing has changed.
         """
         check_now(now)
         info = self._groups.get(key)
@@ -307,7 +344,7 @@ class PodGroupRegistry:
             return
         info.members.discard(uid)
         if info.claims.pop(uid, None) is not None:
-            # what nobody says any more does not bind those that are left
+            # The first member may have left: then the next one sets minimum and priority.
             self._read_claims(info)
         if not self._counts(info):
             info.claimed_min = info.claimed_priority = None
@@ -318,10 +355,10 @@ class PodGroupRegistry:
         self._forget_if_empty(info, now=now)
 
     def expire(self, *, now: float) -> None:
-        """Forget the groups whose last member has been gone for long enough.
+        """Delete the groups whose grace period has ended.
 
         Raises:
-            InvalidValueError: *now* is no instant; nothing has changed.
+            InvalidValueError: *now* is not an instant; nothing has changed.
         """
         check_now(now)
         while self._left:
@@ -337,7 +374,7 @@ class PodGroupRegistry:
                 del self._groups[key]
 
     def get(self, key: GroupKey) -> PodGroupInfo | None:
-        """Return a group; None when it is not known."""
+        """Return a group; None if it is not known."""
         return self._groups.get(key)
 
     def __len__(self) -> int:
@@ -347,7 +384,7 @@ class PodGroupRegistry:
         return key in self._groups
 
     def __iter__(self) -> Iterator[PodGroupInfo]:
-        """Iterate over the groups in the order in which they were first heard of."""
+        """Iterate over the groups in the order of their creation."""
         return iter(self._groups.values())
 
     def _create(self, key: GroupKey) -> PodGroupInfo:
@@ -357,13 +394,13 @@ class PodGroupRegistry:
 
     @staticmethod
     def _read_claims(info: PodGroupInfo) -> None:
-        said = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
-        info.claimed_min = next(said, None)
+        claimed = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
+        info.claimed_min = next(claimed, None)
         info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
 
     @staticmethod
     def _counts(info: PodGroupInfo) -> bool:
-        """Say whether a group has a member that was not refused."""
+        """Return whether a group has a member that is not refused."""
         return len(info.members) > info.members.count(MemberState.REFUSED)
 
     def _forget_if_empty(self, info: PodGroupInfo, *, now: float) -> None:
@@ -376,7 +413,7 @@ class PodGroupRegistry:
         if uids != sorted(set(uids)):
             raise InternalError(f"group numbers {uids} do not ascend")
         if list(self._left.values()) != sorted(self._left.values()):
-            raise InternalError("groups are not forgotten in the order in which they were left")
+            raise InternalError("grace periods are not in the order in which they end")
         for key, info in self._groups.items():
             info.members._check()
             if info.key != key:
@@ -384,6 +421,6 @@ class PodGroupRegistry:
             if info.spec is None and not info.members and key not in self._left:
                 raise InternalError(f"group {key} has neither specification nor member")
             if key in self._left and self._counts(info):
-                raise InternalError(f"group {key} has a member, and is being forgotten")
+                raise InternalError(f"group {key} has a member and a grace period")
         if not self._left.keys() <= self._groups.keys():
-            raise InternalError("a group that is forgotten is remembered as left")
+            raise InternalError("a grace period belongs to an unknown group")

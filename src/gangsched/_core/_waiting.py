@@ -1,11 +1,15 @@
-"""The permit waiting map.
+"""The waiting map: the pods that wait on permit.
+
+Kubernetes starts one timer for each waiting pod. Here there are no timers: the map orders the
+deadlines, ``next_deadline`` tells the caller how long to sleep, and ``expire`` returns the pods
+whose deadline has passed. Three indexes hold the same pods: by UID, by group, by deadline.
 
 Invariants (checked by ``_check``):
   I1  a pod waits at most once;
   I2  there is exactly one deadline per waiting pod;
-  I3  a group is listed exactly while a member of it waits, its members in order of arrival;
-  I4  ``expire(now=)`` returns pods in (deadline, arrival) order, and only those whose deadline
-      has come.
+  I3  a group is listed exactly while a member waits, its members in order of arrival;
+  I4  ``expire(now=)`` returns exactly the pods with a deadline <= *now*, in the order of
+      (deadline, arrival).
 """
 
 from __future__ import annotations
@@ -29,15 +33,15 @@ __all__ = ["WaitingMap", "WaitingPod"]
 @final
 @frozen
 class WaitingPod:
-    """A pod that holds a node and waits for its siblings.
+    """A pod that is assumed on a node and waits on permit.
 
     Attributes:
         uid: The pod.
-        group: Its group; None for a regular pod that a permit plugin holds.
-        node: The node that it holds.
-        attempt: The attempt of the group that it belongs to.
-        since: When it began to wait.
-        deadline: When its wait is over; it is over *at* that instant.
+        group: The group; None for a regular pod that a permit plugin lets wait.
+        node: The node that the pod is assumed on.
+        attempt: The attempt of the group that the pod belongs to.
+        since: When the wait began.
+        deadline: When the wait ends: the pod has expired if ``now == deadline``.
     """
 
     uid: PodUID = field(validator=check_string)
@@ -49,7 +53,7 @@ class WaitingPod:
 
 
 class WaitingMap:
-    """Pods that wait on permit, by pod, by group and by deadline.
+    """The pods that wait on permit, by UID, by group and by deadline.
 
     Not thread-safe.
     """
@@ -72,43 +76,44 @@ class WaitingMap:
         group: GroupKey | None = None,
         attempt: int = 1,
     ) -> WaitingPod:
-        """Let a pod wait.
+        """Add a waiting pod and return its entry.
 
         Runtime complexity: O(log waiting).
 
         Args:
-            uid: The pod; it must not be waiting already.
-            node: The node that it holds.
-            timeout: For how many seconds at most; finite, not negative. A wait of 0 is over at
-                *now*.
+            uid: The pod, which must not be waiting.
+            node: The node that the pod is assumed on.
+            timeout: The longest wait in seconds; finite, >= 0. A wait of 0 seconds ends at *now*.
             now: The current instant.
-            group: Its group.
-            attempt: The attempt of the group that it belongs to; not negative.
+            group: The group of the pod.
+            attempt: The attempt of the group that the pod belongs to; >= 0.
 
         Raises:
-            InvalidValueError: A value is malformed, the deadline would be beyond all numbers, or
-                the pod waits already.
+            InvalidValueError: An argument is invalid, the deadline is not a finite number, or
+                the pod is waiting already.
         """
         check_now(now)
         if not is_seconds(timeout) or timeout < 0:
-            raise InvalidValueError("timeout", timeout, "seconds, finite and not negative")
+            raise InvalidValueError("timeout", timeout, "a finite number of seconds >= 0")
         if not is_seconds(now + timeout):
-            raise InvalidValueError("timeout", timeout, f"seconds that can be added to {now!r}")
+            raise InvalidValueError(
+                "timeout", timeout, f"a number of seconds whose sum with now={now!r} is finite"
+            )
         pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
         self.put(pod)
         return pod
 
     def put(self, pod: WaitingPod) -> None:
-        """Let a pod wait as it did elsewhere, behind all that wait here. O(log waiting).
+        """Add an entry of another map; it arrives after all entries here. O(log waiting).
 
         Raises:
-            InvalidValueError: The pod waits already, or is no ``WaitingPod``.
+            InvalidValueError: *pod* is not a ``WaitingPod``, or its UID is waiting already.
         """
         if not isinstance(pod, WaitingPod):
             raise InvalidValueError("pod", pod, "a WaitingPod")
         uid = pod.uid
         if uid in self._pods:
-            raise InvalidValueError("uid", uid, "a pod that does not wait already")
+            raise InvalidValueError("uid", uid, "the UID of a pod that is not waiting")
         self._arrivals += 1
         self._pods[uid] = (pod, self._arrivals)
         self._deadlines[(pod.deadline, self._arrivals)] = uid
@@ -116,18 +121,18 @@ class WaitingMap:
             self._groups.setdefault(pod.group, {})[uid] = None
 
     def allow(self, group: GroupKey) -> tuple[WaitingPod, ...]:
-        """Remove and return every member of *group* that waits, in order of arrival.
+        """Remove and return the waiting members of *group*, in order of arrival.
 
         Runtime complexity: O(k log waiting) for k members.
         """
         return self._remove_all(list(self._groups.get(group, ())))
 
     def reject(self, group: GroupKey, *, attempt: int | None = None) -> tuple[WaitingPod, ...]:
-        """Remove and return the members of *group* that wait, in order of arrival.
+        """Remove and return the waiting members of *group*, in order of arrival.
 
         Args:
             group: The group.
-            attempt: Only those of this attempt; None for all.
+            attempt: Only members of this attempt; None for all attempts.
         """
         members = self._groups.get(group, {})
         if attempt is None:
@@ -135,7 +140,7 @@ class WaitingMap:
         return self._remove_all([uid for uid in members if self._pods[uid][0].attempt == attempt])
 
     def remove(self, uid: PodUID) -> WaitingPod | None:
-        """Remove and return one pod; None when it does not wait. O(log waiting)."""
+        """Remove and return one pod; None if it is not waiting. O(log waiting)."""
         if uid not in self._pods:
             return None
         pod, arrival = self._pods.pop(uid)
@@ -148,7 +153,7 @@ class WaitingMap:
         return pod
 
     def expire(self, *, now: float, begun_before: float = math.inf) -> tuple[WaitingPod, ...]:
-        """Remove and return every pod whose deadline has come.
+        """Remove and return the pods whose deadline has passed.
 
         Runtime complexity: O(k log waiting) for k expired.
 
@@ -157,7 +162,7 @@ class WaitingMap:
             begun_before: Only pods that began to wait before this instant.
 
         Raises:
-            InvalidValueError: *now* is no instant.
+            InvalidValueError: *now* is not an instant.
         """
         check_now(now)
         if not self._deadlines:
@@ -166,20 +171,20 @@ class WaitingMap:
         return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline; None when nobody waits. O(1)."""
+        """Return the earliest deadline; None if no pod waits. O(1)."""
         return float(self._deadlines.peekitem(0)[0][0]) if self._deadlines else None
 
     def get(self, uid: PodUID) -> WaitingPod | None:
-        """Return one waiting pod; None when it does not wait. O(1)."""
+        """Return one waiting pod; None if it is not waiting. O(1)."""
         found = self._pods.get(uid)
         return None if found is None else found[0]
 
     def of(self, group: GroupKey) -> tuple[WaitingPod, ...]:
-        """Return the members of *group* that wait, in order of arrival. O(members)."""
+        """Return the waiting members of *group*, in order of arrival. O(members)."""
         return tuple(self._pods[uid][0] for uid in self._groups.get(group, ()))
 
     def groups(self) -> Iterator[GroupKey]:
-        """Iterate over the groups of which a member waits."""
+        """Iterate over the groups with a waiting member."""
         return iter(self._groups)
 
     def __len__(self) -> int:
@@ -203,7 +208,7 @@ class WaitingMap:
         groups: dict[GroupKey, list[PodUID]] = {}
         for uid, (pod, _n) in self._pods.items():
             if pod.uid != uid:
-                raise InternalError(f"{uid} waits under another name")
+                raise InternalError(f"{uid} is stored under another UID")
             if pod.group is not None:
                 groups.setdefault(pod.group, []).append(uid)
         if groups != {key: list(members) for key, members in self._groups.items()}:

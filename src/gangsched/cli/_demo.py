@@ -1,4 +1,4 @@
-"""``gangsched demo``: the example that comes with the library, with and without gangs."""
+"""``gangsched demo``: one job of the library's examples, with and without gang scheduling."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from gangsched._core._ordering import Order
+from gangsched.cli._run import INTERRUPTED
 from gangsched.cli._simulate import print_as, run
 from gangsched.coscheduling import WhenBlocked
 from gangsched.simulation import Workload
@@ -24,11 +25,12 @@ def add_demo(commands: Any) -> None:
 def _demo(_options: argparse.Namespace) -> int:
     start = example()
     grown = start + _load("scale-up.yaml", at=60.0)
-    settings = {"policy": "none", "seed": 0, "until": 60.0}
+    settings = {"policy": "pod-by-pod", "seed": 0, "until": 60.0}
     print("A job of 1 server and 4 workers with 2 GPUs each, on 2 nodes with 2 GPUs each.\n")
     print("WITHOUT GANG SCHEDULING  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
-    print(" --policy none --until 60\n")
-    print_as(run(start, settings, detail="all"), "text")
+    print(" --policy pod-by-pod --until 60\n")
+    if not _run(start, settings):
+        return INTERRUPTED
     print("\nWITH IT  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
     print(" --at 60 scale-up.yaml --until 120\n")
     settings = {
@@ -39,12 +41,18 @@ def _demo(_options: argparse.Namespace) -> int:
         "seed": 0,
         "until": 120.0,
     }
-    print_as(run(grown, settings, detail="all"), "text")
-    return 0
+    return 0 if _run(grown, settings) else INTERRUPTED
+
+
+def _run(workload: Workload, settings: dict[str, Any]) -> bool:
+    """Run a workload and print its report; return whether the run came to its end."""
+    result, is_whole = run(workload, settings, detail="all")
+    print_as(result, "text")
+    return is_whole
 
 
 def example() -> Workload:
-    """Return the job of the demonstration, on the nodes that are there from the start."""
+    """Return the job of the demonstration, and the nodes that exist from the start."""
     return _load("cluster.yaml") + _load("tf-smoke-gpu.yaml")
 
 

@@ -1,18 +1,16 @@
-"""``gangsched explain``: why a group does not run, and what would make it start."""
+"""``gangsched explain``: why a pod group does not run, and what would make it start."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from typing import Any, Final
 
 from attrs import evolve
 
 from gangsched.cli._demo import example
-from gangsched.cli._explained import Explained, FromHere
-from gangsched.cli._files import BadInputError, read
+from gangsched.cli._explanation import Explanation, WhatIfAnswer
+from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import POLICY, add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
 from gangsched.cli._workload import add_source, read_workload
@@ -35,10 +33,10 @@ def add_explain(commands: Any) -> None:
     """Add the command."""
     explain = commands.add_parser(
         "explain",
-        help="say why a group does not run, and what would make it start",
-        description="Run manifests or a trace as simulate does, up to --until or for a minute after"
-        " the last event. Then say of one pod group why it does not run, and how many more nodes"
-        " would start it. Without manifests and trace: the job of gangsched demo, on two nodes.",
+        help="say why a pod group does not run, and what would make it start",
+        description="Run manifests or a trace as simulate does, until --until or one minute after"
+        " the last event. Then print why one pod group does not run, and how many more nodes would"
+        " start it. Without manifests and trace: the job of gangsched demo, on two nodes.",
     )
     explain.set_defaults(run=_explain)
     explain.add_argument("group", metavar="GROUP", help="NAMESPACE/NAME, or NAME in default")
@@ -46,39 +44,39 @@ def add_explain(commands: Any) -> None:
     add_policy(explain)
     explain.set_defaults(**POLICY)
     add_run(explain)
-    asked = explain.add_argument_group("what is asked")
+    asked = explain.add_argument_group("question")
     asked.add_argument(
         "--shape",
         metavar="NAME=AMOUNT,...",
-        help="what each further node would offer; by default each kind of node that is there, up"
-        f" to {_KINDS} kinds",
+        help="the allocatable resources of each added node; default: those of each kind of node"
+        f" in the cluster, for at most {_KINDS} kinds",
     )
     asked.add_argument(
         "--most",
         type=int,
         default=_MOST,
         metavar="COUNT",
-        help=f"try up to so many nodes; {_MOST} by default",
+        help=f"the most nodes that are added; {_MOST} by default",
     )
     asked.add_argument(
         "--add",
         metavar="COUNTxGPUS",
-        help="say what would happen with so many more nodes of so many GPUs",
+        help="print what would happen if COUNT nodes of GPUS GPUs each were added",
     )
     asked.add_argument(
         "--apply",
         action="append",
         default=[],
         metavar="MANIFEST",
-        help="say what would happen if this file were applied; may be given again",
+        help="print what would happen if this file were applied; may be repeated",
     )
-    out = explain.add_argument_group("what is said")
+    out = explain.add_argument_group("output")
     out.add_argument("--output", choices=("text", "json"), default="text")
 
 
 def _explain(options: argparse.Namespace) -> int:
-    if options.policy == "none":
-        raise BadInputError("--policy: expected coscheduling or gang: none knows no groups")
+    if options.policy == "pod-by-pod":
+        raise BadInputError("--policy: expected coscheduling or gang: pod-by-pod has no groups")
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     workload = example() if is_example else read_workload(options)
     shape = None if options.shape is None else _shape(options.shape)
@@ -86,14 +84,14 @@ def _explain(options: argparse.Namespace) -> int:
     simulator = simulator_of(workload, settings, observers=(log,))
     run_to_the_end(simulator, options.until)
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:
-        simulator.run(until=simulator.last_event_at + LINGER)  # until who failed rests no more
+        # so that no group is in backoff when it is asked about
+        simulator.run(until=simulator.last_event_at + LINGER)
     found = _ask(simulator, _key(options.group), shape, options.most)
     events = _events(options, simulator)
     if events:
-        found = evolve(found, here=_look(simulator, log, events))
+        found = evolve(found, what_if=_what_if(simulator, log, events))
     if options.output == "json":
-        json.dump(found.to_dict(settings), sys.stdout, indent=2, allow_nan=False)
-        print()
+        print_json(found.to_dict(settings))
     else:
         print(found)
     return 0
@@ -104,8 +102,8 @@ def _key(text: str) -> GroupKey:
 
 
 def _shape(text: str) -> Node:
-    """Read what a node offers."""
-    expected = "NAME=AMOUNT, more of them after commas"
+    """Read the allocatable resources of a node."""
+    expected = "NAME=AMOUNT, separated by commas"
     amounts: dict[str, str | int] = {}
     for part in text.split(","):
         name, equals, amount = part.partition("=")
@@ -118,28 +116,28 @@ def _shape(text: str) -> Node:
         raise BadInputError(f"--shape: {error}") from error
 
 
-def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> Explained:
-    """Ask of a group why, and what would start it."""
+def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> Explanation:
+    """Ask the scheduler why a group does not run, and how many nodes would start it."""
     scheduler, now = simulator.scheduler, simulator.now
     if most < 0:
-        raise InvalidValueError("--most", most, "a whole number, not negative")
+        raise InvalidValueError("--most", most, "an int >= 0")
     if scheduler.registry.get(key) is None:
         raise BadInputError(f"GROUP: {UnknownPodError(str(key))}; {_known(scheduler)}")
     kinds = [shape] if shape is not None else _kinds(simulator.cluster)
     changes = tuple(
         scheduler.smallest_change(key, kind, most=most, now=now) for kind in kinds[:_KINDS]
     )
-    return Explained(now, key, scheduler.why(key), changes, len(kinds[_KINDS:]))
+    return Explanation(now, key, scheduler.why(key), changes, len(kinds[_KINDS:]))
 
 
 def _known(scheduler: Scheduler) -> str:
     keys = [str(info.key) for info in scheduler.registry]
     more = ", ..." if len(keys) > 5 else ""
-    return f"there are {', '.join(keys[:5])}{more}" if keys else "there is no group"
+    return f"known groups: {', '.join(keys[:5])}{more}" if keys else "there is no group"
 
 
 def _kinds(cluster: InMemoryCluster) -> list[Node]:
-    """Return one node of each kind that there is, the most frequent first, as it would come."""
+    """Return one node of each kind in the cluster, the most frequent kind first."""
     kinds: Counter[Node] = Counter()
     first: dict[Node, NodeName] = {}
     for node in cluster.nodes():
@@ -151,7 +149,7 @@ def _kinds(cluster: InMemoryCluster) -> list[Node]:
 
 
 def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
-    """Return the facts to ask about."""
+    """Return the events of ``--add`` and ``--apply``."""
     events: list[Event] = []
     if options.add is not None:
         try:
@@ -170,12 +168,12 @@ def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
     return events
 
 
-def _look(simulator: Simulator, log: EventLog, events: list[Event]) -> FromHere:
-    """Ask what would happen."""
-    told = simulator.scheduler.what_if(*events, now=simulator.now)
+def _what_if(simulator: Simulator, log: EventLog, events: list[Event]) -> WhatIfAnswer:
+    """Ask the scheduler what it would do if the events arrived now."""
+    answer = simulator.scheduler.what_if(*events, now=simulator.now)
     known = len(log.entries)
     for event in events:
         log.event(event, simulator.now)
-    for at, effect in told.timed:
+    for at, effect in answer.timed:
         log.effects((effect,), at)
-    return FromHere(told, tuple(log.entries[known:]))
+    return WhatIfAnswer(answer, tuple(log.entries[known:]))

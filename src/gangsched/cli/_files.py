@@ -1,21 +1,23 @@
-"""Files that the command reads and writes, and what it says of those that it cannot."""
+"""Files that the command reads and writes, and the errors about them."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["BadInputError", "lines", "read", "written"]
+__all__ = ["BadInputError", "lines", "print_json", "read", "written"]
 
 
 class BadInputError(Exception):
-    """A sentence for the user."""
+    """Bad input, described in one sentence for the user."""
 
 
 def lines(name: str) -> Iterator[str]:
-    """Read a file line by line, as it is asked for."""
+    """Yield the lines of a file, or of standard input; each is read when it is needed."""
     if name == "-":
         yield from sys.stdin
         return
@@ -28,20 +30,37 @@ def lines(name: str) -> Iterator[str]:
 
 
 def read(name: str) -> str:
-    """Read a text file, or standard input."""
+    """Return a text file, or standard input, with its line breaks as they are."""
     try:
         if name == "-":
             return sys.stdin.read()
-        return Path(name).read_text(encoding="utf-8-sig")
+        return Path(name).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
 
 
+def print_json(data: dict[str, Any]) -> None:
+    """Print plain data as JSON.
+
+    Raises:
+        BadInputError: A number is infinite, not a number, or too long. Instants and amounts near
+            the largest float are accepted, but their products exceed it.
+    """
+    try:
+        text = json.dumps(data, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise BadInputError(
+            "--output json: a figure of the report is too large; expected smaller instants and"
+            " amounts in the input"
+        ) from error
+    print(text)
+
+
 @contextmanager
 def written(name: str | None) -> Generator[Callable[[str], object] | None, None, None]:
-    """Open a file for a decision log, if one is asked for."""
+    """Open a file for a decision log; None if the name is None."""
     if name is None:
         yield None
         return

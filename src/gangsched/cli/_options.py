@@ -1,7 +1,7 @@
-"""Options that several commands share: how it is scheduled.
+"""Options that several commands share: how pods are scheduled.
 
 Rules:
-  R1  a setting that means nothing for a policy is None in what is reported.
+  R1  a setting that has no meaning for a policy is None in the report.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
 from gangsched.simulation import RUN_SECONDS
 
-__all__ = ["POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
+__all__ = ["POLICIES", "POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
+
+POLICIES: Final = ("coscheduling", "gang", "pod-by-pod")
+"""The names of the policies: those of the presets of a ``Recipe``."""
 
 UNUSED: Final = {
     "coscheduling": ("placement", "backfill"),
     "gang": ("when_blocked", "permit_timeout"),
-    "none": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
+    "pod-by-pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
 }
-"""Which settings mean nothing for which policy."""
+"""The settings that have no meaning, by policy."""
 
 POLICY: Final = {
     "policy": "coscheduling",
@@ -34,52 +37,61 @@ POLICY: Final = {
     "permit_timeout": 10.0,
     "backfill": None,
 }
-"""How it is scheduled, if nobody says."""
+"""The defaults of the options."""
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how it is scheduled."""
-    policy = parser.add_argument_group("how it is scheduled")
+    """Add the options that choose the scheduler."""
+    policy = parser.add_argument_group("scheduling")
     policy.add_argument(
         "--policy",
-        choices=("coscheduling", "gang", "none"),
-        help="gangs pod by pod, members that hold a node waiting for the others; a gang in one"
-        " decision; or no gangs",
+        choices=POLICIES,
+        help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang: gangs,"
+        " one gang a decision; pod-by-pod: no gangs",
     )
-    policy.add_argument("--order", choices=[order.value for order in Order])
+    policy.add_argument(
+        "--order",
+        choices=[order.value for order in Order],
+        help="which time orders pods and groups of equal priority",
+    )
     policy.add_argument(
         "--when-blocked",
         choices=[when.value for when in WhenBlocked],
-        help="what members that hold a node do when their group cannot be completed",
+        help="what members that wait on permit do when another member is unschedulable",
     )
     policy.add_argument(
         "--placement",
         choices=[placement.value for placement in PlacementStrategy],
-        help="where the members of a gang go, with --policy gang",
+        help="how nodes are chosen for the members of a gang, with --policy gang",
     )
     policy.add_argument(
-        "--preempt", action="store_true", help="displace lower priorities where it makes room"
+        "--preempt", action="store_true", help="evict pods of lower priority to free capacity"
     )
-    policy.add_argument("--permit-timeout", type=seconds, metavar="SECONDS")
+    policy.add_argument(
+        "--permit-timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long a member waits on permit for the other members, with --policy coscheduling",
+    )
     policy.add_argument(
         "--backfill",
         nargs="?",
         const=1.0,
         type=_factor,
         metavar="FACTOR",
-        help="with --policy gang: reserve room for a gang that keeps failing; the run times that"
-        " are known are off by up to this factor, by default exact",
+        help="with --policy gang: reserve capacity for a gang that keeps failing; estimates of"
+        " run times are wrong by up to this factor, 1 by default",
     )
 
 
 def _factor(text: str) -> float:
     """Read a factor from the command line."""
-    return _number(text, 1, "a number of at least 1")
+    return _number(text, 1, "a finite number >= 1")
 
 
 def seconds(text: str) -> float:
     """Read seconds from the command line."""
-    return _number(text, 0, "seconds, not negative")
+    return _number(text, 0, "a finite number of seconds >= 0")
 
 
 def _number(text: str, least: float, expected: str) -> float:
@@ -93,10 +105,10 @@ def _number(text: str, least: float, expected: str) -> float:
 
 
 def recipe(settings: dict[str, Any]) -> Recipe:
-    """Return how the scheduler is made."""
+    """Return the recipe of the scheduler that the settings describe."""
     preemption = Preemption() if settings.get("preempt") else None
-    if settings["policy"] == "none":
-        return Recipe("pod_by_pod", preemption=preemption)
+    if settings["policy"] == "pod-by-pod":
+        return Recipe("pod-by-pod", preemption=preemption)
     if settings["policy"] == "gang":
         wrong_by, backfill = settings.get("backfill"), None
         if wrong_by is not None:

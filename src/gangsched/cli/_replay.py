@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, Final
 
+from gangsched._text import printable
 from gangsched.cli._files import BadInputError, lines
 from gangsched.cli._options import POLICY, add_policy, recipe
-from gangsched.replay import replay
+from gangsched.cli._run import INTERRUPTED
+from gangsched.replay import Replay, read_log
 
 __all__ = ["add_replay"]
 
@@ -19,10 +22,10 @@ def add_replay(commands: Any) -> None:
     again = commands.add_parser(
         "replay",
         help="run a decision log again",
-        description="Run a decision log again, and say where it first goes another way.",
+        description="Run a decision log again, and print the first call that differs from it.",
     )
     again.set_defaults(run=_replay)
-    again.add_argument("log", metavar="LOG", help="a decision log; - for stdin")
+    again.add_argument("log", metavar="LOG", help="a decision log; - for standard input")
     add_policy(again)
 
 
@@ -31,11 +34,20 @@ def _replay(options: argparse.Namespace) -> int:
     said = {name: value for name, value in given.items() if value is not None}
     if said and options.policy is None:
         raise BadInputError(f"--{next(iter(said)).replace('_', '-')}: expected --policy with it")
-    divergence = replay(
-        lines(options.log), recipe({**POLICY, **said}) if said else None, file=options.log
-    )
-    if divergence is None:
-        print(f"{options.log}: no divergence")
-        return 0
-    print(f"{options.log}: {divergence}")
-    return DIVERGED
+    log = read_log(lines(options.log), file=options.log)
+    running = Replay(log, recipe({**POLICY, **said}) if said else None)
+    line = 1
+    try:
+        for call in log:
+            line = call.line
+            running.show(call)
+            running.perform(call)
+            if running.divergence is not None:
+                print(f"{printable(options.log)}: {running.divergence}")
+                return DIVERGED
+    except KeyboardInterrupt:
+        print(f"{printable(options.log)}: no divergence before line {line}")
+        print("gangsched: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{printable(options.log)}: no divergence")
+    return 0

@@ -5,41 +5,120 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from typing import Any, Final
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Final, final
 
+from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import UNUSED, recipe, seconds
 from gangsched.errors import InvalidValueError
+from gangsched.events import Effect, Event
 from gangsched.simulation import FaultPlan, Simulator, Workload
 from gangsched.simulation.render import progress
 
-__all__ = ["LINGER", "add_run", "run_settings", "run_to_the_end", "simulator_of"]
+__all__ = [
+    "INTERRUPTED",
+    "LINGER",
+    "InterruptedRunError",
+    "Interrupts",
+    "add_run",
+    "run_settings",
+    "run_to_the_end",
+    "simulator_of",
+]
+
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 LINGER: Final = 60.0
-"""For how many seconds a run goes on over what holds nodes to the end."""
+"""How many seconds a run continues at its end while pods still hold nodes."""
+
+
+class InterruptedRunError(Exception):
+    """Ctrl-C ended a run between two calls of the scheduler."""
+
+
+@final
+class Interrupts:
+    """Observes a run, and ends it after Ctrl-C.
+
+    Python raises ``KeyboardInterrupt`` anywhere, also in the middle of a scheduling cycle. The
+    scheduler would then be inconsistent and could not be asked for the report. So the first
+    Ctrl-C is only noted; the run ends when the current call has returned. A second Ctrl-C
+    raises at once.
+    """
+
+    def __init__(self) -> None:
+        self._noted = False
+        self._restore: Callable[[], object] = lambda: None
+
+    def __enter__(self) -> Interrupts:
+        # Python allows signal handlers in the main thread only.
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGINT, self._note)
+            self._restore = lambda: signal.signal(signal.SIGINT, before)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def event(self, event: Event, now: float) -> None:
+        """End the run if Ctrl-C was pressed."""
+        self._end_if_noted()
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """End the run if Ctrl-C was pressed."""
+        self._end_if_noted()
+
+    def settled(self, now: float) -> None:
+        """End the run if Ctrl-C was pressed."""
+        self._end_if_noted()
+
+    def _end_if_noted(self) -> None:
+        if self._noted:
+            raise InterruptedRunError
+
+    def _note(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._noted:
+            raise KeyboardInterrupt
+        self._noted = True
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how it runs."""
-    run = parser.add_argument_group("how it runs")
+    """Add the options that say how a workload is run."""
+    run = parser.add_argument_group("run")
     run.add_argument(
         "--until",
         type=seconds,
         metavar="SECONDS",
-        help="when to stop; by default when nothing happens any more, or, if nodes are still"
-        f" held then, {LINGER:g} s later",
+        help="when to stop; default: when nothing happens any more, and"
+        f" {format_duration(LINGER)} s later if pods still hold nodes then",
     )
-    run.add_argument("--bind-seconds", type=seconds, default=0.0, metavar="SECONDS")
-    run.add_argument("--seed", type=int, default=0, help="what bind times are drawn from")
+    run.add_argument(
+        "--bind-seconds",
+        type=seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="the longest time that a bind takes; each draws its own time below it",
+    )
+    run.add_argument("--seed", type=int, default=0, help="the seed that bind times are drawn from")
     wrong = run.add_mutually_exclusive_group()
-    wrong.add_argument("--faults", metavar="JSON", help="what goes wrong: a file with a plan")
+    wrong.add_argument("--faults", metavar="JSON", help="a file with a plan of faults to inject")
     wrong.add_argument(
-        "--fault-seed", type=int, metavar="SEED", help="what goes wrong: a plan drawn from a seed"
+        "--fault-seed", type=int, metavar="SEED", help="inject a plan of faults drawn from a seed"
     )
 
 
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return how it is scheduled and how it runs, as plain data."""
+    """Return the settings of the scheduler and of the run as plain data."""
     settings = {
         "policy": options.policy,
         "order": options.order,
@@ -59,7 +138,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def simulator_of(workload: Workload, settings: dict[str, Any], **also: Any) -> Simulator:
-    """Return a simulator of a workload that has not run yet."""
+    """Return a simulator that has not run yet."""
     faults = settings.get("faults")
     return Simulator(
         workload,
@@ -72,7 +151,7 @@ def simulator_of(workload: Workload, settings: dict[str, Any], **also: Any) -> S
 
 
 def run_to_the_end(simulator: Simulator, until: float | None) -> None:
-    """Run until an instant, or until nothing happens any more and a while over what is held."""
+    """Run until an instant; without one until nothing happens, and ``LINGER`` if nodes are held."""
     arrivals = simulator.arrivals_left
     with progress(arrivals) as advanced:
         while simulator.step(until=math.inf if until is None else until) is not None:
@@ -84,7 +163,7 @@ def run_to_the_end(simulator: Simulator, until: float | None) -> None:
 
 
 def _plan(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what goes wrong, as plain data."""
+    """Return the plan of faults as plain data."""
     if options.fault_seed is not None:
         return FaultPlan.drawn(options.fault_seed).to_json()
     if options.faults is None:

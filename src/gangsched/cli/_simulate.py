@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
-from gangsched.cli._files import written
+from gangsched._text import plain_number
+from gangsched.cli._files import print_json, written
 from gangsched.cli._options import POLICY, add_policy
-from gangsched.cli._run import add_run, run_settings, run_to_the_end, simulator_of
+from gangsched.cli._run import (
+    INTERRUPTED,
+    InterruptedRunError,
+    Interrupts,
+    add_run,
+    run_settings,
+    run_to_the_end,
+    simulator_of,
+)
 from gangsched.cli._workload import add_source, read_workload
 from gangsched.events import PodAdded
 from gangsched.simulation import EventLog, Report, Snapshots, Workload, report
@@ -18,7 +27,7 @@ from gangsched.simulation.render import print_report
 __all__ = ["add_simulate", "print_as", "run"]
 
 _DETAILED_PODS: Final = 100
-"""Up to so many pods a run keeps tables and events, unless it is told otherwise."""
+"""The most pods for which ``--detail auto`` prints tables and events."""
 
 
 def add_simulate(commands: Any) -> None:
@@ -33,49 +42,56 @@ def add_simulate(commands: Any) -> None:
     add_policy(simulate)
     simulate.set_defaults(**POLICY)
     add_run(simulate)
-    out = simulate.add_argument_group("what is said")
+    out = simulate.add_argument_group("output")
     out.add_argument("--output", choices=("text", "json"), default="text")
     out.add_argument(
         "--detail",
         choices=("auto", "all", "summary"),
         default="auto",
-        help=f"tables and events too; auto: up to {_DETAILED_PODS} pods",
+        help=f"print tables and events too; auto: for at most {_DETAILED_PODS} pods",
     )
     out.add_argument("--log", metavar="FILE", help="write a decision log, for gangsched replay")
 
 
 def _simulate(options: argparse.Namespace) -> int:
     workload, settings = read_workload(options), run_settings(options)
-    print_as(run(workload, settings, detail=options.detail, log=options.log), options.output)
-    return 0
+    result, is_whole = run(workload, settings, detail=options.detail, log=options.log)
+    print_as(result, options.output)
+    if is_whole:
+        return 0
+    at = f"t={plain_number(result.summary.end)}s"
+    print(f"gangsched: interrupted at {at}; the report is of the run so far", file=sys.stderr)
+    return INTERRUPTED
 
 
 def run(
     workload: Workload, settings: dict[str, Any], *, detail: str, log: str | None = None
-) -> Report:
-    """Run a workload; return the report of it."""
+) -> tuple[Report, bool]:
+    """Run a workload; return the report, and whether the run came to its end."""
     events, tables = EventLog(), Snapshots()
     pods = sum(isinstance(arrival.event, PodAdded) for arrival in workload.arrivals)
     detailed = detail == "all" or (detail == "auto" and pods <= _DETAILED_PODS)
-    with written(log) as write:
-        simulator = simulator_of(
-            workload, settings, log=write, observers=(events, tables) if detailed else ()
-        )
+    is_whole = False
+    with written(log) as write, Interrupts() as interrupts:
+        observers = (events, tables, interrupts) if detailed else (interrupts,)
+        simulator = simulator_of(workload, settings, log=write, observers=observers)
         tables.watch(simulator)
-        run_to_the_end(simulator, settings["until"])
-    return report(
+        with suppress(InterruptedRunError):
+            run_to_the_end(simulator, settings["until"])
+            is_whole = True
+    result = report(
         simulator,
         settings=settings,
         skipped=workload.skipped,
         snapshots=tables.taken,
         events=events.entries,
     )
+    return result, is_whole
 
 
 def print_as(result: Report, output: str) -> None:
     """Print a report as text, or as JSON."""
     if output == "json":
-        json.dump(result.to_dict(), sys.stdout, indent=2, allow_nan=False)
-        print()
+        print_json(result.to_dict())
     else:
         print_report(result, sys.stdout)

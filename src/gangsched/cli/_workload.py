@@ -1,24 +1,28 @@
-"""What arrives: the files, the trace and the nodes that a run is made of."""
+"""What arrives in a run: manifests, a trace and nodes."""
 
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Sequence
 
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import seconds
 from gangsched.events import NodeAdded, PodAdded
 from gangsched.simulation import Arrival, Workload, load_trace, parse_nodes_shape
-from gangsched.simulation.manifests import load_manifests, load_priority_classes
+from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
 
 __all__ = ["add_source", "read_workload"]
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what arrives."""
-    source = parser.add_argument_group("what arrives")
+    source = parser.add_argument_group("input")
     source.add_argument(
-        "manifests", nargs="*", metavar="MANIFEST", help="YAML files, applied at t=0; - for stdin"
+        "manifests",
+        nargs="*",
+        metavar="MANIFEST",
+        help="YAML or JSON files, applied at t=0; - for standard input",
     )
     source.add_argument(
         "--at",
@@ -26,16 +30,16 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("SECONDS", "MANIFEST"),
-        help="apply these files at that instant; may be given again",
+        help="apply these files at that instant; may be repeated",
     )
-    source.add_argument("--trace", metavar="CSV", help="jobs, one a line")
+    source.add_argument("--trace", metavar="CSV", help="a trace, one job a row")
     source.add_argument(
-        "--nodes", metavar="COUNTxGPUS", help="nodes that are there from the start, such as 40x8"
+        "--nodes", metavar="COUNTxGPUS", help="nodes that exist from the start, such as 40x8"
     )
 
 
 def read_workload(options: argparse.Namespace) -> Workload:
-    """Read all that arrives."""
+    """Read every input; return one workload."""
     timed = [(0.0, name) for name in options.manifests]
     for when, *names in options.at:
         try:
@@ -53,19 +57,21 @@ def read_workload(options: argparse.Namespace) -> Workload:
     if options.nodes is not None:
         nodes = parse_nodes_shape(options.nodes)
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
-    texts = [(at, name, read(name)) for at, name in timed]
-    classes = None
-    for _at, name, text in texts:
-        classes = load_priority_classes(text, file=name, known=classes)
-    parts += [load_manifests(text, file=name, at=at, classes=classes) for at, name, text in texts]
+    files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
+    classes = PriorityClasses()
+    for _at, file in files:
+        classes = file.priority_classes(classes)
+    parts += [file.workload(classes, at=at) for at, file in files]
     if options.trace is not None:
-        parts.append(load_trace(read(options.trace).splitlines(), file=options.trace))
+        # newline="" leaves the line breaks inside quoted cells to the CSV reader
+        rows = io.StringIO(read(options.trace), newline="")
+        parts.append(load_trace(rows, file=options.trace))
     _refuse_twins(parts)
     return Workload().merge(*parts)
 
 
 def _refuse_twins(parts: Sequence[Workload]) -> None:
-    """Refuse a pod that two files give: it would be another version of a pod that runs."""
+    """Refuse a pod that two files give: the second would replace a pod that runs."""
     seen: set[str] = set()
     for part in parts:
         new = {a.event.pod.uid: a.event.pod for a in part.arrivals if isinstance(a.event, PodAdded)}

@@ -1,34 +1,39 @@
-"""The gate for hosts with threads: wait here until your gang may go.
+"""The gate for hosts with threads: a member waits here until its gang is released.
 
 Rules:
-  R1  every method may be called from any thread; one lock makes their calls one after the other,
+  R1  every method may be called from any thread. One lock makes their calls one after the other,
       and the clock is read under it;
-  R2  nobody watches the time but those who wait: whoever's deadline comes first wakes, and calls
-      back all whom that concerns;
-  R3  a wait that is broken off, by ``cancel``, ``close`` or an exception in its thread, lets its
-      whole gang fall at once. One that comes too late, when the gang was let go, does not.
+  R2  there is no timer thread. The thread with the earliest deadline wakes up and expires the
+      waits that are due, of its own gang and of others;
+  R3  a wait that is broken off, by ``cancel``, ``close`` or an exception in its thread, rejects
+      its whole gang at once. If the gang was released already, only this member leaves;
+  R4  an exception of *observe* is logged and changes nothing: the waits that an effect ends have
+      ended before *observe* is called.
 
 The same gate on asyncio is in ``gangsched.drivers.aio``.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import final
 
 from gangsched._core._gate import GangMember, Gate
 from gangsched._core._quorum import MatchPolicy
+from gangsched.drivers._clock import epoch_seconds
 from gangsched.errors import GangRejectedError
 from gangsched.events import Effect, PodRejected, Release
 from gangsched.model import Pod, PodGroup, PodUID
 
 __all__ = ["PermitGate"]
 
+_log = logging.getLogger("gangsched.drivers.gate")
+
 
 class _Wait:
-    """One wait: until when, and how it ended."""
+    """One wait: its deadline, and how it ended. *reason* is None if the member was released."""
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
@@ -38,14 +43,15 @@ class _Wait:
 
 @final
 class PermitGate:
-    """Lets threads wait until their gang may go. Thread-safe; see ``gangsched.Gate``.
+    """Lets threads wait until their gang is released. Thread-safe; see ``gangsched.Gate``.
 
     Args:
-        timeout: For how many seconds an attempt of a gang waits for its quorum, where its
-            specification does not say.
-        match_policy: Which members count for the quorum, once some of a gang were let go.
-        observe: Is told every effect, in order; must not call the gate.
-        clock: Seconds that never go back, as long as real ones.
+        timeout: How many seconds an attempt of a gang waits for its quorum, unless its
+            specification says.
+        match_policy: Which members count for the quorum, once some of a gang were released.
+        observe: Called with every effect, in order, under the lock; must not call the gate. What
+            it raises is logged.
+        clock: Seconds that never go back, and that pass as fast as real ones.
     """
 
     def __init__(
@@ -54,7 +60,7 @@ class PermitGate:
         timeout: float = 60.0,
         match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
         observe: Callable[[Effect], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         self._gate = Gate(timeout=timeout, match_policy=match_policy)
         self._observe = observe
@@ -64,15 +70,15 @@ class PermitGate:
         self._closed: str | None = None
 
     def wait(self, member: Pod | GangMember, *, timeout: float | None = None) -> None:
-        """Return when the gang of a member that has its place may go.
+        """Return when the gang of a member that has its place is released.
 
         Args:
-            member: The member; a pod in no group returns at once.
-            timeout: For how many seconds it waits at most; None for as long as its attempt may.
+            member: The member; a pod without a group returns at once.
+            timeout: How many seconds it waits at most; None for as long as its attempt waits.
 
         Raises:
-            GangFellError: The gang fell; the member must not go.
-            InvalidPodGroupError: The member contradicts its gang, or itself; nobody fell.
+            GangRejectedError: The attempt of the gang was rejected; the member must not start.
+            InvalidPodGroupError: The member contradicts its gang, or itself; no gang is rejected.
             InvalidValueError: It is at the gate already, or an argument is malformed.
         """
         with self._lock:
@@ -87,38 +93,42 @@ class PermitGate:
             wait = None if held is None else _Wait(held.deadline)
             if wait is not None:
                 self._waits[member.uid] = wait
-            self._tell(effects)
+            try:
+                self._tell(effects)
+            except BaseException:
+                self._tell(self._gate.leave(member.uid, now=self._clock()))
+                raise
         if wait is not None:
             self._stay(member.uid, wait)
 
     def leave(self, uid: str) -> None:
-        """Forget a member that was let go and is over; one that waits gives up."""
+        """Forget a member that was released and has ended; one that waits gives up."""
         with self._lock:
             self._tell(self._gate.leave(uid, now=self._clock()))
 
     def cancel(self, uid: str, reason: str = "") -> None:
-        """Let a member give up its wait, from any thread: its whole gang falls."""
+        """End the wait of a member, from any thread: its whole gang is rejected."""
         with self._lock:
             self._tell(self._gate.withdraw(uid, now=self._clock(), reason=reason))
 
     def declare(self, group: PodGroup) -> None:
-        """Take note of what a group needs; see ``gangsched.Gate.declare``."""
+        """Remember the specification of a group; see ``gangsched.Gate.declare``."""
         with self._lock:
             self._tell(self._gate.declare(group, now=self._clock()))
 
     def undeclare(self, key: str) -> None:
-        """Forget what a group needs; see ``gangsched.Gate.undeclare``."""
+        """Forget the specification of a group; see ``gangsched.Gate.undeclare``."""
         with self._lock:
             self._tell(self._gate.undeclare(key, now=self._clock()))
 
     def close(self, reason: str = "the gate is closed") -> None:
-        """Let everybody fall who waits, and whoever comes from now on."""
+        """Reject every gang that waits, and every member that comes from now on."""
         with self._lock:
             self._closed = reason
             self._tell(self._gate.close(reason, now=self._clock()))
 
     def __len__(self) -> int:
-        """Return how many are at the gate: who waits, and who was let go and has not left."""
+        """Return the number of members that wait, or were released and have not left."""
         with self._lock:
             return len(self._gate)
 
@@ -129,22 +139,27 @@ class PermitGate:
                     self._tell(self._gate.advance(now=self._clock()))
         except BaseException:
             with self._lock:
-                if wait.reason is None:  # also when it was let go: its thread does not know
+                if wait.reason is None:  # also when it was released: its thread does not know
                     self._tell(self._gate.leave(uid, now=self._clock()))
             raise
         if wait.reason is not None:
             raise GangRejectedError(uid, wait.reason)
 
     def _tell(self, effects: tuple[Effect, ...]) -> None:
+        # waits end first: an exception of observe must not part a gang
         for effect in effects:
             if isinstance(effect, Release):
                 for uid in effect.members:
                     self._end(uid, None)
             elif isinstance(effect, PodRejected):
                 self._end(effect.uid, effect.reason)
-        if self._observe is not None:
-            for effect in effects:
+        if self._observe is None:
+            return
+        for effect in effects:
+            try:
                 self._observe(effect)
+            except Exception:
+                _log.exception("observe raised for %s", effect)
 
     def _end(self, uid: str, reason: str | None) -> None:
         wait = self._waits.pop(uid, None)

@@ -1,147 +1,361 @@
-"""The loop for hosts on asyncio.
+"""The driver for hosts on asyncio: a loop around a scheduler.
 
 Rules:
-  R1  one task owns the scheduler and the cluster state: the one that runs ``run``;
-  R2  ``tell`` and ``stop`` are called from the thread of the event loop, and never wait;
-  R3  it sleeps until a fact comes or the scheduler's next deadline, and never polls;
-  R4  a bind that raises is a bind that failed: its member is tried again later.
+  R1  one task owns the scheduler and the cluster state: the task in ``run``;
+  R2  ``tell``, ``stop`` and ``rebuild`` are called from the thread of the event loop and never
+      wait. ``ask`` may be called from any task and any thread;
+  R3  binds and evictions run in tasks of their own, at most *max_binds* at once, while the driver
+      goes on deciding. With one at a time it waits for each, as the simulator does;
+  R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
+  R5  the loop lets other tasks run at least every 5 ms, as long as no single call takes longer;
+  R6  while more events wait, decisions are made after each batch of 64 events: at most as many as
+      events were taken in. So neither starves the other.
 
-The same loop on threads is ``gangsched.drivers.blocking``.
+What the driver does between two waits is in ``gangsched.drivers._engine``. The same loop on
+threads is ``gangsched.drivers.blocking``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import concurrent.futures
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import final
+from typing import Final, TypeVar, final
 
 from gangsched._checks import check_event
 from gangsched.drivers._aio_gate import PermitGate
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
-from gangsched.protocols import FourCalls, Observer
+from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import (
+    DrivenScheduler,
+    ErrorHandler,
+    answer_question,
+    ask_scheduler,
+    check_max_binds,
+    describe,
+)
+from gangsched.drivers._engine import BATCH, Engine, Operation
+from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
+from gangsched.events import Bind, Effect, Event, Evict
+from gangsched.framework import Scheduler
+from gangsched.protocols import Observer
 
 __all__ = ["Driver", "PermitGate"]
 
-_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_SLICE: Final = 0.004
+"""After how many seconds the loop lets other tasks run."""
 
 
 @final
 class Driver:
-    """Runs a scheduler: facts in through ``tell``, binds out through *bind*.
+    """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
     Args:
-        scheduler: The scheduler, or what records its calls; nobody else may call it.
-        apply: Makes a fact true in the cluster state, such as ``InMemoryCluster.apply``.
-        bind: Performs a bind and returns when it is done, or raises when it is not.
-        evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
-            the pod is gone. None where no policy evicts.
-        observe: Is told every effect, in order; binds before they are performed.
-        observers: Who watches: facts, what each call returns, and when there is nothing to do.
-        clock: Seconds that never go back.
+        scheduler: The scheduler, or a wrapper that records or measures its calls. Only the driver
+            may call it.
+        apply: Makes an event true in the cluster state, such as ``InMemoryCluster.apply``.
+        bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
+            that failed is tried again after its backoff.
+        evict: Asks for the deletion of a pod. ``PodDeleted`` has to be told when the pod is gone.
+            If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. None if no policy
+            evicts: an eviction then ends ``run`` with ``InvalidValueError``.
+        observe: Called with every effect, in order. All effects of one call are observed before
+            the first of them is performed.
+        observers: Called with events, results of calls, and when there is nothing to do.
+        on_error: Called with an event that was refused, or an eviction that failed, and the
+            exception. Both are logged, and the driver goes on.
+        max_binds: How many binds and evictions may be under way at once. With 1, nothing is
+            decided until a bind has ended.
+        clock: Seconds that never go back. Its origin must be that of ``created_at`` of pods and
+            groups, since the queue compares the two; by default, 1970.
+
+    Raises:
+        InvalidValueError: *max_binds* is not an int >= 1.
     """
 
     def __init__(
         self,
-        scheduler: FourCalls,
+        scheduler: DrivenScheduler,
         *,
         apply: Callable[[Event], object],
         bind: Callable[[Bind], Awaitable[object]],
         evict: Callable[[Evict], Awaitable[object]] | None = None,
         observe: Callable[[Effect], object] | None = None,
         observers: Sequence[Observer] = (),
-        clock: Callable[[], float] = time.monotonic,
+        on_error: ErrorHandler | None = None,
+        max_binds: int = 64,
+        clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         self._scheduler = scheduler
-        self._apply = apply
+        self._engine = Engine(
+            scheduler,
+            apply=apply,
+            observe=observe,
+            observers=observers,
+            on_error=on_error,
+            clock=clock,
+            can_evict=evict is not None,
+            max_binds=check_max_binds(max_binds),
+        )
         self._bind = bind
         self._evict = evict
-        self._observe = observe
-        self._observers = tuple(observers)
-        self._clock = clock
-        self._inbox: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._one_at_a_time = max_binds == 1
+        self._inbox = Inbox(DEFAULT_LIMIT)
+        self._tasks: dict[Operation, asyncio.Task[None]] = {}
+        self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
+        self._fatal: BaseException | None = None
+        self._sleeper: asyncio.Future[None] | None = None
+        self._senders: deque[asyncio.Future[None]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
+        self._is_broken = False
+        self._slice_began = 0.0
+
+    # For the host ---------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """Hand a fact in.
+        """Hand an event in.
+
+        While 4,096 events wait, an update of an object replaces the event that waits for it. Await
+        ``ready`` before ``tell`` to slow down whatever produces the events.
 
         Raises:
-            InvalidValueError: It is no fact; nothing was handed in.
+            InvalidValueError: It is not an event; nothing was handed in.
         """
         check_event(event)
-        self._inbox.put_nowait(event)
+        self._inbox.put(event)
+        self._wake()
+
+    async def ready(self) -> None:
+        """Return as soon as fewer than 4,096 events wait.
+
+        A task that passes on a watch awaits this before each ``tell``.
+        """
+        while self._inbox.is_full:
+            self._senders.append(asyncio.get_running_loop().create_future())
+            await self._senders[-1]
+
+    def rebuild(self) -> None:
+        """Have the scheduler read the whole cluster state, after what was told before.
+
+        Call it after a lost watch, when the cluster state shows what was missed.
+        """
+        self._inbox.mark(Marker.REBUILD)
+        self._wake()
 
     def stop(self) -> None:
-        """Let ``run`` return when what was told before is taken in and decided."""
-        self._inbox.put_nowait(None)
+        """Let ``run`` return when what was told before is decided, and binds have ended."""
+        self._inbox.mark(Marker.STOP)
+        self._wake()
+
+    def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
+        """Return what a question about the scheduler returns, from any task or thread.
+
+        In the thread of the event loop it is asked at once. From another thread it is asked there
+        between two calls of the scheduler, and this call blocks meanwhile. If ``run`` is not
+        running, it is asked in the calling thread::
+
+            driver.ask(lambda scheduler: scheduler.why("default/train"))
+
+        Args:
+            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
+                change it.
+            timeout: How many seconds another thread blocks at most; None for no limit.
+
+        Raises:
+            TimeoutError: There was no answer in time.
+        """
+        loop = self._loop
+        if loop is None or self._thread == threading.get_ident():
+            return ask_scheduler(self._scheduler, question)
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        loop.call_soon_threadsafe(answer_question, answer, self._scheduler, question)
+        return answer.result(timeout)
+
+    def __repr__(self) -> str:
+        return describe(
+            "aio",
+            is_running=self._loop is not None,
+            events=len(self._inbox),
+            binds=len(self._engine.operations) + len(self._engine.under_way),
+        )
+
+    # The loop -------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until ``stop``.
 
+        After an exception or a cancellation it may be called again, and continues: it reads the
+        cluster state anew, and performs and reports what is left. A bind that was cancelled is
+        reported as failed.
+
         Raises:
             GangschedError: The scheduler raised; see ``Scheduler``.
+            Exception: An observer, or *on_error*, raised. All effects of the call were performed.
+            InvalidValueError: The scheduler evicts, and *evict* is None.
+            RuntimeError: The driver is running already.
         """
-        while True:
-            while self._inbox.empty() and await self._decide():
-                pass
-            if self._inbox.empty():
-                now = self._clock()
-                for observer in self._observers:
-                    observer.settled(now)
-            try:
-                async with asyncio.timeout(self._timeout()):
-                    event = await self._inbox.get()
-            except TimeoutError:
-                now = self._clock()
-                await self._perform(self._seen(self._scheduler.advance(now=now), now))
-            else:
-                if event is None:
-                    while await self._decide():
-                        pass
-                    return
-                await self._perform(self._handle(event))
-
-    async def _decide(self) -> bool:
-        now = self._clock()
-        effects = self._scheduler.schedule_one(now=now)
-        if effects is None:
-            return False
-        await self._perform(self._seen(effects, now))
-        return True
-
-    def _timeout(self) -> float | None:
-        when = self._scheduler.next_deadline()
-        return None if when is None else max(0.0, when - self._clock())
-
-    def _handle(self, event: Event) -> tuple[Effect, ...]:
-        self._apply(event)
-        now = self._clock()
-        for observer in self._observers:
-            observer.event(event, now)
-        return self._seen(self._scheduler.handle(event, now=now), now)
-
-    def _seen(self, effects: tuple[Effect, ...], now: float) -> tuple[Effect, ...]:
-        for observer in self._observers:
-            observer.effects(effects, now)
-        return effects
-
-    async def _perform(self, effects: tuple[Effect, ...]) -> None:
-        waiting = deque(effects)
-        while waiting:
-            effect = waiting.popleft()
-            _log.debug("%s", effect)
-            if self._observe is not None:
-                self._observe(effect)
-            if isinstance(effect, Evict) and self._evict is not None:
-                await self._evict(effect)
-            if isinstance(effect, Bind):
-                waiting.extend(self._handle(await self._performed(effect)))
-
-    async def _performed(self, effect: Bind) -> Bound | BindFailed:
+        if self._loop is not None:
+            raise RuntimeError("the driver is running already")
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._slice_began = time.perf_counter()
         try:
-            await self._bind(effect)
-        except Exception as error:
-            _log.warning("bind of %s to %s failed: %s", effect.uid, effect.node, error)
-            return BindFailed(effect.uid, effect.attempt, str(error) or repr(error))
-        return Bound(effect.uid, effect.node, effect.attempt)
+            if self._is_broken:
+                self._engine.resume()
+            self._is_broken = True
+            await self._run()
+            self._is_broken = False
+        finally:
+            try:
+                await self._cancel_operations()
+            finally:
+                self._loop = self._thread = None
+
+    async def _run(self) -> None:
+        engine, inbox = self._engine, self._inbox
+        await self._perform()
+        while engine.failure is None:
+            taken = await self._take_batch()
+            if not await self._decide(at_most=taken) or inbox.is_ready:
+                continue
+            stopping = inbox.stop_is_next
+            if stopping and not engine.is_busy:
+                inbox.take_stop()
+                break
+            if not stopping:
+                engine.settle()
+            if engine.failure is None:
+                await self._sleep(stopping=stopping)
+                await self._perform()
+        while engine.failure is not None and engine.is_busy:
+            if not engine.can_start:
+                await self._sleep_until_an_outcome()
+            await self._perform()
+        failure = engine.take_failure()
+        if failure is not None:
+            raise failure
+
+    async def _take_batch(self) -> int:
+        taken = 0
+        while taken < BATCH and self._engine.failure is None:
+            item = self._inbox.take()
+            if item is None:
+                break
+            taken += 1
+            self._let_senders_go()
+            self._engine.take(item)
+            await self._perform()
+        return taken
+
+    async def _decide(self, *, at_most: int) -> bool:
+        """Decide; return whether there is nothing left to decide about."""
+        decided = 0
+        while self._engine.failure is None and (decided < at_most or not self._inbox.is_ready):
+            if not self._engine.decide():
+                return self._engine.failure is None
+            decided += 1
+            await self._perform()
+        return False
+
+    async def _perform(self) -> None:
+        """Start operations and take in outcomes, until neither can be done without waiting."""
+        engine = self._engine
+        while True:
+            if self._start():
+                await self._let_others_run()  # a bind that does not wait has ended after that
+            while self._outcomes:
+                engine.finish(*self._outcomes.popleft())
+                await self._breathe()
+            if self._fatal is not None:
+                fatal, self._fatal = self._fatal, None
+                raise fatal
+            if engine.can_start:
+                continue
+            if not (self._one_at_a_time and engine.is_busy):
+                break
+            await self._sleep_until_an_outcome()
+        await self._breathe()
+
+    def _start(self) -> bool:
+        """Start operations; return whether there was one to start."""
+        started = False
+        while (operation := self._engine.start()) is not None:
+            self._tasks[operation] = asyncio.create_task(self._perform_one(operation))
+            started = True
+        return started
+
+    async def _perform_one(self, operation: Operation) -> None:
+        error: BaseException | None = None
+        try:
+            if isinstance(operation.effect, Bind):
+                await self._bind(operation.effect)
+            elif self._evict is not None:
+                await self._evict(operation.effect)
+        except (Exception, asyncio.CancelledError) as raised:
+            error = raised
+        except BaseException as raised:
+            error = self._fatal = raised
+        self._ended(operation, error)
+
+    def _ended(self, operation: Operation, error: BaseException | None) -> None:
+        self._tasks.pop(operation, None)
+        self._outcomes.append((operation, error))
+        self._wake()
+
+    async def _cancel_operations(self) -> None:
+        """Cancel what is under way; the outcomes are taken in by the next ``run``."""
+        tasks = dict(self._tasks)
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        for operation in tasks:
+            if operation in self._tasks:  # cancelled before its first step
+                self._ended(operation, asyncio.CancelledError("cancelled"))
+
+    async def _sleep(self, *, stopping: bool) -> None:
+        """Wait for an outcome, an item of the inbox, or the deadline of the engine.
+
+        Args:
+            stopping: Whether ``stop`` was seen already, and only outcomes are waited for.
+        """
+        inbox = self._inbox
+        try:
+            async with asyncio.timeout(self._engine.timeout()):
+                while not (self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping):
+                    await self._sleep_until_woken()
+        except TimeoutError:
+            self._engine.advance()
+
+    async def _sleep_until_an_outcome(self) -> None:
+        while not self._outcomes:
+            await self._sleep_until_woken()
+
+    async def _sleep_until_woken(self) -> None:
+        self._sleeper = asyncio.get_running_loop().create_future()
+        try:
+            await self._sleeper
+        finally:
+            self._sleeper = None
+            self._slice_began = time.perf_counter()
+
+    async def _let_others_run(self) -> None:
+        await asyncio.sleep(0)
+        self._slice_began = time.perf_counter()
+
+    async def _breathe(self) -> None:
+        if time.perf_counter() - self._slice_began >= _SLICE:
+            await self._let_others_run()
+
+    def _wake(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    def _let_senders_go(self) -> None:
+        while self._senders and not self._inbox.is_full:
+            sender = self._senders.popleft()
+            if not sender.done():
+                sender.set_result(None)

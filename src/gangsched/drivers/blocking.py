@@ -1,150 +1,367 @@
-"""The loop for hosts with threads.
+"""The driver for hosts with threads: a loop around a scheduler.
 
 Rules:
-  R1  one thread owns the scheduler and the cluster state: the one that runs ``run``;
-  R2  ``tell`` and ``stop`` may be called from any thread, and never wait;
-  R3  it sleeps until a fact comes or the scheduler's next deadline, and never polls;
-  R4  a bind that raises is a bind that failed: its member is tried again later.
+  R1  one thread owns the scheduler and the cluster state: the thread in ``run``;
+  R2  ``tell``, ``stop`` and ``rebuild`` may be called from any thread and never wait. ``ask`` may
+      be called from any thread;
+  R3  binds and evictions run in the threads of a pool, at most *max_binds* at once, while the
+      driver goes on deciding. With one at a time, the thread in ``run`` performs them itself and
+      decides nothing meanwhile, as the simulator does;
+  R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
+  R5  while more events wait, decisions are made after each batch of 64 events: at most as many as
+      events were taken in. So neither starves the other.
 
-The same loop on asyncio is ``gangsched.drivers.aio``.
+One lock guards the inbox, the outcomes and the questions. It is never held while a function of the
+host runs, but for a question that is asked while ``run`` is not running.
+
+What the driver does between two waits is in ``gangsched.drivers._engine``. The same loop on
+asyncio is ``gangsched.drivers.aio``.
 """
 
 from __future__ import annotations
 
-import logging
-import queue
+import concurrent.futures
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, TypeVar, final
 
 from gangsched._checks import check_event
+from gangsched._seconds import format_duration
 from gangsched.drivers._blocking_gate import PermitGate
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict
-from gangsched.protocols import FourCalls, Observer
+from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import (
+    DrivenScheduler,
+    ErrorHandler,
+    answer_question,
+    ask_scheduler,
+    check_max_binds,
+    describe,
+)
+from gangsched.drivers._engine import BATCH, Engine, Operation
+from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
+from gangsched.events import Bind, Effect, Event, Evict
+from gangsched.framework import Scheduler
+from gangsched.protocols import Observer
 
 __all__ = ["Driver", "PermitGate"]
 
-_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @final
 class Driver:
-    """Runs a scheduler: facts in through ``tell``, binds out through *bind*.
+    """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
     Args:
-        scheduler: The scheduler, or what records its calls; nobody else may call it.
-        apply: Makes a fact true in the cluster state, such as ``InMemoryCluster.apply``.
-        bind: Performs a bind and returns when it is done, or raises when it is not.
-        evict: Asks for the end of a pod, and sees to it that it comes: ``PodDeleted`` is told when
-            the pod is gone. None where no policy evicts.
-        observe: Is told every effect, in order; binds before they are performed.
-        observers: Who watches: facts, what each call returns, and when there is nothing to do.
-        clock: Seconds that never go back.
+        scheduler: The scheduler, or a wrapper that records or measures its calls. Only the driver
+            may call it.
+        apply: Makes an event true in the cluster state, such as ``InMemoryCluster.apply``.
+        bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
+            that failed is tried again after its backoff. With *max_binds* > 1 it is called from
+            several threads at once.
+        evict: Asks for the deletion of a pod. ``PodDeleted`` has to be told when the pod is gone.
+            If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. None if no policy
+            evicts: an eviction then ends ``run`` with ``InvalidValueError``.
+        observe: Called with every effect, in order. All effects of one call are observed before
+            the first of them is performed.
+        observers: Called with events, results of calls, and when there is nothing to do.
+        on_error: Called with an event that was refused, or an eviction that failed, and the
+            exception. Both are logged, and the driver goes on.
+        max_binds: How many binds and evictions may be under way at once, each in a thread of a
+            pool. With 1, the thread in ``run`` performs them, one after the other.
+        clock: Seconds that never go back. Its origin must be that of ``created_at`` of pods and
+            groups, since the queue compares the two; by default, 1970.
+
+    Raises:
+        InvalidValueError: *max_binds* is not an int >= 1.
     """
 
     def __init__(
         self,
-        scheduler: FourCalls,
+        scheduler: DrivenScheduler,
         *,
         apply: Callable[[Event], object],
         bind: Callable[[Bind], object],
         evict: Callable[[Evict], object] | None = None,
         observe: Callable[[Effect], object] | None = None,
         observers: Sequence[Observer] = (),
-        clock: Callable[[], float] = time.monotonic,
+        on_error: ErrorHandler | None = None,
+        max_binds: int = 64,
+        clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         self._scheduler = scheduler
-        self._apply = apply
+        self._engine = Engine(
+            scheduler,
+            apply=apply,
+            observe=observe,
+            observers=observers,
+            on_error=on_error,
+            clock=clock,
+            can_evict=evict is not None,
+            max_binds=check_max_binds(max_binds),
+        )
         self._bind = bind
         self._evict = evict
-        self._observe = observe
-        self._observers = tuple(observers)
-        self._clock = clock
-        self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._max_binds = max_binds
+        self._inbox = Inbox(DEFAULT_LIMIT)
+        self._changed = threading.Condition()
+        self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
+        self._questions: deque[tuple[concurrent.futures.Future[Any], Callable[..., Any]]] = deque()
+        self._fatal: BaseException | None = None
+        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._thread: int | None = None
+        self._is_broken = False
+
+    # For the host ---------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """Hand a fact in. Thread-safe.
+        """Hand an event in. Thread-safe.
+
+        While 4,096 events wait, an update of an object replaces the event that waits for it. Call
+        ``ready`` before ``tell`` to slow down whatever produces the events.
 
         Raises:
-            InvalidValueError: It is no fact; nothing was handed in.
+            InvalidValueError: It is not an event; nothing was handed in.
         """
         check_event(event)
-        self._inbox.put(event)
+        with self._changed:
+            self._inbox.put(event)
+            self._changed.notify_all()
+
+    def ready(self, *, timeout: float | None = None) -> None:
+        """Return as soon as fewer than 4,096 events wait. Thread-safe.
+
+        A thread that passes on a watch calls this before each ``tell``. The thread in ``run`` does
+        not wait here, since it takes the events in.
+
+        Raises:
+            TimeoutError: That took longer than *timeout* seconds.
+        """
+        with self._changed:
+            if self._thread != threading.get_ident() and not self._changed.wait_for(
+                lambda: not self._inbox.is_full, timeout
+            ):
+                assert timeout is not None  # without a timeout, wait_for does not give up
+                waited = format_duration(timeout)
+                raise TimeoutError(f"{len(self._inbox)} events wait after {waited} s")
+
+    def rebuild(self) -> None:
+        """Have the scheduler read the whole cluster state, after what was told before.
+
+        Call it after a lost watch, when the cluster state shows what was missed. Thread-safe.
+        """
+        with self._changed:
+            self._inbox.mark(Marker.REBUILD)
+            self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let ``run`` return when what was told before is taken in and decided. Thread-safe."""
-        self._inbox.put(None)
+        """Let ``run`` return when what was told before is decided, and binds have ended.
+
+        Thread-safe.
+        """
+        with self._changed:
+            self._inbox.mark(Marker.STOP)
+            self._changed.notify_all()
+
+    def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
+        """Return what a question about the scheduler returns, from any thread.
+
+        The thread in ``run`` asks it between two calls of the scheduler, and this call blocks
+        meanwhile. If ``run`` is not running, it is asked in the calling thread::
+
+            driver.ask(lambda scheduler: scheduler.why("default/train"))
+
+        Args:
+            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
+                change it.
+            timeout: How many seconds to block at most; None for no limit.
+
+        Raises:
+            TimeoutError: There was no answer in time.
+        """
+        if self._thread == threading.get_ident():
+            return ask_scheduler(self._scheduler, question)
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        with self._changed:
+            if self._thread is None:
+                return ask_scheduler(self._scheduler, question)
+            self._questions.append((answer, question))
+            self._changed.notify_all()
+        try:
+            return answer.result(timeout)
+        finally:
+            answer.cancel()
+
+    def __repr__(self) -> str:
+        return describe(
+            "blocking",
+            is_running=self._thread is not None,
+            events=len(self._inbox),
+            binds=len(self._engine.operations) + len(self._engine.under_way),
+        )
+
+    # The loop -------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run until ``stop``.
 
+        After an exception it may be called again, and continues: it reads the cluster state anew,
+        and performs and reports what is left.
+
         Raises:
             GangschedError: The scheduler raised; see ``Scheduler``.
+            Exception: An observer, or *on_error*, raised. All effects of the call were performed.
+            InvalidValueError: The scheduler evicts, and *evict* is None.
+            RuntimeError: The driver is running already.
         """
-        while True:
-            while self._inbox.empty() and self._decide():
-                pass
-            if self._inbox.empty():
-                now = self._clock()
-                for observer in self._observers:
-                    observer.settled(now)
-            try:
-                event = self._inbox.get(timeout=self._timeout())
-            except queue.Empty:
-                now = self._clock()
-                self._perform(self._seen(self._scheduler.advance(now=now), now))
-            else:
-                if event is None:
-                    while self._decide():
-                        pass
-                    return
-                self._perform(self._handle(event))
-
-    def _decide(self) -> bool:
-        now = self._clock()
-        effects = self._scheduler.schedule_one(now=now)
-        if effects is None:
-            return False
-        self._perform(self._seen(effects, now))
-        return True
-
-    def _timeout(self) -> float | None:
-        when = self._scheduler.next_deadline()
-        if when is None:
-            return None
-        # a lock waits for no longer than that at once; who wakes then, sleeps again
-        return min(max(0.0, when - self._clock()), threading.TIMEOUT_MAX)
-
-    def _handle(self, event: Event) -> tuple[Effect, ...]:
-        self._apply(event)
-        now = self._clock()
-        for observer in self._observers:
-            observer.event(event, now)
-        return self._seen(self._scheduler.handle(event, now=now), now)
-
-    def _seen(self, effects: tuple[Effect, ...], now: float) -> tuple[Effect, ...]:
-        for observer in self._observers:
-            observer.effects(effects, now)
-        return effects
-
-    def _perform(self, effects: tuple[Effect, ...]) -> None:
-        waiting = deque(effects)
-        while waiting:
-            effect = waiting.popleft()
-            _log.debug("%s", effect)
-            if self._observe is not None:
-                self._observe(effect)
-            if isinstance(effect, Evict) and self._evict is not None:
-                self._evict(effect)
-            if isinstance(effect, Bind):
-                waiting.extend(self._handle(self._performed(effect)))
-
-    def _performed(self, effect: Bind) -> Bound | BindFailed:
+        with self._changed:
+            if self._thread is not None:
+                raise RuntimeError("the driver is running already")
+            self._thread = threading.get_ident()
         try:
-            self._bind(effect)
-        except Exception as error:
-            _log.warning("bind of %s to %s failed: %s", effect.uid, effect.node, error)
-            return BindFailed(effect.uid, effect.attempt, str(error) or repr(error))
-        return Bound(effect.uid, effect.node, effect.attempt)
+            if self._is_broken:
+                self._engine.resume()
+            self._is_broken = True
+            self._run()
+            self._is_broken = False
+        finally:
+            self._leave()
+
+    def _run(self) -> None:
+        engine, inbox = self._engine, self._inbox
+        self._perform()
+        while engine.failure is None:
+            taken = self._take_batch()
+            if not self._decide(at_most=taken) or inbox.is_ready:
+                continue
+            stopping = inbox.stop_is_next
+            if stopping and not engine.is_busy:
+                with self._changed:
+                    inbox.take_stop()
+                break
+            if not stopping:
+                engine.settle()
+            if engine.failure is None:
+                self._sleep(stopping=stopping)
+                self._perform()
+        while engine.failure is not None and engine.is_busy:
+            if not engine.can_start:
+                self._sleep_until_an_outcome()
+            self._perform()
+        failure = engine.take_failure()
+        if failure is not None:
+            raise failure
+
+    def _take_batch(self) -> int:
+        taken = 0
+        while taken < BATCH and self._engine.failure is None:
+            with self._changed:
+                was_full = self._inbox.is_full
+                item = self._inbox.take()
+                if was_full:
+                    self._changed.notify_all()
+            if item is None:
+                break
+            taken += 1
+            self._engine.take(item)
+            self._perform()
+        return taken
+
+    def _decide(self, *, at_most: int) -> bool:
+        """Decide; return whether there is nothing left to decide about."""
+        decided = 0
+        while self._engine.failure is None and (decided < at_most or not self._inbox.is_ready):
+            if not self._engine.decide():
+                return self._engine.failure is None
+            decided += 1
+            self._perform()
+        return False
+
+    def _perform(self) -> None:
+        """Start operations, take in outcomes and answer questions, as far as there are any."""
+        engine = self._engine
+        while True:
+            self._start()
+            while self._outcomes:
+                engine.finish(*self._outcomes.popleft())
+            self._answer()
+            if self._fatal is not None:
+                fatal, self._fatal = self._fatal, None
+                raise fatal
+            if not engine.can_start:
+                return
+
+    def _start(self) -> None:
+        while (operation := self._engine.start()) is not None:
+            if self._max_binds == 1:
+                self._perform_one(operation)
+                return
+            if self._pool is None:
+                self._pool = concurrent.futures.ThreadPoolExecutor(
+                    self._max_binds, thread_name_prefix="gangsched-bind"
+                )
+            try:
+                self._pool.submit(self._perform_one, operation)
+            except RuntimeError as error:  # no more threads, or the interpreter is ending
+                self._ended(operation, error)
+
+    def _perform_one(self, operation: Operation) -> None:
+        if operation not in self._engine.under_way:
+            return  # reported as failed, since the pool could not start a thread
+        error: BaseException | None = None
+        try:
+            if isinstance(operation.effect, Bind):
+                self._bind(operation.effect)
+            elif self._evict is not None:
+                self._evict(operation.effect)
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:
+            error = self._fatal = raised
+        self._ended(operation, error)
+
+    def _ended(self, operation: Operation, error: BaseException | None) -> None:
+        with self._changed:
+            self._outcomes.append((operation, error))
+            self._changed.notify_all()
+
+    def _answer(self) -> None:
+        while self._questions:
+            answer, question = self._questions.popleft()
+            answer_question(answer, self._scheduler, question)
+
+    def _leave(self) -> None:
+        """Give the scheduler up. What is under way is reported by the next ``run``."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=not self._engine.under_way)
+            self._pool = None
+        with self._changed:
+            self._thread = None
+            self._answer()
+
+    def _sleep(self, *, stopping: bool) -> None:
+        """Wait for an outcome, a question, an item of the inbox, or the deadline of the engine.
+
+        Args:
+            stopping: Whether ``stop`` was seen already, and events are not waited for.
+        """
+        inbox, timeout = self._inbox, self._engine.timeout()
+        if timeout is not None:
+            # a lock waits no longer than that; the loop then goes back to sleep
+            timeout = min(timeout, threading.TIMEOUT_MAX)
+        with self._changed:
+            woken = self._changed.wait_for(
+                lambda: (
+                    bool(self._outcomes or self._questions)
+                    or inbox.is_ready
+                    or inbox.stop_is_next > stopping
+                ),
+                timeout,
+            )
+        if not woken:
+            self._engine.advance()
+
+    def _sleep_until_an_outcome(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._outcomes or self._questions))

@@ -1,13 +1,14 @@
-"""A scheduler's memory with nothing in it.
+"""The state of a scheduler before its first event.
 
 Rules:
-  R1  what is asked of plugins about nodes and places is asked with this memory, and no other.
+  R1  the callbacks for node signatures and for the queue order belong to one state. So each state
+      asks the plugins of its own profile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, final
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
@@ -27,6 +28,25 @@ from gangsched.protocols import ClusterState, EntityView, NodeView, Rank
 __all__ = ["config", "empty"]
 
 
+@final
+class _Callbacks:
+    """The questions that the node table and the queue of one state ask its plugins.
+
+    A class and not two closures, because a fork copies objects with their attributes and shares
+    functions; see ``gangsched.framework.what_if.copying``.
+    """
+
+    __slots__ = ("state",)
+
+    state: State
+
+    def sign(self, view: NodeView) -> tuple[Hashable, ...] | None:
+        return signatures.node_signature(self.state, view)
+
+    def rank(self, entity: EntityView) -> Rank:
+        return extension_points.queue_sort(self.state, entity)
+
+
 def empty(
     cluster: ClusterState,
     profile: Profile,
@@ -39,14 +59,8 @@ def empty(
     preemption: Preemption | None,
     backfill: Backfill | None,
 ) -> State:
-    """Return a memory in which there is nothing yet."""
-
-    def sign(view: NodeView) -> tuple[Hashable, ...] | None:
-        return signatures.node_signature(state, view)
-
-    def rank(entity: EntityView) -> Rank:
-        return extension_points.queue_sort(state, entity)
-
+    """Return a state without nodes, pods and groups."""
+    callbacks = _Callbacks()
     state = State(
         cluster=cluster,
         profile=profile,
@@ -55,17 +69,18 @@ def empty(
         placement=placement,
         budget=budget,
         rest=rest,
-        nodes=Nodes(cluster, sign),
-        queue=SchedulingQueue(rank),
+        nodes=Nodes(cluster, callbacks.sign, watches_pods=bool(profile.pod_readers)),
+        queue=SchedulingQueue(callbacks.rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,
         reserving=Reserving(backfill),
     )
+    callbacks.state = state
     return state
 
 
 def config(state: State) -> tuple[Any, ...]:
-    """Return what a memory was made with, as ``empty`` takes it."""
+    """Return the arguments with which ``empty`` made a state."""
     return (
         state.cluster,
         state.profile,

@@ -1,12 +1,18 @@
-"""The scheduler: four calls, facts in, effects out.
+"""``Scheduler``: events in, effects out.
 
-Not thread-safe: a shell serialises the calls.
+Each of the four calls has the same steps. ``_begin`` checks *now* and applies all deadlines up to
+it: permit timeouts, backoff, group grace, nominations, the reservation. The first call also takes
+in the listing of the cluster state. Then the call does its own work, which appends effects to
+``State.out``. ``_end`` returns these effects, or raises what a plugin raised where the scheduler
+could not stop (``State.deferred``).
 
 Rules:
-  R1  ``now`` never goes back; one call sees one instant, and first ends what was due by then;
-  R2  a call either returns, or raises having changed nothing of what it was asked to do; what
-      was decided before a plugin raised is told by the next call, so no effect is lost;
-  R3  nothing here sleeps, locks, logs, reads a clock or does I/O.
+  R1  ``now`` never decreases, and one call sees one instant;
+  R2  a call returns, or it raises and the work that it was called for is undone. Effects of
+      deadlines that were already applied are returned by the next call, so none is lost;
+  R3  nothing here sleeps, locks, logs, reads a clock or does I/O. The class is not thread-safe: a
+      driver serialises the calls;
+  R4  a call from inside another one is refused, and nothing changes (see ``_one_call``).
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
+from gangsched.framework._one_call import OneCall
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
@@ -34,12 +41,13 @@ from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
 from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
+from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
 from gangsched.framework.what_if import why as answers
 from gangsched.membership import Membership, membership
-from gangsched.model import GroupKey, Node, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 from gangsched.what_if import SmallestChange, WhatIf
@@ -49,38 +57,42 @@ __all__ = ["Scheduler"]
 
 @final
 class Scheduler:
-    """Decides which pod goes to which node, and when.
+    """A scheduler: decides which pod runs on which node, and when.
 
-    The driver loop, whatever drives it::
+    The loop of every driver::
 
-        effects = scheduler.handle(event, now=t)     # a fact arrived
+        effects = scheduler.handle(event, now=t)     # an event arrived
         effects = scheduler.advance(now=t)           # time passed
-        effects = scheduler.schedule_one(now=t)      # one decision; None when none is due
-        when = scheduler.next_deadline()             # sleep no longer than this
+        effects = scheduler.schedule_one(now=t)      # one scheduling cycle; None if there is none
+        when = scheduler.next_deadline()             # sleep at most until then
 
-    Perform the effects in order, and report each ``Bind`` by handling ``Bound`` or
-    ``BindFailed``. The first call, whichever it is, takes in all that the cluster state shows.
+    Perform the effects in order. Report the result of each ``Bind`` by handling ``Bound`` or
+    ``BindFailed``. The first call, whichever it is, also takes in everything that the cluster
+    state shows.
 
     Args:
-        cluster: The cluster state. It must show a fact before the fact is handled.
+        cluster: The cluster state. It must show a change before the event about it is handled.
         profile: The plugins.
-        membership: Says which group a pod belongs to; ``membership.ungrouped`` for no groups.
-        unit: Whether one decision is about a pod, or about a gang as a whole.
-        placement: With the unit ``group``, where the members of a gang go.
-        search_budget: With the unit ``group``, how many steps the search for a placement may take
-            where placing one member after the other leaves too few; 0 for none.
-        backoff: How long what failed rests.
-        preemption: Whether pods and gangs may displace others of lower priority; None for never.
-        backfill: With the unit ``group``, for whom room is reserved, so that a gang that keeps
-            failing is not passed over for ever; None for nobody.
-        group_grace: For how many seconds a group is remembered after its last member is gone:
-            members that are made anew within it find its place in the order and its backoff.
+        membership: The function that returns the group of a pod; ``membership.ungrouped`` to
+            schedule without groups.
+        unit: Whether one scheduling cycle is about a pod or about a whole gang.
+        placement: How the members of a gang are placed; with the unit ``group`` only.
+        search_budget: The number of steps that the search for a placement of a gang may take after
+            placing its members one by one has failed; 0 for no search. With the unit ``group``
+            only.
+        backoff: The backoff after a failed attempt; None for the default.
+        preemption: When pods and gangs may preempt pods of lower priority; None for never.
+        backfill: How capacity is reserved for a gang that keeps failing, so that later pods do not
+            starve it; None for no reservations. With the unit ``group`` only.
+        group_grace: The number of seconds for which a group is remembered after its last member is
+            gone. Members that are recreated within that time keep the group's place in the queue
+            order and its backoff.
 
     Raises:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_listed", "_now", "_state")
+    __slots__ = ("_call", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -105,13 +117,14 @@ class Scheduler:
         if backfill is not None and not isinstance(backfill, Backfill):
             raise InvalidValueError("backfill", backfill, "a Backfill or None")
         if backfill is not None and SchedulingUnit(unit) is not SchedulingUnit.GROUP:
-            raise InvalidValueError("backfill", backfill, "None, with the unit pod")
+            raise InvalidValueError("backfill", backfill, "None with the unit pod")
         if not is_seconds(group_grace) or group_grace < 0:
-            raise InvalidValueError("group_grace", group_grace, "seconds, finite and not negative")
+            raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
         if type(search_budget) is not int or search_budget < 0:
-            raise InvalidValueError("search_budget", search_budget, "a whole number, not negative")
+            raise InvalidValueError("search_budget", search_budget, "an int >= 0")
         if not callable(membership):
-            raise InvalidValueError("membership", membership, "a function of a pod")
+            expected = "a function from a Pod to a Membership or None"
+            raise InvalidValueError("membership", membership, expected)
         check_cluster(cluster)
         self._state = _new_state.empty(
             cluster,
@@ -127,75 +140,88 @@ class Scheduler:
         )
         self._now = -math.inf
         self._listed = False
+        self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Take in a fact; return what follows from it.
+        """Handle an event, and return the effects that follow from it.
 
-        Runtime complexity: O(log n), plus the members of a group that changes as a whole, plus
-        waking whom the fact may help: one step per shape of what waits.
+        The event names an object; its new state is read from the cluster state. So an event that
+        is repeated, late or out of order changes nothing. An object that the cluster state does not
+        show counts as deleted. So if a host does not apply a ``PodAdded`` before it is handled, the
+        result is ``()``.
+
+        Runtime complexity: O(log n), plus the members of a group whose specification changes, plus
+        one step for each equivalence class of parked entities that the event may help.
 
         Args:
-            event: The fact. Told again, late or out of order, it changes nothing.
-            now: The current instant, in seconds; never earlier than in the call before.
+            event: The event.
+            now: The current instant in seconds, not before that of the last call.
 
         Raises:
-            InvalidValueError: *now* went back, or is no instant.
-            ClusterStateError: The cluster state does not show the fact yet.
+            InvalidValueError: *event* is not an event, or *now* is not a finite number or less
+                than before.
+            ClusterStateError: The cluster state does not show a pod as bound that the event reports
+                as ``Bound``, or it contradicts itself.
             PluginError: A plugin raised.
         """
         check_event(event)
-        self._begin(now)
-        try:
-            dispatch.survey(self._state, event)
-            dispatch.take_in(self._state, event, now=now)
-            nominator.review(self._state, now=now)
-        finally:
-            prefetch.close(self._state)
-        return self._end()
+        with self._call("handle"):
+            self._begin(now)
+            try:
+                dispatch.survey(self._state, event)
+                dispatch.take_in(self._state, event, now=now)
+                nominator.review(self._state, now=now)
+            finally:
+                prefetch.close(self._state)
+            return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
-        """Let time pass: end permit waits and rests that are due.
+        """Apply all deadlines up to an instant: permit timeouts, backoff and the others.
 
-        Runtime complexity: O(k log n) for k that are due, plus what follows from a fall.
+        Runtime complexity: O(k log n) for k deadlines, plus the rejection of each group whose
+        members time out.
 
         Args:
-            now: The current instant, in seconds; never earlier than in the call before.
+            now: The current instant in seconds, not before that of the last call.
 
         Raises:
-            InvalidValueError: *now* went back, or is no instant.
+            InvalidValueError: *now* is not a finite number, or decreased.
             PluginError: A plugin raised.
         """
-        self._begin(now, passing=True)
-        return self._end()
+        with self._call("advance"):
+            self._begin(now, passing=True)
+            return self._end()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
-        """Make one decision: the cycle of one pod, and the release of a gang that it completes.
+        """Run one scheduling cycle, for the first entity in the active queue.
 
-        With the unit ``group``, of a gang that has not started it is the cycle of all its members.
+        With the unit ``pod`` the cycle is about one pod; if that completes the quorum of its gang,
+        the gang is released. With the unit ``group`` the cycle of a gang that has not started is
+        about all its members.
 
-        Runtime complexity: O(log n + plugins x nodes that changed since the last pod like it).
+        Runtime complexity: O(log n + plugins x nodes that changed since the last equivalent pod).
 
         Args:
-            now: The current instant, in seconds; never earlier than in the call before.
+            now: The current instant in seconds, not before that of the last call.
 
         Returns:
-            What follows from the decision; None when there is nobody to decide about and
-            nothing to tell.
+            The effects of the cycle; None if the active queue is empty and there are no effects.
 
         Raises:
-            InvalidValueError: *now* went back, or is no instant.
-            PluginError: A plugin raised; everything is as it was before the pod's cycle.
+            InvalidValueError: *now* is not a finite number, or decreased.
+            PluginError: A plugin raised; the cycle is undone.
         """
-        self._begin(now)
-        reserving.look(self._state, now=now)
-        decided = cycle.run(self._state, now=now)
-        effects = self._end()
-        return effects if decided or effects else None
+        with self._call("schedule_one"):
+            self._begin(now)
+            reserving.look(self._state, now=now)
+            decided = cycle.run(self._state, now=now)
+            effects = self._end()
+            return effects if decided or effects else None
 
     def next_deadline(self) -> float | None:
-        """Return when ``advance`` has something to do; None when only a fact changes anything.
+        """Return the instant of the next deadline; None if only an event can change anything.
 
         Runtime complexity: O(1).
         """
@@ -212,107 +238,116 @@ class Scheduler:
     # Beside them --------------------------------------------------------------------------
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
-        """Take in all that the cluster state shows, as after a restart or a lost watch.
+        """Read the whole cluster state again, as after a restart or a lost watch.
 
         Runtime complexity: O(nodes + pods log pods).
 
         Args:
-            now: The current instant, in seconds; never earlier than in the call before.
-        """
-        self._begin(now, listing=True)
-        return self._end()
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return all that is remembered, as plain data for JSON: ``gangsched.snapshot/1``.
-
-        What the plugins and the cluster state are is not in it: ``restore`` takes it into a
-        scheduler that was made as this one was. Changes nothing. Between two calls only.
-
-        Runtime complexity: O(all that is remembered).
+            now: The current instant in seconds, not before that of the last call.
 
         Raises:
-            InvalidValueError: A plugin keeps what cannot be written; see
+            InvalidValueError: *now* is not a finite number, or decreased.
+            ClusterStateError: The cluster state contradicts itself.
+            PluginError: A plugin raised.
+        """
+        with self._call("rebuild"):
+            self._begin(now, listing=True)
+            return self._end()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/1``.
+
+        The plugins and the cluster state are not part of it: ``restore`` it in a scheduler with the
+        same arguments. Changes nothing. Call it between two calls, never during one.
+
+        Runtime complexity: O(the state).
+
+        Raises:
+            InvalidValueError: The state of a plugin is not plain data; see
                 ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
             PluginError: A plugin raised.
         """
-        return document.to_data(self._state, now=self._now, listed=self._listed)
+        with self._call("snapshot"):
+            return document.to_data(self._state, now=self._now, listed=self._listed)
 
     def restore(self, data: object) -> None:
-        """Remember what a snapshot says, in the place of what is remembered.
+        """Replace the state of the scheduler by that of a snapshot.
 
-        The scheduler then decides as the one would of which the snapshot was taken, at instants
-        of the same clock. Where the cluster has changed since, call ``rebuild`` next.
+        The scheduler then decides as the one that the snapshot was taken from, at instants of the
+        same clock. If the cluster has changed since then, call ``rebuild`` next.
 
-        Runtime complexity: O(all that is remembered x log of it).
+        Runtime complexity: O(n log n) for a state of size n.
 
         Args:
-            data: What ``snapshot`` returned; also after it was JSON, whose objects may have
-                been put in another order.
+            data: The return value of ``snapshot``, before or after it was written as JSON. The keys
+                of JSON objects may be in any order.
 
         Raises:
-            InvalidValueError: It is no snapshot, of another version, or of a scheduler with
-                another unit or other plugins, or it contradicts itself; nothing has changed.
+            InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
+                was taken from a scheduler with another unit or other plugins; nothing has changed.
             PluginError: A plugin raised; nothing has changed.
         """
-        state = self._state
-        fresh = _new_state.empty(*_new_state.config(state))
-        rows = document.to_memory(fresh, data)
-        document.restore_plugins(fresh, rows)
-        self._state, self._now, self._listed = fresh, rows.now, rows.listed
+        with self._call("restore"):
+            fresh = _new_state.empty(*_new_state.config(self._state))
+            rows = document.to_memory(fresh, data)
+            document.restore_plugins(fresh, rows)
+            self._state, self._now, self._listed = fresh, rows.now, rows.listed
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return _new_state.config(self._state), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         config, data = kept
+        self._call = OneCall()
         self._state = _new_state.empty(*config)
         self.restore(data)
 
-    def why(self, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
-        """Say why a pod or a group is not running, or that it is; see ``gangsched.explain``.
+    def why(self, subject: str | Pod | PodGroup) -> Why:
+        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
 
         Changes nothing. Runtime complexity: O(active pods and groups + members of the group).
 
         Args:
-            subject: A pod, a group, or the UID or the key of one. A text that is both is taken
-                for the UID.
+            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
+                a UID and a key is taken as the UID.
 
         Raises:
-            UnknownPodError: Nobody has heard of it.
+            UnknownPodError: The scheduler does not know *subject*.
             PluginError: A plugin raised.
         """
-        return answers.why(self._state, subject)
+        with self._call("why"):
+            return answers.why(self._state, subject)
 
     def what_if(
         self, *events: Event, now: float | None = None, until: float | None = None
     ) -> WhatIf:
-        """Say what would happen if facts were told; nothing does.
+        """Return what would happen after some events, without changing anything.
 
-        The facts are told at once to a fork of this scheduler, which then decides until nobody can
-        be tried. What an effect asks for is taken as performed at once: binds succeed where the
-        cluster allows them, who is evicted is gone. The fork shares what never changes and copies
-        the rest when it is looked at; this scheduler and its cluster stay as they are.
+        A fork of this scheduler handles the events, then runs scheduling cycles until its active
+        queue is empty. Effects are taken as performed at once: a bind succeeds if the cluster
+        allows it, and an evicted pod is gone. The fork shares immutable objects with this scheduler
+        and copies the others when they are read.
 
-        Runtime complexity: that of the calls, and O(entities in the queue + classes of nodes +
-        groups), and a copy of the dicts of pods, nodes and groups as they stand.
+        Runtime complexity: that of the calls, plus O(queued entities + equivalence classes of nodes
+        + groups), plus a shallow copy of the dicts of pods, nodes and groups.
 
         Args:
-            events: The facts, in order; with none, what would happen as things stand.
-            now: The instant; None for that of the last call.
-            until: Let time pass until this instant, as far as deadlines and rests go; None for no
-                time at all.
+            events: The events, in order; none to ask what happens without any.
+            now: The current instant; None for that of the last call.
+            until: The instant until which deadlines are applied and cycles are run; None for *now*.
 
         Raises:
-            InvalidValueError: An argument is malformed, *now* went back, or no call has been made
-                and *now* is None; or *until* is before *now*; or the ``fork`` of run times is none.
-            ClusterStateError: A fact cannot be.
-            ProfileError: A plugin, or run times, keep something, and cannot be forked; see
-                ``Forkable``.
+            InvalidValueError: An argument is malformed; *now* is before the last call, or None
+                before the first call; *until* is before *now*; or the ``fork`` method of the run
+                times returned something else.
+            ClusterStateError: An event contradicts the cluster state.
+            ProfileError: A plugin, or the run times, have state and no ``fork``; see ``Forkable``.
             PluginError: A plugin raised.
         """
         now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
+        self._call.refuse_inside("what_if")
         ahead = simulate.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
@@ -321,76 +356,93 @@ class Scheduler:
 
     def smallest_change(
         self,
-        group: GroupKey | PodGroup,
+        group: str | PodGroup,
         shape: Node,
         *,
         most: int = 64,
         now: float | None = None,
         until: float | None = None,
     ) -> SmallestChange:
-        """Say with how many more nodes of a shape a group would start; nothing happens.
+        """Return the least number of added nodes with which a group would start.
 
-        That is the least number such that the group would have started by *until*, after
-        ``what_if`` with so many nodes added at once. Each number from 0 on is tried: more nodes
-        may help somebody else instead.
+        Changes nothing. Each number is tried from 0 on with ``what_if``, all nodes added at once.
+        The numbers are not bisected, because with more nodes another gang may start instead.
 
-        Runtime complexity: that of ``what_if`` for each number, but with one answer of ``why`` in
-        all, or, for a group that lacks members, one for each number.
+        Runtime complexity: that of ``what_if`` for each number, except that ``why`` is answered
+        once; for a group that lacks members, once for each number.
 
         Args:
             group: The group, or its key.
-            shape: What each node offers, with its labels and taints. Its name is what their names
-                begin with.
-            most: How many nodes are tried at most.
-            now: The instant; None for that of the last call.
-            until: By when it has to start; None for at once, or, while it rests, for when its rest
-                ends. Time passes as in ``what_if``.
+            shape: The node of which copies are added. Their names begin with its name.
+            most: The largest number of nodes to try.
+            now: The current instant; None for that of the last call.
+            until: The instant by which the group has to start. None for *now*, or for the end of
+                its backoff if it is in backoff.
 
         Raises:
-            UnknownPodError: Nobody has heard of the group.
-            InvalidValueError: An argument is malformed; see ``what_if``, also for what else.
+            UnknownPodError: The scheduler does not know the group.
+            InvalidValueError: An argument is malformed; see also ``what_if``.
+            ProfileError: See ``what_if``.
+            PluginError: A plugin raised.
         """
         if not isinstance(group, str | PodGroup):
-            raise InvalidValueError("group", group, "the key of a group, or a PodGroup")
+            raise InvalidValueError("group", group, "a PodGroup or the key of one")
         if not isinstance(shape, Node):
             raise InvalidValueError("shape", shape, "a Node")
         if type(most) is not int or most < 0:
-            raise InvalidValueError("most", most, "a whole number, not negative")
+            raise InvalidValueError("most", most, "an int >= 0")
         now, _end = simulate.span(self._now, now, until)
         key = GroupKey(group if isinstance(group, str) else group.key)
+        self._call.refuse_inside("smallest_change")
         return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
 
     @property
     def queue(self) -> SchedulingQueue:
-        """The queue, for reading."""
+        """The scheduling queue; do not change it."""
         return self._state.queue
 
     @property
     def registry(self) -> PodGroupRegistry:
-        """The groups, for reading."""
+        """The pod groups; do not change them."""
         return self._state.registry
 
     @property
     def waiting(self) -> WaitingMap:
-        """The pods that wait on permit, for reading."""
+        """The pods that wait on permit; do not change them."""
         return self._state.waiting
 
     @property
     def reservation(self) -> Reservation | None:
-        """The room that is kept for a gang; None for none. O(its nodes)."""
+        """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
         return reserving.reservation(self._state)
 
     @property
     def exhausted_searches(self) -> int:
-        """How many searches for a placement ended with their budget, neither found nor refuted."""
+        """How many searches ended with their budget, without a placement and without a proof."""
         return self._state.exhausted_searches
+
+    def __repr__(self) -> str:
+        state = self._state
+        queue = state.queue
+        return (
+            f"<Scheduler unit={state.unit.value} now={self._now!r}"
+            f" nodes={len(state.nodes.infos)} pods={len(state.members)}"
+            f" waiting={len(state.waiting)} active={len(queue.active)}"
+            f" backoff={len(queue.backoff)} unschedulable={len(queue.unschedulable)}>"
+        )
 
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         check_now(now)
         if now < self._now:
-            raise InvalidValueError("now", now, f"an instant not before {self._now:g}")
+            raise InvalidValueError("now", now, f"a number >= {self._now!r}, as in the last call")
+        pods_version = self._state.nodes.pods_version
+        freed = self._state.nodes.read_again()
         self._now = now
-        # a wait of no time at all is over when time is said to pass, or has passed
+        requeue.gain(self._state, freed, now=now)
+        if self._state.nodes.pods_version != pods_version:
+            requeue.pods_changed(self._state, now=now)
+        # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
+        # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now
         permit_timeouts.expire(self._state, now=now, begun_before=begun_before)
         self._state.queue.advance(now=now)

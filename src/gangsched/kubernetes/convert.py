@@ -1,9 +1,9 @@
-"""Between the API server's JSON and our values.
+"""Between the API server's JSON and the values of this library.
 
 Rules:
   R1  pure: mappings in, values out, and back;
   R2  instants are seconds since 1970, as the API server gives them: whole seconds;
-  R3  a watch says what it says of kinds that are known; of others, and of bookmarks, nothing.
+  R3  an event of a watch is read if its kind is known; bookmarks and other kinds give None.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from attrs import evolve
 
-from gangsched.errors import ManifestError
+from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.events import (
     Bind,
     Event,
@@ -43,21 +43,21 @@ from gangsched.objects import (
     read_pod,
 )
 
-__all__ = ["binding", "deletion", "fact", "unschedulable_condition"]
+__all__ = ["binding", "deletion", "read_event", "unschedulable_condition"]
 
 _WATCH: Final = "watch"
 _CLASSES: Final = PriorityClasses()
 
 
-def fact(change: Mapping[str, Any]) -> Event | None:
-    """Return what one event of a watch says; None for a bookmark or a kind that is not known.
+def read_event(change: Mapping[str, Any]) -> Event | None:
+    """Return one event of a watch; None for a bookmark or an unknown kind.
 
     Args:
         change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON.
 
     Raises:
-        ManifestError: It is malformed, or an error that the API server reports, such as that a
-            watch has to begin anew.
+        ManifestError: The event is malformed, or it is an error that the API server reports, such
+            as that the watch must be restarted.
     """
     if not isinstance(change, Mapping):
         raise Field(Source(_WATCH, 1), "", cast("Any", change)).refuse("a mapping")
@@ -75,28 +75,33 @@ def fact(change: Mapping[str, Any]) -> Event | None:
     manifest = read_manifest(root, at=created_at, classes=_CLASSES)
     match (group, what):
         case ("", "Pod"):
-            return _pod_fact(kind, _pod(manifest))
+            return _pod_event(kind, _pod(manifest))
         case ("", "Node"):
             node = read_node(manifest)
             if kind == "DELETED":
                 return NodeDeleted(node.name)
             return NodeAdded(node) if kind == "ADDED" else NodeUpdated(node)
         case ("scheduling.k8s.io", "PodGroup"):
-            return _group_fact(kind, read_core_group(manifest))
+            return _group_event(kind, read_core_group(manifest))
         case (
             "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io" | "scheduling.volcano.sh",
             "PodGroup",
         ):
-            return _group_fact(kind, read_group(manifest))
+            return _group_event(kind, read_group(manifest))
         case _:
             return None
 
 
 def binding(effect: Bind, pod: Pod) -> dict[str, Any]:
-    """Return the body to post to a pod's ``binding`` subresource.
+    """Return the body to post to the ``binding`` subresource of a pod.
 
-    It names the UID, so that a pod that was recreated meanwhile is not bound in its place.
+    The body has the UID, so that a pod of the same name that was created meanwhile is not bound.
+
+    Raises:
+        InvalidValueError: An argument has a wrong type.
     """
+    _check("effect", effect, Bind)
+    _check("pod", pod, Pod)
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -108,9 +113,14 @@ def binding(effect: Bind, pod: Pod) -> dict[str, Any]:
 def deletion(effect: Evict) -> dict[str, Any]:
     """Return the body of the request that deletes a pod.
 
-    It asks for the UID, so that a pod that was recreated meanwhile is not deleted in its place.
-    A deletion, not an eviction: disruption budgets have no say in a gang that has failed.
+    The body has the UID, so that a pod of the same name that was created meanwhile is not deleted.
+    The request is a deletion and not an eviction, because disruption budgets must not keep a part
+    of a failed gang running.
+
+    Raises:
+        InvalidValueError: *effect* is not an Evict.
     """
+    _check("effect", effect, Evict)
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -119,7 +129,12 @@ def deletion(effect: Evict) -> dict[str, Any]:
 
 
 def unschedulable_condition(notice: PodUnschedulable) -> dict[str, Any]:
-    """Return the strategic merge patch of a pod's status that autoscalers look for."""
+    """Return the strategic merge patch of a pod's status that autoscalers look for.
+
+    Raises:
+        InvalidValueError: *notice* is not a PodUnschedulable.
+    """
+    _check("notice", notice, PodUnschedulable)
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -129,19 +144,24 @@ def unschedulable_condition(notice: PodUnschedulable) -> dict[str, Any]:
     return {"status": {"conditions": [condition]}}
 
 
+def _check(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise InvalidValueError(name, value, f"a {kind.__name__}")
+
+
 def _pod(manifest: Manifest) -> Pod:
     pod = read_pod(manifest, manifest.document)
     deleted_at = _instant(manifest.document["metadata"]["deletionTimestamp"])
     return evolve(pod, deleted_at=deleted_at)
 
 
-def _pod_fact(kind: str, pod: Pod) -> Event:
+def _pod_event(kind: str, pod: Pod) -> Event:
     if kind == "DELETED":
         return PodDeleted(pod.uid)
     return PodAdded(pod) if kind == "ADDED" else PodUpdated(pod)
 
 
-def _group_fact(kind: str, group: PodGroup) -> Event:
+def _group_event(kind: str, group: PodGroup) -> Event:
     if kind == "DELETED":
         return PodGroupDeleted(group.key)
     return PodGroupAdded(group) if kind == "ADDED" else PodGroupUpdated(group)

@@ -1,10 +1,10 @@
 """Kubernetes objects as plain data, read into the nouns.
 
 Rules:
-  R1  what is read is mappings, lists, texts and numbers, wherever they come from: YAML files, a
-      watch, a test;
-  R2  what is malformed is refused with file, document, dotted path and value; what has no place
-      in the model is told in a note, never dropped in silence.
+  R1  the input is mappings, lists, strings and numbers, from any source: YAML files, a watch, a
+      test;
+  R2  malformed input is refused with file, document, dotted path and value; a field that the
+      model lacks is reported in a note, never dropped silently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Fields of a document, each with its path: what is read has a type, or is refused by name.
+"""Fields of a document, each with its path: a field has the expected type, or is refused by path.
 
 Rules:
-  R1  null is absent, as in the API: a field that is not there reads as its default;
-  R2  nothing is converted: a number is no text, a text is no number, only an exact quantity
-      may be either;
+  R1  null is absent, as in the API: a field that is absent reads as its default;
+  R2  nothing is converted: a number is not read as a string, nor a string as a number; only an
+      exact quantity may be either;
   R3  every refusal names the file, the document, the dotted path and the value.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, final
 
 from attrs import field, frozen
@@ -23,12 +24,13 @@ from gangsched.resources import FrozenMap, Resources
 __all__ = ["MOST_PODS", "Field", "Source", "join_path", "reads_whole"]
 
 MOST_PODS: Final = 150_000
-"""How many pods one field may ask for: as many as Kubernetes promises for a whole cluster."""
+"""The most pods that one field may ask for: what Kubernetes supports in a whole cluster."""
 
 _INT32: Final = 2**31 - 1
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def join_path(path: str, key: str | int) -> str:
     """Return the dotted path of a child: ``spec.containers[0].limits[nvidia.com/gpu]``."""
     if isinstance(key, int) or not _PLAIN_KEY.fullmatch(key):
@@ -39,12 +41,12 @@ def join_path(path: str, key: str | int) -> str:
 @final
 @frozen(eq=False)
 class Source:
-    """Where fields come from.
+    """The document that fields come from.
 
     Attributes:
         file: The file, as the caller named it.
         document: The document's number in it, from 1.
-        notes: What could not be taken over, in sentences; grows while fields are read.
+        notes: Sentences about fields that could not be represented; grows while fields are read.
     """
 
     file: str
@@ -52,7 +54,7 @@ class Source:
     notes: list[str] = field(factory=list[str])
 
     def note(self, sentence: str) -> None:
-        """Tell of something that could not be taken over."""
+        """Add a sentence about a field that could not be represented."""
         self.notes.append(f"{self.file}: document {self.document}: {sentence}")
 
 
@@ -63,8 +65,8 @@ class Field:
 
     Attributes:
         source: The document.
-        path: The dotted path from its root; empty for the root.
-        value: What is there; None for nothing.
+        path: The dotted path from the root; empty for the root.
+        value: The value; None if it is absent.
     """
 
     source: Source
@@ -72,28 +74,28 @@ class Field:
     value: Value
 
     def __getitem__(self, key: str) -> Field:
-        """Return the field *key* of a mapping; of nothing, nothing."""
+        """Return the field *key* of a mapping; an absent field if the mapping is absent."""
         return Field(self.source, join_path(self.path, key), self._mapping().get(key))
 
     @property
     def given(self) -> bool:
-        """Whether it is there."""
+        """Whether the field is present."""
         return self.value is not None
 
     def problem(self, problem: str) -> ManifestError:
-        """Return the error that says *problem* of this field."""
+        """Return an error about this field."""
         return ManifestError(self.source.file, self.source.document, self.path, problem)
 
     def refuse(self, expected: str) -> ManifestError:
-        """Return the error that says what was expected instead of this value."""
+        """Return the error that names what was expected instead of this value."""
         return self.problem(f"expected {expected}, got {shown(self.value)}")
 
     def refuse_as(self, error: InvalidValueError) -> ManifestError:
-        """Return *error*, which the value gave rise to, as this field's."""
+        """Return the error of a value made from this field, as an error about this field."""
         return self.problem(f"expected {error.expected}, got {shortened(repr(error.value))}")
 
     def required(self) -> Field:
-        """Return this field, which must be there."""
+        """Return this field, which must be present."""
         if self.value is None:
             raise self.refuse("a value")
         return self
@@ -113,47 +115,47 @@ class Field:
             yield Field(self.source, join_path(self.path, index), value)
 
     def text(self, default: str = "") -> str:
-        """Return a text; an empty one is as good as none."""
+        """Return a string; an empty string is read as an absent one."""
         match self.value:
             case None | "":
                 return default
             case str():
                 return self.value
             case bool() | int() | Number():
-                raise self.refuse("a text, in quotes")
+                raise self.refuse("a string, in quotes")
             case _:
-                raise self.refuse("a text")
+                raise self.refuse("a string")
 
     def name(self) -> str:
-        """Return a text that must be there and not be empty."""
+        """Return a string that must be present and not empty."""
         text = self.text()
         if not text:
-            raise self.refuse("a text that is not empty")
+            raise self.refuse("a non-empty string")
         return text
 
     def word(self, words: tuple[str, ...], default: str | None = None) -> str:
-        """Return one of *words*; it must be there unless it has a default."""
+        """Return one of *words*; the field must be present unless it has a default."""
         text = self.text(default or "")
         if text not in words and text != default:
             raise self.refuse("one of " + ", ".join(words))
         return text
 
     def flag(self) -> bool:
-        """Return a truth value; false where there is none."""
+        """Return a boolean; false if the field is absent."""
         if self.value is not None and not isinstance(self.value, bool):
-            raise self.refuse("true or false")
+            raise self.refuse("a bool")
         return bool(self.value)
 
     def whole(self, default: int | None = None, *, least: int, most: int = _INT32) -> int:
-        """Return a whole number between two bounds; it must be there unless it has a default."""
+        """Return a whole number between two bounds; it must be present unless it has a default."""
         number = default if self.value is None else self.value
         if type(number) is not int or not least <= number <= most:
-            bounds = f"of at least {least}" if most == _INT32 else f"from {least} to {most}"
-            raise self.refuse(f"a whole number {bounds}")
+            bounds = f">= {least}" if most == _INT32 else f"from {least} to {most}"
+            raise self.refuse(f"an int {bounds}")
         return number
 
     def texts(self) -> FrozenMap[str]:
-        """Return a mapping of texts, such as labels."""
+        """Return a mapping of strings, such as labels."""
         return FrozenMap([(key, field.text()) for key, field in self.entries()])
 
     def quantity(self, name: str) -> int:
@@ -166,7 +168,7 @@ class Field:
         except InvalidValueError as error:
             raise self.refuse_as(error) from error
         if amount < 0:
-            raise self.refuse("a quantity that is not negative")
+            raise self.refuse("a quantity >= 0")
         if amount % MILLI and reads_whole(name):
             raise self.refuse("a whole quantity")
         return amount
@@ -176,7 +178,7 @@ class Field:
         return {name: field.quantity(name) for name, field in self.entries()}
 
     def resources(self) -> Resources:
-        """Return the same as a value."""
+        """Return a mapping of resource names to exact quantities, as ``Resources``."""
         return Resources.from_milli(self.amounts())
 
     def _mapping(self) -> dict[str, Value]:
@@ -188,5 +190,5 @@ class Field:
 
 
 def reads_whole(name: str) -> bool:
-    """Say whether a resource comes in whole units only: pods, and devices of some domain."""
+    """Return whether a resource has whole units only: pods, and devices with a domain name."""
     return name == "pods" or "/" in name

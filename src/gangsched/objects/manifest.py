@@ -1,8 +1,8 @@
-"""Objects: what every document says of itself, whatever its kind.
+"""Objects: kind, name and namespace, which every document has.
 
 Rules:
-  R1  kind, version and name must be there; a name is one that the API server takes;
-  R2  a note calls its object by kind and name, so that it can be found.
+  R1  kind, version and name are required; the API server must accept the name;
+  R2  a note names its object by kind and name, so that it can be found.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.errors import InvalidValueError
 from gangsched.objects.fields import Field
 from gangsched.objects.priorities import PriorityClasses
 
@@ -23,13 +24,13 @@ _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 @final
 @frozen(eq=False)
 class Manifest:
-    """One object, ready to be read.
+    """One object that is ready to be read.
 
     Attributes:
-        document: Its root.
+        document: The root of its document.
         kind: Its kind.
         name: Its name.
-        namespace: Its namespace; ``default`` where none is given.
+        namespace: Its namespace; ``default`` if none is given.
         at: When it arrives.
         classes: The priority classes that are known.
     """
@@ -42,13 +43,13 @@ class Manifest:
     classes: PriorityClasses
 
     def note(self, sentence: str) -> None:
-        """Tell of something in it that could not be taken over."""
+        """Add a note about something in it that could not be represented."""
         owned = self.kind != "Node"
         name = f"{self.namespace}/{self.name}" if owned else self.name
         self.document.source.note(f"{self.kind} {name}: {sentence}")
 
     def note_ignored(self, field: Field) -> None:
-        """Tell of a field that has no place in the model."""
+        """Add a note about a field that the model lacks."""
         self.note(f"{field.path} is not modelled and was ignored")
 
 
@@ -56,8 +57,11 @@ def read_manifest(document: Field, *, at: float, classes: PriorityClasses) -> Ma
     """Return the object at the root of a document.
 
     Raises:
-        ManifestError: It has no kind, or no proper name.
+        ManifestError: The object has no kind, or its name is malformed.
+        InvalidValueError: *document* is not a Field.
     """
+    if not isinstance(document, Field):
+        raise InvalidValueError("document", document, "a Field")
     metadata = document["metadata"]
     return Manifest(
         document,

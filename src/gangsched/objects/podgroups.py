@@ -1,14 +1,14 @@
-"""Pod groups from documents: each dialect's words, one meaning.
+"""Pod groups from documents: several dialects, one meaning.
 
 Rules:
   R1  ``minMember`` (scheduler-plugins, Volcano) and ``minCount`` (Kubernetes) are both the
-      quorum; it must be given and be at least 1;
-  R2  Kubernetes' ``basic`` policy asks for no gang: the group is kept with a quorum of 1, under
-      which its pods start one by one, and a note says so;
-  R3  ``scheduleTimeoutSeconds: 0`` is as good as none, as it is to scheduler-plugins;
-  R4  Volcano's ``minTaskMember`` gives the minima per role. Where they add up to more than
-      ``minMember`` Volcano passes over them, and so is done here; a note says so;
-  R5  Koordinator's annotation of groups is the bundle, on a group of whatever dialect.
+      quorum; it is required and at least 1;
+  R2  Kubernetes' ``basic`` policy is not a gang: the group is kept with a quorum of 1, so its
+      pods start one by one, and a note says so;
+  R3  ``scheduleTimeoutSeconds: 0`` means no timeout, as in scheduler-plugins;
+  R4  Volcano's ``minTaskMember`` gives the minima of roles. If they add up to more than
+      ``minMember``, they are ignored, as Volcano does; a note says so;
+  R5  Koordinator's annotation of groups is the bundle, on a group of any dialect.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final, cast
 
 from attrs import evolve
 
+from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, PodGroup, Topology
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
@@ -33,15 +34,17 @@ def read_group(manifest: Manifest) -> PodGroup:
     """Return the group of a ``PodGroup`` document of scheduler-plugins or Volcano.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: A field is malformed.
+        InvalidValueError: *manifest* is not a Manifest.
     """
+    _check_manifest(manifest)
     spec = manifest.document["spec"]
     group = group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
     group = evolve(group, bundle=_bundle_of(manifest))
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
     if "" in counts:
-        raise tasks.refuse("names of tasks that are not empty")
+        raise tasks.refuse("non-empty names of tasks")
     roles = {task: count for task, count in counts.items() if count}
     if sum(roles.values()) > group.min_available:
         manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
@@ -53,18 +56,20 @@ def read_core_group(manifest: Manifest) -> PodGroup:
     """Return the group of a ``PodGroup`` document of Kubernetes' own ``scheduling.k8s.io``.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: A field is malformed.
+        InvalidValueError: *manifest* is not a Manifest.
     """
+    _check_manifest(manifest)
     spec = manifest.document["spec"]
     policy = spec["schedulingPolicy"]
     if policy["gang"].given == policy["basic"].given:
         raise policy.problem("expected exactly one of gang and basic")
     if policy["basic"].given:
-        manifest.note(f"{policy['basic'].path} asks for no gang: its pods start one by one")
+        manifest.note(f"{policy['basic'].path} is not a gang: its pods start one by one")
     topology = spec["schedulingConstraints"]["topology"]
     labels = [element["key"].name() for element in topology.elements()]
     if len(labels) > 1:
-        raise topology.problem(f"expected one label at most, got {', '.join(labels)}")
+        raise topology.problem(f"expected at most one label, got {', '.join(labels)}")
     return PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
@@ -79,16 +84,16 @@ def read_core_group(manifest: Manifest) -> PodGroup:
 def group_of(
     manifest: Manifest, minimum: Field, policy: Field, *, priority: int | None = None
 ) -> PodGroup:
-    """Return the group that bears the name of *manifest*.
+    """Return the group that has the name of *manifest*.
 
     Args:
-        manifest: The group's own document, or its owner's.
+        manifest: The group's own document, or that of its owner.
         minimum: Its quorum.
-        policy: Where ``scheduleTimeoutSeconds`` and ``minResources`` are.
-        priority: Its priority; None to take its members'.
+        policy: The field with ``scheduleTimeoutSeconds`` and ``minResources``.
+        priority: Its priority; None to take that of its members.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: A field is malformed.
     """
     return PodGroup(
         name=manifest.name,
@@ -101,8 +106,13 @@ def group_of(
     )
 
 
+def _check_manifest(manifest: object) -> None:
+    if not isinstance(manifest, Manifest):
+        raise InvalidValueError("manifest", manifest, "a Manifest, see read_manifest")
+
+
 def _bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
-    """Return the groups that Koordinator's annotation names; none where it is not given."""
+    """Return the groups in Koordinator's annotation; none if it is absent."""
     field = manifest.document["metadata"]["annotations"][_GROUPS]
     text, expected = field.text(), 'a JSON list such as ["namespace/name"]'
     try:

@@ -1,13 +1,13 @@
-"""What a pod reserves on its node in all, as kube-scheduler adds it up.
+"""What a pod requests in total, as kube-scheduler computes it.
 
 Rules:
-  R1  a container that has a limit and no request for a resource requests its limit;
-  R2  a pod reserves, per resource, what its containers and its sidecars (init containers that
-      are restarted) request together, or what one init container requests on top of the
-      sidecars before it, if that is more; and its overhead;
-  R3  what the pod as a whole requests of cpu, memory or huge pages replaces that sum;
-  R4  a pod has a limit only for what each of its containers has a limit for: one without may
-      take any amount. So the QoS class that follows is the one that Kubernetes gives.
+  R1  if a container has a limit and no request for a resource, it requests its limit;
+  R2  containers and sidecars (init containers that are restarted) run at the same time, so their
+      requests are added. An init container runs beside the sidecars that precede it. The pod
+      requests the larger of the two per resource, and its overhead in addition;
+  R3  a request of the pod as a whole for cpu, memory or huge pages replaces that sum;
+  R4  a pod has a limit for a resource only if each of its containers has one: a container without
+      may use any amount. So the QoS class that follows is that of Kubernetes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _RESTARTS: Final = ("Always", "OnFailure", "Never")
 
 
 def pod_requests(spec: Field) -> Resources:
-    """Return what the pod of this specification reserves.
+    """Return what the pod with this specification requests.
 
     Raises:
-        ManifestError: A quantity is malformed, or a request is more than its limit.
+        ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
     total = _combined(spec, _requests)
     whole = spec["resources"]
@@ -44,7 +44,7 @@ def pod_requests(spec: Field) -> Resources:
 
 
 def pod_limits(spec: Field) -> Resources:
-    """Return what the pod of this specification may use at most.
+    """Return the most that the pod with this specification may use.
 
     Raises:
         ManifestError: A quantity is malformed.
@@ -67,6 +67,9 @@ def _combined(spec: Field, amounts: Callable[[Field], dict[str, int]]) -> dict[s
     total: dict[str, int] = {}
     for container in spec["containers"].elements():
         _add(total, amounts(container))
+    # A pod holds all of its sidecars while its containers run, so only what an init container
+    # itself asks for can exceed that sum. Copying the sidecars' sum for each init container
+    # instead took quadratic time.
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec["initContainers"].elements():
@@ -74,23 +77,17 @@ def _combined(spec: Field, amounts: Callable[[Field], dict[str, int]]) -> dict[s
         if container["restartPolicy"].word(_RESTARTS, "") == "Always":
             _add(total, asked)
             _add(sidecars, asked)
-            at_once = sidecars
         else:
-            at_once = dict(sidecars)
-            _add(at_once, asked)
-        _raise(peak, at_once)
-    _raise(total, peak)
+            for name, amount in asked.items():
+                peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + amount)
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, 0), amount)
     return total
 
 
 def _add(total: dict[str, int], amounts: dict[str, int]) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + amount
-
-
-def _raise(total: dict[str, int], amounts: dict[str, int]) -> None:
-    for name, amount in amounts.items():
-        total[name] = max(total.get(name, 0), amount)
 
 
 def _limits(container: Field) -> dict[str, int]:
@@ -104,7 +101,7 @@ def _requests(container: Field) -> dict[str, int]:
         amount = field.quantity(name)
         if amount > limits.get(name, amount):
             limit = format_quantity(limits[name])
-            raise field.refuse(f"a quantity of at most its limit, {limit}")
+            raise field.refuse(f"a quantity <= its limit, {limit}")
         asked[name] = amount
     return asked
 

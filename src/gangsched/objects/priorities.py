@@ -1,15 +1,16 @@
-"""Priority classes: which priority a name stands for.
+"""Priority classes: the priority that a name stands for.
 
 Rules:
-  R1  a class is known if a ``PriorityClass`` document was given, before or after its user, or
-      if it is one of Kubernetes' own two;
-  R2  a pod that names neither a class nor a priority has that of the global default: the
-      smallest of them if several claim to be it, as the API server decides, and else 0;
-  R3  a class that is not known is an error, never priority 0.
+  R1  a class is known if a ``PriorityClass`` document was given, before or after the pods that
+      use it, or if it is one of the two that Kubernetes defines;
+  R2  a pod without class and priority has the priority of the global default. If several classes
+      are the global default, it is the smallest, as in the API server; without one it is 0;
+  R3  an unknown class is an error, never priority 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, final
 
 from attrs import frozen
@@ -18,7 +19,7 @@ from gangsched.model import PreemptionPolicy
 from gangsched.objects.fields import Field
 from gangsched.resources import FrozenMap
 
-__all__ = ["PriorityClasses", "with_priority_class"]
+__all__ = ["PriorityClasses", "with_priority_classes"]
 
 _BUILT_IN: Final = FrozenMap(
     {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -33,10 +34,10 @@ class PriorityClasses:
     """The priority classes that are known.
 
     Attributes:
-        values: The priority of each, by name.
-        default: The priority of a pod that names none; None where no class is the default.
-        never: The classes whose pods displace nobody.
-        default_never: Whether a pod that names none displaces nobody.
+        values: The priority of each class, by name.
+        default: The priority of a pod that names none; None if no class is the default.
+        never: The classes whose pods do not preempt.
+        default_never: Whether a pod that names no class does not preempt.
     """
 
     values: FrozenMap[int] = _BUILT_IN
@@ -45,30 +46,30 @@ class PriorityClasses:
     default_never: bool = False
 
     def priority_of(self, spec: Field) -> int:
-        """Return the priority that a pod's specification asks for.
+        """Return the priority of a pod's specification.
 
         Raises:
-            ManifestError: It names a class that is not known.
+            ManifestError: The specification names an unknown class.
         """
         asked = self.asked_by(spec)
         return (self.default or 0) if asked is None else asked
 
     def asked_by(self, spec: Field) -> int | None:
-        """Return the priority that is asked for by number or by name; None for neither."""
+        """Return the priority that is given by number or by name; None for neither."""
         if spec["priority"].given:
             return spec["priority"].whole(least=_LEAST)
         name = spec["priorityClassName"].text()
         if not name:
             return None
         if name not in self.values:
-            raise spec["priorityClassName"].refuse("the name of a PriorityClass that is given")
+            raise spec["priorityClassName"].refuse("the name of a known PriorityClass")
         return self.values[name]
 
     def policy_of(self, spec: Field) -> PreemptionPolicy:
-        """Return whether a pod may displace others: what it says itself, else its class.
+        """Return whether a pod may preempt others: its own policy, else that of its class.
 
         Raises:
-            ManifestError: What it says is no preemption policy.
+            ManifestError: The pod's policy is not a preemption policy.
         """
         said = spec["preemptionPolicy"].word(_POLICIES, "")
         if said:
@@ -78,21 +79,27 @@ class PriorityClasses:
         return PreemptionPolicy.NEVER if never else PreemptionPolicy.PREEMPT_LOWER_PRIORITY
 
 
-def with_priority_class(known: PriorityClasses, document: Field) -> PriorityClasses:
-    """Return *known* with the class of a ``PriorityClass`` document.
+def with_priority_classes(known: PriorityClasses, documents: Iterable[Field]) -> PriorityClasses:
+    """Return *known* with the classes of ``PriorityClass`` documents.
+
+    Runtime complexity: O(known + documents).
 
     Raises:
-        ManifestError: The document is malformed.
+        ManifestError: A document is malformed.
     """
-    name = document["metadata"]["name"].name()
-    value = document["value"].whole(least=_LEAST)
-    says = document["preemptionPolicy"].word(
-        _POLICIES, PreemptionPolicy.PREEMPT_LOWER_PRIORITY.value
-    )
-    is_never = says == PreemptionPolicy.NEVER.value
+    values, never = dict(known.values), set(known.never)
     default, default_never = known.default, known.default_never
-    if document["globalDefault"].flag() and (default is None or value < default):
-        default, default_never = value, is_never
-    never = known.never | {name} if is_never else known.never - {name}
-    values = FrozenMap({**known.values, name: value})
-    return PriorityClasses(values, default, never, default_never)
+    for document in documents:
+        name = document["metadata"]["name"].name()
+        value = document["value"].whole(least=_LEAST)
+        policy = document["preemptionPolicy"].word(
+            _POLICIES, PreemptionPolicy.PREEMPT_LOWER_PRIORITY.value
+        )
+        is_never = policy == PreemptionPolicy.NEVER.value
+        if document["globalDefault"].flag() and (default is None or value < default):
+            default, default_never = value, is_never
+        values[name] = value
+        never.discard(name)
+        if is_never:
+            never.add(name)
+    return PriorityClasses(FrozenMap(values), default, frozenset(never), default_never)

@@ -1,8 +1,8 @@
-"""Scalars of a document: what a bare word means.
+"""Scalars of a document: the value of a word without quotes.
 
 Rules:
-  R1  a plain scalar becomes what Kubernetes' own YAML reader makes of it: ``on`` is a truth
-      value, ``010`` is eight; ``1:30`` and ``2024-01-01`` are texts;
+  R1  a plain scalar has the value that Kubernetes' YAML reader gives it: ``on`` is a boolean,
+      ``010`` is eight; ``1:30`` and ``2024-01-01`` are strings;
   R2  a number with a point or an exponent keeps its text (``Number``): no float is ever made.
 """
 
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(
 @final
 @frozen(repr=False)
 class Number:
-    """A number that is not a whole one of 64 bits, as it was written."""
+    """A number that is not a 64-bit whole number, as it was written."""
 
     text: str
 
@@ -44,11 +44,11 @@ class Number:
 
 
 Value: TypeAlias = "bool | int | str | Number | list[Value] | dict[str, Value] | None"
-"""What a document is made of."""
+"""A value of a document."""
 
 
 def read_plain(text: str) -> Value:
-    """Return what a scalar without quotes and without a tag stands for."""
+    """Return the value of a scalar without quotes and without a tag."""
     if text in _NULLS:
         return None
     if text in _TRUES:
@@ -67,7 +67,7 @@ def read_plain(text: str) -> Value:
 
 
 def kinds(value: Value) -> tuple[str, ...]:
-    """Return the tags that a plain scalar may be given, by what it stands for."""
+    """Return the tags that a plain scalar may have, by its value."""
     match value:
         case bool():
             return ("bool",)
@@ -95,5 +95,5 @@ def shown(value: Value) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return *text*, or what it begins and ends with."""
+    """Return *text*, or its beginning and end if it is long."""
     return text if len(text) <= 80 else f"{text[:60]}...{text[-10:]}"

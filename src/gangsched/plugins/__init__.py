@@ -1,4 +1,4 @@
-"""The plugins that are not the gang policy, one file each."""
+"""Plugins named as in kube-scheduler, one file each; the gang policy is ``Coscheduling``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bind by telling the shell to."""
+"""Bind a pod with the plain ``Bind`` effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DefaultBinder"]
 @final
 @frozen
 class DefaultBinder:
-    """Answer every bind with the plain ``Bind`` effect."""
+    """Bind every pod; the driver performs the effect."""
 
     @property
     def name(self) -> str:

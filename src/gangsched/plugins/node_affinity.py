@@ -1,4 +1,4 @@
-"""Keep pods on the nodes whose labels they ask for: node selector and required affinity."""
+"""Filter nodes by the node selector and the required node affinity of a pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REASON: Final = Unschedulable(
 @final
 @frozen
 class NodeAffinity:
-    """Refuse a node that lacks a selected label, or that matches no affinity term."""
+    """Refuse a node that lacks a selected label, or that matches no required affinity term."""
 
     @property
     def name(self) -> str:
@@ -29,19 +29,19 @@ class NodeAffinity:
         return "NodeAffinity"
 
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Depends on the selector and the affinity."""
+        """Return the node selector and the affinity."""
         return (pod.node_selector, pod.affinity)
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Depends on nothing but labels."""
+        """Return a constant: the plugin reads only labels."""
         return None
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
-        """Return the labels that the selector and the affinity speak of."""
+        """Return the label keys of the selector and the affinity."""
         return (*pod.node_selector, *(r.key for t in pod.affinity for r in t.requirements))
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* when its labels do not match."""
+        """Refuse *node* if its labels do not match."""
         labels = node.node.labels
         for key, value in pod.node_selector.items():
             if labels.get(key) != value:

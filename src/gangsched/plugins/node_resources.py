@@ -1,9 +1,9 @@
-"""Fit pods to what is free, and prefer emptier or fuller nodes.
+"""Filter nodes by free capacity; prefer emptier or fuller nodes.
 
 Rules:
-  R1  a pod fits when each resource that it asks for is free, and one more pod is allowed; what
-      it does not ask for does not matter, however overcommitted;
-  R2  scores are whole numbers computed from whole numbers.
+  R1  a pod fits if each requested resource is free and the node allows one more pod. A resource
+      that the pod does not request is ignored, even if it is overcommitted;
+  R2  scores are ints, computed from ints without rounding errors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gangsched.quantity import MILLI
 __all__ = ["NodeResources", "Strategy"]
 
 _TOO_MANY: Final = Unschedulable("Too many pods")
-_BOUNDLESS: Final = 1 << 40
+_UNBOUNDED: Final = 1 << 40
 
 
 class Strategy(enum.Enum):
-    """Which of the nodes that fit is the better."""
+    """Which of two nodes scores higher."""
 
     LEAST_ALLOCATED = "least_allocated"
-    """The emptier one: spread."""
+    """The emptier node: pods spread."""
     MOST_ALLOCATED = "most_allocated"
-    """The fuller one: pack."""
+    """The fuller node: pods pack."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -42,10 +42,10 @@ class Strategy(enum.Enum):
 @final
 @frozen
 class NodeResources:
-    """Refuse nodes on which a pod does not fit; score the others.
+    """Refuse nodes without the free capacity that a pod requests; score the others.
 
     Attributes:
-        strategy: Prefer emptier or fuller nodes.
+        strategy: Whether emptier or fuller nodes score higher.
     """
 
     strategy: Strategy = field(default=Strategy.LEAST_ALLOCATED, converter=Strategy)
@@ -56,47 +56,47 @@ class NodeResources:
         return "NodeResourcesFit"
 
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Depends on the requests."""
+        """Return the requests."""
         return pod.requests
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Depends on what the node offers, what is free, and on how many pods if they are bounded.
+        """Return allocatable and free resources, and the number of pods if that is limited.
 
-        What is neither offered nor short is left out: it makes no difference.
+        A free amount of 0 is left out, since it equals an absent resource.
         """
         offers = node.node.allocatable
         free = tuple(sorted((name, amount) for name, amount in node.free.items() if amount))
-        return (offers, free, node.pod_count if offers.amount("pods") else 0)
+        return (offers, free, node.pod_count if "pods" in offers else 0)
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* when something is short there, naming all that is."""
+        """Refuse *node* if a request is not free; give one reason for each such resource."""
         missing = pod.requests.missing_from(node.free)
         if missing:
-            return Unschedulable(", ".join(f"Insufficient {name}" for name in missing))
-        limit = node.node.allocatable.amount("pods")
-        if limit and (node.pod_count + 1) * MILLI > limit:
+            return Unschedulable([f"Insufficient {name}" for name in missing])
+        limit = node.node.allocatable.get("pods")
+        if limit is not None and (node.pod_count + 1) * MILLI > limit:
             return _TOO_MANY
         return SUCCESS
 
     def fitted(self, pod: Pod) -> Iterable[str]:
-        """Return all that *pod* asks for."""
+        """Return every resource that *pod* requests."""
         return pod.requests
 
     def headroom(self, pod: Pod, node: NodeView) -> int:
-        """Return how many pods with these requests fit beside each other on *node*."""
+        """Return how many pods with these requests fit together on *node*."""
         free = node.free
-        bound = _BOUNDLESS
+        bound = _UNBOUNDED
         for name, need in pod.requests.items():
             bound = min(bound, free.get(name, 0) // need)
-        limit = node.node.allocatable.amount("pods")
-        if limit:
+        limit = node.node.allocatable.get("pods")
+        if limit is not None:
             bound = min(bound, limit // MILLI - node.pod_count)
         return max(bound, 0)
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
-        """Return the mean share, in percent, that is free (or taken) with *pod* placed.
+        """Return the mean percentage that is free, or used, after *pod* is placed on *node*.
 
-        Over cpu, memory and what the pod asks for, as far as *node* offers it.
+        The mean is over cpu, memory and the requested resources that *node* has.
         """
         total = count = 0
         free = node.free

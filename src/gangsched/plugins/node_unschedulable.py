@@ -1,4 +1,4 @@
-"""Keep pods off cordoned nodes."""
+"""Filter out cordoned nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REASON: Final = Unschedulable("node(s) were unschedulable", resolvable=False)
 @final
 @frozen
 class NodeUnschedulable:
-    """Refuse a cordoned node, unless the pod tolerates the taint that cordoning sets."""
+    """Refuse a cordoned node, unless the pod tolerates the taint that ``kubectl cordon`` sets."""
 
     @property
     def name(self) -> str:
@@ -29,15 +29,15 @@ class NodeUnschedulable:
         return "NodeUnschedulable"
 
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Depends on the tolerations."""
+        """Return the tolerations."""
         return pod.tolerations
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Depends on whether the node is cordoned."""
+        """Return whether the node is cordoned."""
         return node.node.unschedulable
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* when it is cordoned."""
+        """Refuse *node* if it is cordoned and the pod does not tolerate that."""
         if node.node.unschedulable and not any(t.tolerates(_CORDON) for t in pod.tolerations):
             return _REASON
         return SUCCESS

@@ -1,4 +1,4 @@
-"""The in-tree queue order: priority, then time of enqueueing."""
+"""Order the queue as kube-scheduler does: by priority, then by the time of enqueueing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PrioritySort"]
 @final
 @frozen
 class PrioritySort:
-    """Higher priority first; among equals, who came into the queue first."""
+    """Higher priority first; among equal priorities, the entity that was enqueued first."""
 
     @property
     def name(self) -> str:
@@ -22,5 +22,5 @@ class PrioritySort:
         return "PrioritySort"
 
     def queue_sort(self, entity: EntityView) -> Rank:
-        """Return the entity's place; ties fall to the order of arrival."""
-        return (-entity.priority, entity.queued_at, 0, entity.seq, 0)
+        """Return the sort key: priority, time of enqueueing, order of arrival."""
+        return (-entity.priority, entity.queued_at, entity.seq)

@@ -1,7 +1,7 @@
-"""Queue order by quality-of-service class among equal priorities.
+"""Order the queue by quality-of-service class among equal priorities.
 
-The published comparator says "before" both ways for two Guaranteed pods. This order is strict:
-ties fall to the time of enqueueing, then to the order of arrival.
+The comparator of the published plugin answers "before" both ways for two Guaranteed pods. The
+order here is strict: ties are broken by the time of enqueueing, then by the order of arrival.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["QOSSort"]
 @final
 @frozen
 class QOSSort:
-    """Higher priority first; among equals Guaranteed, Burstable, BestEffort; then by time.
+    """Higher priority first; then Guaranteed, Burstable, BestEffort; then by time.
 
-    Of a group, the class of its first pending member counts when it is enqueued.
+    The class of a group is that of its first pending member at the time of enqueueing.
     """
 
     @property
@@ -29,8 +29,5 @@ class QOSSort:
         return "QOSSort"
 
     def queue_sort(self, entity: EntityView) -> Rank:
-        """Return the entity's place."""
-        # the class goes before the time, and both after the priority: a place has five parts,
-        # of which the first two are priority and time, so the two are folded into one number
-        rank = -entity.priority * 4 + int(entity.pod.qos_class)
-        return (rank, entity.queued_at, 0, entity.seq, 0)
+        """Return the sort key: priority, class, time of enqueueing, order of arrival."""
+        return (-entity.priority, int(entity.pod.qos_class), entity.queued_at, entity.seq)

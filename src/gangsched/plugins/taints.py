@@ -1,4 +1,4 @@
-"""Keep pods off nodes whose taints they do not tolerate."""
+"""Filter out nodes with untolerated taints; score the others by ``PreferNoSchedule``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TaintToleration"]
 @final
 @frozen
 class TaintToleration:
-    """Refuse untolerated ``NoSchedule`` and ``NoExecute`` taints; shun ``PreferNoSchedule``."""
+    """Refuse untolerated ``NoSchedule`` and ``NoExecute`` taints; avoid ``PreferNoSchedule``."""
 
     @property
     def name(self) -> str:
@@ -26,11 +26,11 @@ class TaintToleration:
         return "TaintToleration"
 
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Depends on the tolerations."""
+        """Return the tolerations."""
         return pod.tolerations
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Depends on the taints."""
+        """Return the taints."""
         return node.node.taints
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
@@ -46,10 +46,10 @@ class TaintToleration:
         return SUCCESS
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
-        """Return 100 without an untolerated ``PreferNoSchedule`` taint, 0 with any."""
-        shunned = any(
+        """Return 0 if *node* has an untolerated ``PreferNoSchedule`` taint, else 100."""
+        avoided = any(
             taint.effect is TaintEffect.PREFER_NO_SCHEDULE
             and not any(t.tolerates(taint) for t in pod.tolerations)
             for taint in node.node.taints
         )
-        return 0 if shunned else 100
+        return 0 if avoided else 100

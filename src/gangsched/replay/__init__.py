@@ -1,7 +1,7 @@
-"""Runs written down as decision logs, and run again.
+"""Decision logs: runs that are written down, and run again.
 
-A scheduler's answers follow from its calls and from what the cluster showed at each of them. A
-decision log has both, one JSON line a call, so that whoever has it can make the calls again.
+The results of a scheduler follow from its calls and from what the cluster showed at each call. A
+decision log has both, with one JSON line for each call. So the calls can be made again elsewhere.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = [
     "Divergence",
     "Header",
     "Log",
-    "RecordedScheduler",
     "Recipe",
+    "RecordedScheduler",
     "Replay",
     "read_log",
     "replay",

@@ -1,9 +1,9 @@
 """The decision log: its lines, and how they are written and read.
 
 Rules:
-  R1  the first line says the format and its version; each line after it is one call;
-  R2  a line is one JSON object, in ASCII, with its fields in one order: one run, one text;
-  R3  a line that is malformed is refused by its number and field, before anything of it is used.
+  R1  the first line gives the format and its version; each line after it is one call;
+  R2  a line is one JSON object in ASCII, with its fields in a fixed order: one run, one text;
+  R3  a malformed line is refused, with its number and field, before any of it is used.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gangsched.replay.recipe import Recipe
 __all__ = ["CALLS", "FORMAT", "Call", "Header", "Log", "read_log"]
 
 FORMAT: Final = "gangsched.decisions/1"
-"""The name and version of the format, as the header has it."""
+"""The name and version of the format, as in the header."""
 
 CALLS: Final = ("handle", "advance", "schedule_one", "rebuild", "restart", "shown")
-"""What a line is about: four calls that decide, a new scheduler, and what the cluster showed."""
+"""The kinds of lines: four calls of a scheduler, a new scheduler, and what the cluster showed."""
 
 _EVENTS: Final[Form[tuple[Event, ...]]] = many(EVENT)
 _EFFECTS: Final[Form[tuple[Effect, ...]]] = many(EFFECT)
@@ -41,9 +41,9 @@ class Header:
     """The first line.
 
     Attributes:
-        recipe: How the scheduler was made; None where nobody said.
-        about: What else the writer said, as plain data; replay reads nothing of it.
-        version: The version of the library that wrote it.
+        recipe: How the scheduler was made; None if the writer did not record it.
+        about: Other data of the writer, as plain data; replay ignores it.
+        version: The version of the library that wrote the log.
     """
 
     recipe: Recipe | None = None
@@ -51,10 +51,10 @@ class Header:
     version: str = __version__
 
     def to_line(self) -> str:
-        """Return it as a line, with its end.
+        """Return the header as a line, with its line break.
 
         Raises:
-            InvalidValueError: ``about`` is no plain data.
+            InvalidValueError: ``about`` is not plain data.
         """
         try:
             _line(self.about)
@@ -77,15 +77,15 @@ class Call:
     """One call, and what it returned.
 
     Attributes:
-        line: Its line in the log, from 1; 0 for one that is being written.
-        call: One of ``CALLS``. ``restart`` puts a new scheduler in the place of the one before;
-            ``shown`` calls nothing.
-        now: The instant that it was given; None for ``restart`` and ``shown``.
-        event: The fact, for ``handle``; it is true before the call.
-        shown: What the cluster showed beyond the lines before and *event*, as facts, in order.
-        effects: What it returned; None where ``schedule_one`` did, or the call raised, or it
-            returns nothing.
-        raised: What it raised: its type and its sentence; None when it returned.
+        line: The line in the log, from 1; 0 for a call that is being written.
+        call: One of ``CALLS``. ``restart`` replaces the scheduler by a new one; ``shown`` is not a
+            call of the scheduler.
+        now: The instant of the call; None for ``restart`` and ``shown``.
+        event: The event of ``handle``; the cluster shows it before the call.
+        shown: What the cluster showed beyond the lines before and *event*: as events, in order.
+        effects: What the call returned; None if ``schedule_one`` returned None, if the call raised,
+            or if the kind of call returns nothing.
+        raised: Type and message of the exception that the call raised; None if it returned.
     """
 
     line: int = 0
@@ -97,7 +97,7 @@ class Call:
     raised: str | None = None
 
     def to_line(self) -> str:
-        """Return it as a line, with its end."""
+        """Return the call as a line, with its line break."""
         written: dict[str, Any] = {"call": self.call}
         if self.now is not None:
             written["now"] = self.now
@@ -114,10 +114,10 @@ class Call:
 
 @final
 class Log:
-    """A decision log that is read: its header, and its calls in order, each read when it is due.
+    """A decision log that is read: its header, and its calls in order, each read when it is needed.
 
     Attributes:
-        file: The file, for errors.
+        file: The name of the log for errors.
         header: Its first line.
     """
 
@@ -141,11 +141,12 @@ class Log:
             self._refuse(1, "", "expected a header, got nothing")
         given = self._object(1, text)
         if given.get("format") != FORMAT:
-            self._refuse(1, "format", f"expected {FORMAT}, got {given.get('format')!r}")
+            found = _short(repr(given.get("format")))
+            self._refuse(1, "format", f"expected {FORMAT}, got {found}")
         self._only(1, given, ("format", "gangsched", "scheduler", "about"))
         version, scheduler = given.get("gangsched"), None
         if not isinstance(version, str):
-            self._refuse(1, "gangsched", f"expected a version, got {version!r}")
+            self._refuse(1, "gangsched", f"expected a version, got {_short(repr(version))}")
         try:
             about = as_object(given.get("about"), "about")
             if given.get("scheduler") is not None:
@@ -158,21 +159,23 @@ class Log:
         given = self._object(number, text)
         call = given.get("call")
         if call not in CALLS:
-            self._refuse(number, "call", f"expected one of {', '.join(CALLS)}, got {call!r}")
-        decides, told = call in _DECIDES, call == "handle"
+            found = _short(repr(call))
+            self._refuse(number, "call", f"expected one of {', '.join(CALLS)}, got {found}")
+        decides, has_event = call in _DECIDES, call == "handle"
         names = ("call", "now", "event", "shown", "effects", "raised")
-        fits = (True, decides, told, call != "restart", decides, decides)
+        fits = (True, decides, has_event, call != "restart", decides, decides)
         self._only(number, given, [name for name, fit in zip(names, fits, strict=True) if fit])
         now = given.get("now")
         if decides and not is_seconds(now):
-            self._refuse(number, "now", f"expected a finite number of seconds, got {now!r}")
-        if told and "event" not in given:
-            self._refuse(number, "event", "expected a fact, got nothing")
+            found = _short(repr(now))
+            self._refuse(number, "now", f"expected a finite number of seconds, got {found}")
+        if has_event and "event" not in given:
+            self._refuse(number, "event", "expected an event, got nothing")
         raised = given.get("raised")
         if decides and ("effects" in given) == ("raised" in given):
             self._refuse(number, "effects", "expected either effects or raised")
         if "raised" in given and not isinstance(raised, str):
-            self._refuse(number, "raised", f"expected a text, got {raised!r}")
+            self._refuse(number, "raised", f"expected a string, got {_short(repr(raised))}")
         returned = given.get("effects")
         if returned is None and "effects" in given and call != "schedule_one":
             self._refuse(number, "effects", "expected a list, got None")
@@ -181,7 +184,7 @@ class Log:
                 line=number,
                 call=call,
                 now=now,
-                event=EVENT.read(given["event"], "event") if told else None,
+                event=EVENT.read(given["event"], "event") if has_event else None,
                 shown=_EVENTS.read(given.get("shown", []), "shown"),
                 effects=None if returned is None else _EFFECTS.read(returned, "effects"),
                 raised=raised,
@@ -212,15 +215,20 @@ class Log:
 
 
 def read_log(lines: Iterable[str], *, file: str = "log") -> Log:
-    """Read a decision log: the header at once, the calls as they are asked for.
+    """Read a decision log: the header at once, each call when it is needed.
 
     Args:
         lines: The lines, such as an open file.
-        file: What to call it in errors.
+        file: The name of the log for errors.
 
     Raises:
         DecisionLogError: The header is malformed, or of another format or version.
+        InvalidValueError: An argument has a wrong type.
     """
+    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
+        raise InvalidValueError("lines", lines, "an iterable of lines, such as an open file")
+    if not isinstance(file, str):
+        raise InvalidValueError("file", file, "a string")
     return Log(lines, file=file)
 
 
@@ -229,7 +237,7 @@ def _line(written: Mapping[str, Any]) -> str:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def _short(text: str) -> str:

@@ -1,9 +1,11 @@
 """How a scheduler is made, as a value: a preset and its arguments.
 
 Rules:
-  R1  every argument of the preset is in it, those left out with their default, so that a default
-      that changes later does not change what the recipe makes;
-  R2  a recipe that was written is read back as an equal one.
+  R1  a recipe has every argument of the preset; one that is not given has its default. So a
+      default that changes later does not change what the recipe makes;
+  R2  a recipe that was written is read back as an equal one;
+  R3  a recipe may come from a file of unknown origin, so the work of one decision is bounded:
+      ``MOST_STEPS``.
 """
 
 from __future__ import annotations
@@ -24,15 +26,27 @@ from gangsched.model import FrozenMap
 from gangsched.protocols import ClusterState
 from gangsched.run_times import AnnotatedRunTimes
 
-__all__ = ["Recipe"]
+__all__ = ["MOST_STEPS", "Recipe"]
 
 _PRESETS: Final[Mapping[str, Callable[..., Scheduler]]] = {
     "coscheduling": presets.coscheduling,
     "gang": presets.gang,
-    "pod_by_pod": presets.pod_by_pod,
+    "pod-by-pod": presets.pod_by_pod,
 }
+MOST_STEPS: Final = 1_000_000
+"""The largest search budget of a recipe, in steps."""
+
 _BACKOFF: Final = Record(Backoff, whole=True, initial=SECONDS, maximum=SECONDS)
-_PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=WHOLE)
+
+
+def _read_steps(value: object, path: str) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_STEPS:
+        raise InvalidValueError(path, value, f"an int from 0 to {MOST_STEPS}")
+    return value
+
+
+_STEPS: Final[Form[int]] = Form(lambda value: value, _read_steps)
+_PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=_STEPS)
 _RUN_TIMES: Final = Record(
     AnnotatedRunTimes, whole=True, annotation=TEXT, wrong_by=SECONDS, seed=WHOLE
 )
@@ -55,7 +69,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "when_bind_fails": choice(WhenBindFails),
     "unit": choice(SchedulingUnit),
     "placement": choice(PlacementStrategy),
-    "search_budget": WHOLE,
+    "search_budget": _STEPS,
     "backoff": _BACKOFF.form,
     "preemption": optional(_PREEMPTION.form),
     "backfill": optional(_BACKFILL.form),
@@ -63,7 +77,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
 
 
 def _taken(name: str, value: Any) -> Any:
-    """Return an argument as it is read back; a text for the member of an enumeration."""
+    """Return an argument as it would be read back; an enumeration's value becomes its member."""
     form = _ARGUMENTS[name]
     try:
         written = value if isinstance(value, str) else form.write(value)
@@ -74,32 +88,34 @@ def _taken(name: str, value: Any) -> Any:
 
 @final
 class Recipe:
-    """A preset and its arguments: makes schedulers, and can be written down.
+    """A preset and its arguments: makes schedulers, and can be written into a log.
 
-    It is called with a cluster state, as the presets are::
+    A recipe is called with a cluster state, as the presets are::
 
         make = Recipe("coscheduling", permit_timeout=30.0)
         scheduler = make(cluster)
 
     Attributes:
-        preset: ``coscheduling``, ``gang`` or ``pod_by_pod``.
-        arguments: All arguments of the preset but the cluster state.
+        preset: ``coscheduling``, ``gang`` or ``pod-by-pod``.
+        arguments: Every argument of the preset except the cluster state.
 
     Raises:
-        InvalidValueError: There is no such preset, or it has no such argument.
+        InvalidValueError: There is no such preset, it has no such argument, or an argument is
+            malformed. A search budget is at most 1,000,000 steps.
     """
 
     __slots__ = ("arguments", "preset")
 
     def __init__(self, preset: str, **arguments: Any) -> None:
-        made_by = _PRESETS.get(preset)
+        made_by = _PRESETS.get(preset) if isinstance(preset, str) else None
         if made_by is None:
             raise InvalidValueError("preset", preset, "one of " + ", ".join(_PRESETS))
         takes = inspect.signature(made_by).parameters
         names = [name for name in takes if name in _ARGUMENTS]
         for name, value in arguments.items():
             if name not in names:
-                raise InvalidValueError(name, value, f"an argument of presets.{preset}")
+                expected = f"an argument of presets.{made_by.__name__}"
+                raise InvalidValueError(name, value, expected)
         given = {name: arguments.get(name, takes[name].default) for name in names}
         if given["backoff"] is None:
             given["backoff"] = Backoff()
@@ -109,7 +125,7 @@ class Recipe:
         )
 
     def __call__(self, cluster: ClusterState) -> Scheduler:
-        """Make a scheduler over a cluster state.
+        """Return a new scheduler over a cluster state.
 
         Raises:
             InvalidValueError: An argument is malformed.
@@ -129,7 +145,7 @@ class Recipe:
         return f"Recipe({self.preset!r}{arguments})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data, for a log's header."""
+        """Return the recipe as plain data, for the header of a log."""
         arguments = {n: _ARGUMENTS[n].write(value) for n, value in self.arguments.items()}
         return {"preset": self.preset, "arguments": arguments}
 
@@ -139,10 +155,10 @@ class Recipe:
 
         Args:
             data: What ``to_json`` returned.
-            path: Where it stands, for errors.
+            path: The path of the data, for errors.
 
         Raises:
-            InvalidValueError: It is malformed; names the field.
+            InvalidValueError: The data is malformed; the error names the field.
         """
         given = as_object(data, path)
         if given.keys() != {"preset", "arguments"}:

@@ -1,10 +1,11 @@
-"""Writing a decision log: round any scheduler, under any driver.
+"""Writing a decision log: around any scheduler, under any driver.
 
 Rules:
-  R1  a call is written when it is over, as one line, whether it returned or raised;
-  R2  what is recorded decides as it would unrecorded: nothing is asked of it that it is not
-      asked anyhow;
-  R3  what is no fact, or no instant, cannot be written and changes nothing: it is refused.
+  R1  a call is written as one line when it is over, whether it returned or raised;
+  R2  recording does not change decisions: the recorder asks nothing of the scheduler or of the
+      cluster that they would not be asked without it;
+  R3  a value that is not an event, or not an instant, cannot be written: it is refused and
+      changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from gangsched._checks import check_event
+from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
@@ -20,7 +22,7 @@ from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 from gangsched.replay.log import Call, Header
 from gangsched.replay.recipe import Recipe
-from gangsched.replay.shown import Shown, take_in
+from gangsched.replay.recorded_reads import RecordedClusterState, apply_if_possible
 
 __all__ = ["DecisionLog", "RecordedScheduler"]
 
@@ -35,13 +37,14 @@ class DecisionLog:
     Not thread-safe: a shell serialises the calls of its scheduler.
 
     Args:
-        write: Takes one line after the other, each with its end; the header at once.
+        write: Takes the lines one by one, each with its line break; the header at once.
         make: Makes the scheduler. A ``Recipe`` is written into the header, so that the log can be
-            run again without being told how.
-        about: What else to say in the header, as plain data for JSON.
+            run again without further arguments.
+        about: Other data for the header, as plain data for JSON.
 
     Raises:
-        InvalidValueError: *about* is no plain data; nothing was written.
+        InvalidValueError: *about* is not plain data, or another argument is not callable; nothing
+            was written.
     """
 
     def __init__(
@@ -51,6 +54,9 @@ class DecisionLog:
         *,
         about: Mapping[str, Any] | None = None,
     ) -> None:
+        for name, value in (("write", write), ("make", make)):
+            if not callable(value):
+                raise InvalidValueError(name, value, "a callable")
         self._write = write
         self._make = make
         self._known = InMemoryCluster()
@@ -61,8 +67,8 @@ class DecisionLog:
     def scheduler(self, cluster: ClusterState) -> RecordedScheduler:
         """Return a new scheduler whose calls are written; after the first, that is a restart.
 
-        Its first call writes all that the cluster shows: a listing. So a log can be taken up at
-        any time, with a new scheduler.
+        Its first call writes everything that the cluster shows. So a log can be started at any
+        time, with a new scheduler.
         """
         if self._begun:
             self.write(Call(call="restart"))
@@ -78,13 +84,13 @@ class DecisionLog:
 class RecordedScheduler:
     """A scheduler whose calls are written to a log; made by ``DecisionLog.scheduler``.
 
-    Has the calls of ``Scheduler``, which see.
+    It has the calls of ``Scheduler``; see there.
 
     Attributes:
         scheduler: The scheduler itself, for reading.
     """
 
-    __slots__ = ("_known", "_log", "_shown", "scheduler")
+    __slots__ = ("_known", "_log", "_reads", "scheduler")
 
     def __init__(
         self,
@@ -95,36 +101,36 @@ class RecordedScheduler:
     ) -> None:
         self._log = log
         self._known = known
-        self._shown = Shown(cluster, known)
-        self.scheduler: Scheduler = make(self._shown)
+        self._reads = RecordedClusterState(cluster, known)
+        self.scheduler: Scheduler = make(self._reads)
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Take in a fact; return what follows from it."""
+        """Process an event; return its effects."""
         check_event(event)
         if not is_seconds(now):
-            return self.scheduler.handle(event, now=now)  # which refuses it
-        self._write_news()
-        take_in(self._known, event)
+            return self.scheduler.handle(event, now=now)  # the scheduler refuses the instant
+        self._write_reads()
+        apply_if_possible(self._known, event)
         effects = self._made("handle", event, now, lambda: self.scheduler.handle(event, now=now))
         return effects or ()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
-        """Let time pass; return what follows from it."""
-        self._write_news()
+        """Let time pass; return the effects."""
+        self._write_reads()
         return self._made("advance", None, now, lambda: self.scheduler.advance(now=now)) or ()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
-        """Make one decision; None when there is nobody to decide about and nothing to tell."""
-        self._write_news()
+        """Run one scheduling cycle; return its effects, or None if the active queue is empty."""
+        self._write_reads()
         return self._made("schedule_one", None, now, lambda: self.scheduler.schedule_one(now=now))
 
     def next_deadline(self) -> float | None:
-        """Return when ``advance`` has something to do; None when only a fact changes anything."""
+        """Return when ``advance`` has something to do; None until the next event."""
         return self.scheduler.next_deadline()
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
-        """Take in all that the cluster state shows."""
-        self._write_news()
+        """Rebuild the state from all objects that the cluster state shows."""
+        self._write_reads()
         return self._made("rebuild", None, now, lambda: self.scheduler.rebuild(now=now)) or ()
 
     def _made(
@@ -142,7 +148,7 @@ class RecordedScheduler:
             raise
         finally:
             if is_seconds(now):
-                shown = self._shown.take_news()
+                shown = self._reads.take()
                 self._log.write(
                     Call(
                         call=call, now=now, event=event, shown=shown, effects=effects, raised=raised
@@ -150,7 +156,7 @@ class RecordedScheduler:
                 )
         return effects
 
-    def _write_news(self) -> None:
-        """Write what was read between two calls, before the next fact is in what is known."""
-        if self._shown.news:
-            self._log.write(Call(call="shown", shown=self._shown.take_news()))
+    def _write_reads(self) -> None:
+        """Write what was read since the last call, before the next event changes what is known."""
+        if self._reads.unlogged:
+            self._log.write(Call(call="shown", shown=self._reads.take()))

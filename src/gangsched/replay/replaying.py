@@ -2,8 +2,8 @@
 
 Rules:
   R1  before each call the cluster shows what it showed when the call was made;
-  R2  calls are made up to the first that returns something else: what comes after it was said to
-      another scheduler.
+  R2  calls are made up to the first with another result: the calls after it were made to a
+      scheduler in another state.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import final
 
 from attrs import frozen
 
+from gangsched._text import plain_number, printable
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState
 from gangsched.replay.log import Call, Log, read_log
-from gangsched.replay.shown import take_in
+from gangsched.replay.recorded_reads import apply_if_possible
 
 __all__ = ["Divergence", "Replay", "replay"]
 
@@ -30,12 +31,12 @@ Maker = Callable[[ClusterState], Scheduler]
 @final
 @frozen
 class Divergence:
-    """The first call that did not do again what the log says.
+    """The first call with another result than in the log.
 
     Attributes:
-        call: The call, as the log has it: its line, its instant, what it returned.
-        found: What it returned now; None where it returned None, or raised.
-        raised: What it raised now, its type and its sentence; None when it returned.
+        call: The call in the log: its line, its instant, its result.
+        found: The effects of the call now; None if it returned None, or raised.
+        raised: Type and message of the exception that it raised now; None if it returned.
     """
 
     call: Call
@@ -45,19 +46,23 @@ class Divergence:
     def __str__(self) -> str:
         call = self.call
         what = "" if call.event is None else f" {type(call.event).__name__}"
-        head = f"line {call.line}: {call.call}{what} at t={call.now:g}"
-        logged = _told(call.effects, call.raised)
-        found = _told(self.found, self.raised)
+        head = f"line {call.line}: {call.call}{what} at t={plain_number(call.now or 0.0)}"
+        logged = _described(call.effects, call.raised)
+        found = _described(self.found, self.raised)
         pairs = enumerate(zip_longest(logged, found, fillvalue="no more"), start=1)
         differing = ((n, pair) for n, pair in pairs if pair[0] != pair[1])
         number, (before, after) = next(differing, (0, ("", "")))
         return f"{head}: differs from the log at effect {number}\n  log:  {before}\n  now:  {after}"
 
 
-def _told(effects: tuple[Effect, ...] | None, raised: str | None) -> list[str]:
+def _described(effects: tuple[Effect, ...] | None, raised: str | None) -> list[str]:
     if raised is not None:
-        return [f"raised {raised}"]
-    return ["nobody to decide about"] if effects is None else [str(one) for one in effects]
+        return [printable(f"raised {raised}")]
+    return (
+        ["no pod to schedule"]
+        if effects is None
+        else [printable(str(effect)) for effect in effects]
+    )
 
 
 @final
@@ -66,37 +71,42 @@ class Replay:
 
     Args:
         log: The log, as ``read_log`` returns it.
-        make: Makes the scheduler; None for as the log's header says.
+        make: Makes the scheduler; None to make it from the log's header.
 
     Attributes:
-        cluster: What the cluster showed at the last call.
+        cluster: The cluster as the log showed it at the last call.
         scheduler: The scheduler.
-        divergence: The first call that did something else; None while there is none.
+        divergence: The first call with another result; None while there is none.
 
     Raises:
-        InvalidValueError: *make* is None, and the header does not say.
+        InvalidValueError: *make* is None and the header has no recipe, or an argument has a wrong
+            type.
     """
 
     def __init__(self, log: Log, make: Maker | None = None) -> None:
+        if not isinstance(log, Log):
+            raise InvalidValueError("log", log, "a Log, see read_log")
         found = log.header.recipe if make is None else make
         if found is None:
             raise InvalidValueError(
-                "make", None, "what makes the scheduler, as the log's header does not say"
+                "make", None, "a callable that makes a scheduler: the log's header has no recipe"
             )
+        if not callable(found):
+            raise InvalidValueError("make", make, "a callable that makes a scheduler, or None")
         self._make: Maker = found
         self.cluster: InMemoryCluster = InMemoryCluster()
         self.scheduler: Scheduler = self._make(self.cluster)
         self.divergence: Divergence | None = None
 
     def show(self, call: Call) -> None:
-        """Let the cluster show what it showed at a call."""
+        """Apply what the cluster showed at a call."""
         if call.event is not None:
-            take_in(self.cluster, call.event)
+            apply_if_possible(self.cluster, call.event)
         for event in call.shown:
-            take_in(self.cluster, event)
+            apply_if_possible(self.cluster, event)
 
     def perform(self, call: Call) -> tuple[Effect, ...] | None:
-        """Make one call as the log has it, after ``show``; return what the scheduler does."""
+        """Make one call of the log, after ``show``; return the result of the scheduler."""
         if call.call == "restart":
             self.scheduler = self._make(self.cluster)
         if call.now is None:
@@ -122,24 +132,25 @@ class Replay:
             case "handle", event if event is not None:
                 return scheduler.handle(event, now=now)
             case _:
-                raise InvalidValueError("call", call, "a call as a log has it")
+                raise InvalidValueError("call", call, "a call of a decision log")
 
 
 def replay(
     lines: Iterable[str], make: Maker | None = None, *, file: str = "log"
 ) -> Divergence | None:
-    """Run a decision log again; return where it first went another way, None if nowhere.
+    """Run a decision log again; return the first call with another result, None if there is none.
 
-    Runtime complexity: that of the run, without what it waited for.
+    Runtime complexity: that of the run, without the time that it waited.
 
     Args:
         lines: The lines, such as an open file.
-        make: Makes the scheduler; None for as the log's header says.
-        file: What to call the log in errors.
+        make: Makes the scheduler; None to make it from the log's header.
+        file: The name of the log for errors.
 
     Raises:
-        DecisionLogError: A line is malformed; those before it were run without a divergence.
-        InvalidValueError: *make* is None, and the header does not say.
+        DecisionLogError: A line is malformed; the lines before it were run without a divergence.
+        InvalidValueError: *make* is None and the header has no recipe, or an argument has a wrong
+            type.
     """
     log = read_log(lines, file=file)
     running = Replay(log, make)

@@ -1,4 +1,4 @@
-"""The same scheduler on virtual time: workloads in, a report out."""
+"""The same scheduler on virtual time: a workload in, a report out."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""What controllers make of a job: the pods, by the names and labels that they would have.
+"""The pods that a controller creates for a job, with their names and labels.
 
 Rules:
-  R1  only what exists at first: no restart, no scaling, no second wave of pods;
-  R2  the same document always gives the same pods: where a controller would end a name in five
-      random letters, it ends without them here;
+  R1  only the pods that exist at first: no restart, no scaling, no second wave of pods;
+  R2  the same document always gives the same pods: where a controller ends a name in five random
+      letters, the name ends without them here;
   R3  pods come in the order of their indices. Kubeflow's training operator creates its replica
-      types in no fixed order, so they come in the document's; both MPI operators create the
-      workers first and the launcher last, so that is their order here;
-  R4  a job that says ``minAvailable`` gets the pod group that its operator would make for
-      scheduler-plugins, named as the job, unless a template names a group by itself.
+      types in no fixed order; here they come in the order of the document. Both MPI operators
+      create the workers first and the launcher last, and so does this module;
+  R4  a job with ``minAvailable`` gets the pod group that its operator would create for
+      scheduler-plugins, named as the job, unless a template names a group itself;
+  R5  a training job or MPI job without a group works only while all its pods run. Its pods get
+      the annotations ``JOB`` and ``JOB_PODS``, from which the report knows that.
 """
 
 from __future__ import annotations
@@ -24,14 +26,15 @@ from gangsched.model import FrozenMap, Pod, PodGroup, PodUID
 from gangsched.objects.fields import MOST_PODS, Field
 from gangsched.objects.manifest import Manifest
 from gangsched.objects.podgroups import group_of
-from gangsched.simulation.runs import read_running_pod
+from gangsched.simulation.timed_pods import read_timed_pod
+from gangsched.simulation.workload import JOB, JOB_PODS
 
 __all__ = ["read_job", "read_mpi_job", "read_pytorch_job", "read_tf_job"]
 
 _GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _KUBEFLOW: Final = "training.kubeflow.org/"
 _BATCH: Final = "batch.kubernetes.io/"
-_SUSPENDED: Final = "it is suspended and has no pods"
+_SUSPENDED: Final = "the job is suspended and has no pods"
 _GROUP_NAMES: Final = frozenset(spelling.name for spelling in SPELLINGS)
 
 _Replicas: TypeAlias = dict[str, tuple[Pod, int]]
@@ -40,15 +43,15 @@ _Replicas: TypeAlias = dict[str, tuple[Pod, int]]
 def read_job(manifest: Manifest) -> Iterator[PodAdded]:
     """Yield the pods of a ``batch/v1`` job: ``<job>-<index>``.
 
-    As many as its parallelism, 1 unless given, but no more than its completions; one without
-    completions works off a queue and has as many as its parallelism. Kubernetes ends the names
-    in random letters, and leaves the index away unless the job is indexed.
+    There are as many as its parallelism, 1 by default, but no more than its completions. A job
+    without completions works off a queue and has as many pods as its parallelism. Kubernetes ends
+    the names in random letters, and leaves the index out unless the job is indexed.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: The document is malformed.
     """
     spec = manifest.document["spec"]
-    template = read_running_pod(manifest, spec["template"])
+    template = read_timed_pod(manifest, spec["template"])
     indexed = spec["completionMode"].word(("NonIndexed", "Indexed"), "NonIndexed") == "Indexed"
     parallelism = spec["parallelism"].whole(1, least=0, most=MOST_PODS)
     completions = None
@@ -60,8 +63,8 @@ def read_job(manifest: Manifest) -> Iterator[PodAdded]:
     count = parallelism if completions is None else min(parallelism, completions)
     if completions is not None and count < completions:
         manifest.note(
-            f"only its first {count} pods are there: the others of its {completions} completions "
-            "would follow as those end"
+            f"only the first {count} of its {completions} pods are created: the others would "
+            "follow as those end"
         )
     labels = {_BATCH + "job-name": manifest.name, "job-name": manifest.name}
     for index in range(count):
@@ -74,7 +77,7 @@ def read_tf_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     """Yield the pods of a ``TFJob``, and its group: ``<job>-<replica type>-<index>``.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: The document is malformed.
     """
     specs = manifest.document["spec"]["tfReplicaSpecs"]
     return _read_training_job(manifest, specs, ("PS", "Worker", "Chief", "Master", "Evaluator"))
@@ -84,7 +87,7 @@ def read_pytorch_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     """Yield the pods of a ``PyTorchJob``, and its group: ``<job>-<replica type>-<index>``.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: The document is malformed.
     """
     specs = manifest.document["spec"]["pytorchReplicaSpecs"]
     return _read_training_job(manifest, specs, ("Master", "Worker"))
@@ -93,11 +96,11 @@ def read_pytorch_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
 def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     """Yield the pods of an ``MPIJob``, and its group.
 
-    Workers are ``<job>-worker-<index>``, and there are none unless their replicas are given.
-    The launcher is ``<job>-launcher``; the newer operator ends its name in random letters.
+    Workers are ``<job>-worker-<index>``; there are none unless their replicas are given. The
+    launcher is ``<job>-launcher``; the newer operator ends its name in random letters.
 
     Raises:
-        ManifestError: Something in it is malformed.
+        ManifestError: The document is malformed.
     """
     specs = manifest.document["spec"]["mpiReplicaSpecs"]
     replicas = _read_replicas(manifest, specs, ("Launcher", "Worker"), {"worker": 0})
@@ -105,10 +108,12 @@ def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     if launcher is None or launchers != 1:
         raise specs.problem(f"expected one launcher, got {launchers}")
     group = _own_group(manifest, replicas)
+    replicas = _with_job(manifest, group, replicas)
     if _suspended(manifest):
         return
     if group is not None:
         yield PodGroupAdded(group)
+    launcher = replicas["launcher"][0]
     worker, workers = replicas.get("worker", (launcher, 0))
     for index in range(workers):
         role = {"job-role": "worker", "replica-type": "worker", "replica-index": str(index)}
@@ -123,6 +128,7 @@ def _read_training_job(
 ) -> Iterator[PodAdded | PodGroupAdded]:
     replicas = _read_replicas(manifest, specs, types, {})
     group = _own_group(manifest, replicas)
+    replicas = _with_job(manifest, group, replicas)
     if _suspended(manifest):
         return
     if group is not None:
@@ -137,7 +143,7 @@ def _read_training_job(
 def _read_replicas(
     manifest: Manifest, specs: Field, types: tuple[str, ...], defaults: dict[str, int]
 ) -> _Replicas:
-    """Return template and number of each replica type, by its name in lower case."""
+    """Return the template and the number of pods of each replica type, by its lower-case name."""
     replicas: _Replicas = {}
     for key, spec in specs.required().entries():
         kind = key.lower()
@@ -146,23 +152,42 @@ def _read_replicas(
         if kind in replicas:
             raise spec.problem("the replica type is given twice")
         count = spec["replicas"].whole(defaults.get(kind, 1), least=0, most=MOST_PODS)
-        replicas[kind] = (read_running_pod(manifest, spec["template"]), count)
+        replicas[kind] = (read_timed_pod(manifest, spec["template"]), count)
     return replicas
 
 
 def _own_group(manifest: Manifest, replicas: _Replicas) -> PodGroup | None:
-    """Return the group that the operator would make; None where nothing asks for one."""
+    """Return the group that the operator would create; None if it would create none."""
     policy = manifest.document["spec"]["runPolicy"]["schedulingPolicy"]
     if not policy["minAvailable"].given:
         return None
     group = group_of(manifest, policy["minAvailable"], policy)
-    named = any(
+    return None if _names_a_group(replicas) else group
+
+
+def _names_a_group(replicas: _Replicas) -> bool:
+    return any(
         template.pod_group is not None
         or not _GROUP_NAMES.isdisjoint(template.labels)
         or not _GROUP_NAMES.isdisjoint(template.annotations)
         for template, _ in replicas.values()
     )
-    return None if named else group
+
+
+def _with_job(manifest: Manifest, group: PodGroup | None, replicas: _Replicas) -> _Replicas:
+    """Return the replicas with the annotations of rule R5, where it applies."""
+    pods = sum(count for _template, count in replicas.values())
+    if group is not None or pods < 2 or _names_a_group(replicas):
+        return replicas
+    return {
+        kind: (_annotated(template, {JOB: manifest.name, JOB_PODS: str(pods)}), count)
+        for kind, (template, count) in replicas.items()
+    }
+
+
+def _annotated(template: Pod, defaults: dict[str, str]) -> Pod:
+    """Return a template with annotations; those that it has already are kept."""
+    return evolve(template, annotations=FrozenMap({**defaults, **template.annotations}))
 
 
 def _suspended(manifest: Manifest) -> bool:

@@ -1,8 +1,8 @@
-"""What happened, in the words of ``kubectl get pods`` and ``kubectl describe``.
+"""Events and effects, in the words of ``kubectl get pods`` and ``kubectl describe``.
 
 Rules:
-  R1  words only: nothing here decides, counts or prints;
-  R2  who knows kubectl can read it; what kubectl has no word for is said plainly.
+  R1  words only: this module decides, counts and prints nothing;
+  R2  it uses the words of kubectl where there are some, and plain sentences elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import final
 
 from attrs import frozen
 
+from gangsched._text import plain_number
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -45,7 +46,7 @@ _NORMAL, _WARNING = "Normal", "Warning"
 
 
 def human_duration(seconds: float) -> str:
-    """Write an age as kubectl does: ``95s``, ``6m43s``, ``42m``, ``5h7m``, ``30h``, ``3d4h``."""
+    """Return an age as kubectl prints it: ``95s``, ``6m43s``, ``42m``, ``5h7m``, ``3d4h``."""
     s = max(int(seconds), 0)
     m, h, d = s // 60, s // 3600, s // 86400
     if s < 120:
@@ -63,6 +64,18 @@ def human_duration(seconds: float) -> str:
 
 def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
+
+
+def _more_members(count: int) -> str:
+    return "1 more member" if count == 1 else f"{count} more members"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _instant(seconds: float) -> str:
+    return f"t={plain_number(seconds)}s"
 
 
 def _two(first: int, first_unit: str, second: int, second_unit: str) -> str:
@@ -83,12 +96,12 @@ class PodRow:
 
     @property
     def age(self) -> str:
-        """The age, as kubectl writes it."""
+        """The age, as kubectl prints it."""
         return human_duration(self.age_s)
 
 
 def pod_rows(pods: Iterable[Pod], *, now: float) -> tuple[PodRow, ...]:
-    """Return what ``kubectl get pods`` would show, in the order in which pods came."""
+    """Return the rows of ``kubectl get pods``, in the order in which the pods arrived."""
     return tuple(
         PodRow(
             pod.name,
@@ -117,10 +130,10 @@ def _status(pod: Pod) -> str:
 @final
 @frozen
 class LogEntry:
-    """One line of ``kubectl describe``'s events.
+    """One line of the events of ``kubectl describe``.
 
     Attributes:
-        at: When, in seconds.
+        at: The instant, in seconds.
         type: ``Normal`` or ``Warning``.
         reason: One word, for programs.
         object: ``kind/namespace/name``, without the namespace for a node.
@@ -136,10 +149,10 @@ class LogEntry:
 
 @final
 class EventLog:
-    """Observes a simulation, and keeps what happened.
+    """Observes a simulation, and collects log entries.
 
     Attributes:
-        entries: What happened, in order.
+        entries: The entries, in order.
     """
 
     def __init__(self) -> None:
@@ -147,7 +160,7 @@ class EventLog:
         self._names: dict[PodUID, str] = {}
 
     def event(self, event: Event, now: float) -> None:
-        """Keep a fact that a user would see."""
+        """Add an entry for an event that a user would see."""
         match event:
             case PodAdded(pod) | PodUpdated(pod):
                 self._names[pod.uid] = pod.key
@@ -158,7 +171,7 @@ class EventLog:
                 self._say(now, _NORMAL, "Killing", self._pod(uid), "Pod was deleted")
                 self._names.pop(uid, None)
             case NodeAdded(node):
-                text = f"Node offers {node.allocatable}"
+                text = f"Allocatable: {node.allocatable}"
                 self._say(now, _NORMAL, "RegisteredNode", f"node/{node.name}", text)
             case NodeDeleted(name):
                 self._say(now, _NORMAL, "RemovingNode", f"node/{name}", "Node is gone")
@@ -169,12 +182,12 @@ class EventLog:
                 pass
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Keep what was decided."""
+        """Add an entry for each effect that a user would see."""
         for effect in effects:
             self._effect(effect, now)
 
     def settled(self, now: float) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def _effect(self, effect: Effect, now: float) -> None:
         match effect:
@@ -186,35 +199,38 @@ class EventLog:
                 self._say(now, _WARNING, "FailedScheduling", self._pod(uid), reason)
             case PodWaiting(uid, node, deadline, remaining):
                 text = (
-                    f"Holds {node}, waits for {_members(remaining)} more,"
-                    f" until t={deadline:g}s at the latest"
+                    f"Waiting on permit on {node} for {_more_members(remaining)},"
+                    f" until {_instant(deadline)} at the latest"
                 )
                 self._say(now, _NORMAL, "WaitingOnPermit", self._pod(uid), text)
             case PodRejected(uid, node, reason):
-                text = f"Gave {node} back: {reason}"
+                text = f"Released {node}: {reason}"
                 self._say(now, _WARNING, "FailedScheduling", self._pod(uid), text)
             case PodRefused(uid, reason):
                 self._say(now, _WARNING, "Refused", self._pod(uid), reason)
             case PodNotAdmitted(uid, reason):
                 self._say(now, _NORMAL, "NotAdmitted", self._pod(uid), reason)
             case GroupIncomplete(group, present, minimum, roles):
-                needed = "a minimum that nobody has given" if minimum is None else str(minimum)
+                needed = "a minimum, which is not given yet" if minimum is None else str(minimum)
                 needed += "".join(f", {least} {role} (has {some})" for role, least, some in roles)
                 text = f"Has {_members(present)}, needs {needed}"
                 self._say(now, _NORMAL, "WaitingForMembers", f"podgroup/{group}", text)
             case GroupRejected(group, attempt, reason, retry):
-                text = f"Attempt {attempt}: {reason}; not again before t={retry:g}s"
+                text = f"Attempt {attempt}: {reason}; no retry before {_instant(retry)}"
                 self._say(now, _WARNING, "FailedScheduling", f"podgroup/{group}", text)
             case GroupScheduled(group, attempt, scheduled, waited):
-                text = f"Attempt {attempt}: {_members(scheduled)} go, after {waited:g}s"
+                text = (
+                    f"Attempt {attempt}: {_members(scheduled)} scheduled,"
+                    f" after {plain_number(waited)}s"
+                )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
                 self._say(now, _WARNING, "Evicted", self._pod(uid), text)
             case Nominated(group, _priority, places, victims, deadline):
                 text = (
-                    f"Room on {len({node for _uid, node in places})} nodes is kept for"
-                    f" {_members(len(places))} until t={deadline:g}s at the latest;"
+                    f"Capacity on {_nodes(len({node for _uid, node in places}))} is nominated for"
+                    f" {_members(len(places))} until {_instant(deadline)} at the latest;"
                     f" evicted: {len(victims)}"
                 )
                 subject = self._pod(places[0][0]) if group is None else f"podgroup/{group}"

@@ -1,10 +1,10 @@
-"""YAML text into plain values, as the API server would read it.
+"""YAML and JSON text into plain values, as the API server would read it.
 
 Rules:
   R1  a key that is given twice in one mapping is an error;
-  R2  what comes out is bounded by what went in: nesting has a limit, and so has what aliases
-      may unfold to;
-  R3  whatever is wrong is a ``ManifestError``; PyYAML is loaded by the first reading.
+  R2  the output is bounded by the input: nesting has a limit, and so has the number of values
+      that aliases unfold to;
+  R3  every malformed text is a ``ManifestError``; PyYAML is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from attrs import frozen
 from gangsched.errors import ManifestError
 from gangsched.objects.fields import join_path
 from gangsched.objects.scalars import Number, Value, kinds, read_plain, shown
+from gangsched.simulation._json_documents import read_json
 
 __all__ = ["Document", "read_documents"]
 
@@ -32,8 +33,8 @@ class Document:
     """One document of a file.
 
     Attributes:
-        number: Which one of the file, from 1; empty documents count.
-        value: What it says.
+        number: Its position in the file, from 1; empty documents count.
+        value: Its value.
     """
 
     number: int
@@ -47,12 +48,17 @@ def read_documents(text: str, *, file: str) -> Iterator[Document]:
 
     Args:
         text: YAML, or JSON.
-        file: What to call it in an error.
+        file: The file's name for errors.
 
     Raises:
-        ManifestError: The text is not YAML, or breaks a rule above.
-        ModuleNotFoundError: PyYAML is not installed.
+        ManifestError: The text is malformed, or breaks a rule above.
+        ModuleNotFoundError: PyYAML is not installed, and the text is not JSON.
     """
+    values = read_json(text, file=file, max_depth=MAX_DEPTH)
+    if values is not None:
+        for number, value in enumerate(values, start=1):
+            yield Document(number, value)
+        return
     try:
         import yaml
     except ModuleNotFoundError as error:
@@ -60,7 +66,7 @@ def read_documents(text: str, *, file: str) -> Iterator[Document]:
             "reading manifests needs PyYAML: pip install 'gangsched[cli]'", name="yaml"
         ) from error
 
-    untyped: Any = yaml  # its stubs do not say what parse yields
+    untyped: Any = yaml  # the stubs of PyYAML do not type what parse yields
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = _Builder(file)
     try:
@@ -93,7 +99,7 @@ def read_documents(text: str, *, file: str) -> Iterator[Document]:
 
 
 class _Frame:
-    """A mapping or a sequence that is being filled."""
+    """A mapping or a sequence that is not complete yet."""
 
     def __init__(self, container: dict[str, Value] | list[Value], anchor: str | None) -> None:
         self.container = container
@@ -106,7 +112,7 @@ class _Frame:
 
 @final
 class _Builder:
-    """Fills documents from parser events, on a stack of its own: no recursion."""
+    """Builds documents from parser events, on an explicit stack instead of by recursion."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -121,7 +127,7 @@ class _Builder:
         self._value: Value = None
 
     def refuse(self, problem: str, path: str = "") -> ManifestError:
-        """Return the error, at the document that is being read."""
+        """Return the error about the current document."""
         return ManifestError(self._file, self._number + self._between, path, problem)
 
     def start_document(self) -> None:
@@ -138,11 +144,11 @@ class _Builder:
     ) -> None:
         kind = "map" if isinstance(container, dict) else "seq"
         if tag not in (None, "!", _TAG + kind):
-            raise self.refuse(f"the tag {tag!r} is not known here", self._path())
+            raise self.refuse(f"the tag {tag!r} is not supported", self._path())
         if len(self._stack) >= MAX_DEPTH:
             raise self.refuse(f"nested deeper than {MAX_DEPTH} levels")
         if self._stack and self._expects_key():
-            raise self.refuse("expected a text as a key, got a collection", self._path())
+            raise self.refuse("expected a string as a key, got a collection", self._path())
         if anchor:
             self._anchors[anchor] = None
         self._stack.append(_Frame(container, anchor))
@@ -160,7 +166,7 @@ class _Builder:
             raise self.refuse(f"the alias *{anchor} has no anchor before it", self._path())
         target = self._anchors[anchor]
         if target is None:
-            raise self.refuse(f"the alias *{anchor} lies within its own anchor", self._path())
+            raise self.refuse(f"the alias *{anchor} is inside its own anchor", self._path())
         value, size = target
         self._unfolded += size
         if self._unfolded > MAX_UNFOLDED:
@@ -179,7 +185,7 @@ class _Builder:
         elif tag is not None:
             value = read_plain(text)
             if tag.removeprefix(_TAG) not in kinds(value):
-                raise self.refuse(f"{shown(text)} is no value of the tag {tag!r}", self._path())
+                raise self.refuse(f"{shown(text)} is not a value of the tag {tag!r}", self._path())
         else:
             value = read_plain(text) if plain else text
         self._add(value, 1, anchor)
@@ -218,7 +224,7 @@ class _Builder:
             case int() | Number():
                 key = str(value)
             case _:
-                raise self.refuse(f"expected a text as a key, got {shown(value)}", self._path())
+                raise self.refuse(f"expected a string as a key, got {shown(value)}", self._path())
         if key in container:
             raise self.refuse("the key is given twice", join_path(self._path(), key))
         self._stack[-1].key = key

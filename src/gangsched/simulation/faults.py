@@ -1,15 +1,15 @@
 """Faults: what goes wrong in a run, and where, as values.
 
 Rules:
-  R1  a fault says where it strikes by counting what happens, from 1, or by an instant; so one plan
-      and one seed give one history;
+  R1  a fault names its place by counting from 1, or by an instant; so one plan and one seed give
+      one history;
   R2  a plan can be printed, written and read back: ``eval(repr(plan)) == plan``;
-  R3  a fault whose place never comes does not strike, and nothing else strikes in its stead.
+  R3  a fault whose place is never reached has no effect, and no other fault replaces it.
 
 What is counted:
-  - binds: each ``Bind`` that is performed, in a run or of one group;
-  - members: each pod that is given a node, whether it waits or is bound at once;
-  - events: each fact that a watch would tell: all but the answers to binds;
+  - binds: each ``Bind`` that is performed, in the run or of one group;
+  - members: each pod that is assigned to a node, whether it waits on permit or is bound at once;
+  - events: each event that a watch would deliver: all except the answers to binds;
   - calls: each call of the scheduler.
 """
 
@@ -58,11 +58,11 @@ _group: Final = optional(check_text)
 @final
 @frozen
 class BindFails:
-    """A bind is refused: nothing is bound, and that is reported.
+    """A bind fails: the pod is not bound, and the scheduler is told so.
 
     Attributes:
-        bind: Which bind.
-        group: Of which group it is counted; None for all binds of the run.
+        bind: The number of the bind.
+        group: Count only the binds of this group; None to count every bind of the run.
     """
 
     bind: int = field(validator=check_positive)
@@ -72,12 +72,12 @@ class BindFails:
 @final
 @frozen
 class BindAnswerLost:
-    """A bind is done, and reported as failed; what is true is told by the watch.
+    """A bind succeeds but is reported as failed; the watch delivers the truth.
 
     Attributes:
-        bind: Which bind.
-        group: Of which group it is counted; None for all binds of the run.
-        seconds: How long after the report the watch tells that the pod is bound. With 0 the
+        bind: The number of the bind.
+        group: Count only the binds of this group; None to count every bind of the run.
+        seconds: How long after the report the watch delivers that the pod is bound. With 0 the
             cluster state shows it already when the failure is reported.
     """
 
@@ -92,8 +92,8 @@ class BindSlow:
     """A bind takes longer than others.
 
     Attributes:
-        bind: Which bind.
-        group: Of which group it is counted; None for all binds of the run.
+        bind: The number of the bind.
+        group: Count only the binds of this group; None to count every bind of the run.
         seconds: How much longer.
     """
 
@@ -105,13 +105,13 @@ class BindSlow:
 @final
 @frozen
 class NodeVanishes:
-    """A node goes in the middle of a gang, with all that runs on it.
+    """A node disappears while a gang is scheduled, with all pods on it.
 
     Attributes:
-        member: Which member is given that node: it goes when the member waits with it, or before
-            the member is bound to it.
-        group: Of which group members are counted; None for all pods of the run.
-        seconds: How long after that the node is there again, without pods; None for never.
+        member: The number of the member. The node that the member is assigned to disappears: when
+            the member starts to wait on permit, or before it is bound.
+        group: Count only the members of this group; None to count every pod of the run.
+        seconds: How long after that the node is added again, without pods; None for never.
     """
 
     member: int = field(validator=check_positive)
@@ -122,11 +122,11 @@ class NodeVanishes:
 @final
 @frozen
 class EventDuplicated:
-    """An event is told twice.
+    """An event is delivered twice.
 
     Attributes:
-        event: Which event.
-        seconds: How long after it happened it is told again.
+        event: The number of the event.
+        seconds: How long after the event it is delivered again.
     """
 
     event: int = field(validator=check_positive)
@@ -136,10 +136,10 @@ class EventDuplicated:
 @final
 @frozen
 class EventDelayed:
-    """An event is told late.
+    """An event is delivered late.
 
     Attributes:
-        event: Which event.
+        event: The number of the event.
         seconds: How late.
     """
 
@@ -150,11 +150,11 @@ class EventDelayed:
 @final
 @frozen
 class EventReordered:
-    """An event is told after later ones.
+    """An event is delivered after later ones.
 
     Attributes:
-        event: Which event.
-        by: How many others happen first; fewer when nothing else happens any more.
+        event: The number of the event.
+        by: How many other events are delivered first; fewer if nothing else happens.
     """
 
     event: int = field(validator=check_positive)
@@ -164,11 +164,11 @@ class EventReordered:
 @final
 @frozen
 class EventDropped:
-    """An event is not told; a listing shows it.
+    """An event is not delivered; a listing shows it later.
 
     Attributes:
-        event: Which event.
-        seconds: How long after it the scheduler takes in a listing.
+        event: The number of the event.
+        seconds: How long after the event the scheduler reads a listing.
     """
 
     event: int = field(validator=check_positive)
@@ -180,11 +180,11 @@ class EventDropped:
 class SchedulerRestarts:
     """A new scheduler takes over from a listing.
 
-    What the old one had decided and was not performed yet is not performed. Binds that are under
-    way are not answered; where they succeed, the watch tells it.
+    Effects of the old scheduler that were not performed yet are dropped. Binds in progress are not
+    answered; the watch delivers those that succeed.
 
     Attributes:
-        call: Before which call.
+        call: The number of the call before which the scheduler is replaced.
     """
 
     call: int = field(validator=check_positive)
@@ -193,11 +193,11 @@ class SchedulerRestarts:
 @final
 @frozen
 class ClockJumps:
-    """The clock leaps forward: what would have happened meanwhile happens at once, late.
+    """The clock jumps forward: what was due in between happens at once, late.
 
     Attributes:
-        at: At which instant.
-        seconds: How far.
+        at: The instant of the jump.
+        seconds: How far the clock jumps.
     """
 
     at: float = field(validator=check_instant)
@@ -234,13 +234,13 @@ _FAULTS: Final[Form[Any]] = many(union(*_RECORDS))
 _KINDS: Final = tuple(record.kind for record in _RECORDS)
 
 
-def _faults(given: Iterable[Fault]) -> tuple[Fault, ...]:
+def _as_faults(given: Iterable[Fault]) -> tuple[Fault, ...]:
     return as_tuple(given)
 
 
 def _check_faults(_owner: object, _attribute: object, value: object) -> None:
     if not isinstance(value, tuple):
-        raise InvalidValueError("faults", value, "a sequence, each a Fault")
+        raise InvalidValueError("faults", value, "a sequence of faults")
     for index, fault in enumerate(cast("tuple[object, ...]", value)):
         if type(fault) not in _KINDS:
             raise InvalidValueError(f"faults[{index}]", fault, "a Fault")
@@ -249,16 +249,16 @@ def _check_faults(_owner: object, _attribute: object, value: object) -> None:
 @final
 @frozen
 class FaultPlan:
-    """What goes wrong in a run.
+    """The faults of a run.
 
     Attributes:
-        faults: The faults. Where several strike one event or one bind, the first of them decides
-            what becomes of it; it may be told twice and be slow besides.
-        ahead: Whether the cluster state shows a fact at once when it is told late, as a state that
-            is read from the source does; if not, it shows what was told, as a cache behind a watch.
+        faults: The faults. If several apply to one event or one bind, the first decides what
+            happens to it; an event may also be delivered twice, and a bind may also be slow.
+        ahead: Whether the scheduler sees the cluster as it is, also before an event is
+            delivered. If not, it sees what was delivered, as in the cache behind a watch.
     """
 
-    faults: tuple[Fault, ...] = field(default=(), converter=_faults, validator=_check_faults)
+    faults: tuple[Fault, ...] = field(default=(), converter=_as_faults, validator=_check_faults)
     ahead: bool = field(default=False, validator=check_flag)
 
     @classmethod
@@ -268,21 +268,21 @@ class FaultPlan:
         """Return a plan that is drawn from a seed.
 
         Args:
-            seed: A whole number; the same gives the same plan.
+            seed: A whole number; the same seed gives the same plan.
             count: How many faults.
-            places: Up to which bind, member and event they strike; up to four times that call.
-            seconds: How long what takes time takes at most, and up to which instant a clock jumps.
+            places: The largest number of a bind, a member or an event; four times that for calls.
+            seconds: The longest duration of a fault, and the last instant of a clock jump.
 
         Raises:
             InvalidValueError: An argument is malformed.
         """
         for name, value, least in (("count", count, 0), ("places", places, 1)):
             if type(value) is not int or value < least:
-                raise InvalidValueError(name, value, f"a whole number of at least {least}")
+                raise InvalidValueError(name, value, f"an int >= {least}")
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if not is_seconds(seconds) or seconds < 0:
-            raise InvalidValueError("seconds", seconds, "seconds, finite and not negative")
+            raise InvalidValueError("seconds", seconds, "a finite number of seconds >= 0")
         draw = random.Random(seed)
 
         def place() -> int:
@@ -306,7 +306,7 @@ class FaultPlan:
         return cls(tuple(draw.choice(kinds)() for _ in range(count)), ahead=draw.random() < 0.5)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data for JSON: ``faults``, each with its ``kind``, and ``ahead``."""
+        """Return the plan as plain data: ``faults``, each with its ``kind``, and ``ahead``."""
         return {"faults": _FAULTS.write(self.faults), "ahead": self.ahead}
 
     @classmethod
@@ -317,7 +317,7 @@ class FaultPlan:
             data: What ``to_json`` returned.
 
         Raises:
-            InvalidValueError: It is malformed; names the field.
+            InvalidValueError: The data is malformed; the error names the field.
         """
         return _PLAN.read(data, "")
 

@@ -1,13 +1,13 @@
-"""Jobs: what runs together, whatever the policy thinks of it.
+"""Jobs: the pods that work together, whatever the scheduling policy knows about them.
 
-A job is a pod group, or a regular pod. Its work begins when its quorum is bound, and not before:
-what a member holds until then is held by a job that cannot run. A quorum has members of each role
-that has a minimum.
+A job is a pod group, the pods that a controller creates for one training job, or a regular pod.
+Its work begins when its quorum is bound, and not before. What a member holds until then is held
+by a job that cannot run. A quorum has enough members of each role that has a minimum.
 
 Invariants (checked by ``_check``):
   I1  a pod is in one job;
   I2  a job has begun exactly when as many members as its quorum were bound at one time;
-  I3  a member holds what it asks for from its ``PodWaiting`` or ``Bind`` until it is bound and
+  I3  a member holds its requests from its ``PodWaiting`` or ``Bind`` until it is bound and
       finished, rejected, failed to bind or deleted.
 """
 
@@ -18,10 +18,11 @@ from typing import final
 
 from attrs import define, field
 
-from gangsched.errors import InternalError, InvalidPodGroupError
+from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Resources
 from gangsched.simulation.metrics import Account
+from gangsched.simulation.workload import job_of
 
 __all__ = ["Job", "Jobs"]
 
@@ -32,21 +33,23 @@ class Job:
     """One job.
 
     Attributes:
-        key: The group's key, or the pod's UID.
-        is_gang: Whether it is a group.
+        key: The key of the group, ``namespace/name`` of a controller's job, or the UID of the pod.
+        is_gang: Whether several pods must run together.
+        kind: ``group``, ``job`` of a controller, or ``pod``.
         claimed_min: The minimum that its pods give.
         spec: The group's specification.
         members: Its pods.
-        roles: Which role each of them has that has one.
-        holding: Members that hold a node, bound or not.
-        bound: Members that are bound.
-        finished: Members that have finished.
-        submitted_at: When it was complete for the first time; None before that.
+        roles: The role of each member that has one.
+        holding: The members that hold a node, bound or not.
+        bound: The members that are bound.
+        finished: The members that have finished.
+        submitted_at: When the job was complete for the first time; None before that.
         started_at: When its quorum was bound; None before that.
     """
 
     key: str
     is_gang: bool
+    kind: str = "pod"
     claimed_min: int | None = None
     spec: PodGroup | None = None
     members: dict[PodUID, Pod] = field(factory=dict[PodUID, Pod])
@@ -59,11 +62,11 @@ class Job:
 
     @property
     def quorum(self) -> int | None:
-        """How many members must be bound for its work to begin; None while nobody says."""
+        """How many members must be bound for the work to begin; None if it is not known yet."""
         return self.claimed_min if self.spec is None else self.spec.min_available
 
     def has_quorum(self, of: Collection[PodUID]) -> bool:
-        """Say whether some of its members are a quorum. O(members) where roles have minima."""
+        """Return whether some of the members are a quorum. O(members) if roles have minima."""
         if self.quorum is None or len(of) < self.quorum:
             return False
         minima: Mapping[str, int] = {} if self.spec is None else self.spec.roles
@@ -74,31 +77,31 @@ class Job:
 
     @property
     def is_partial(self) -> bool:
-        """Whether members are bound though its work has not begun."""
+        """Whether members are bound although the work has not begun."""
         return self.started_at is None and bool(self.bound)
 
     @property
     def is_finished(self) -> bool:
-        """Whether its work has begun and every member has finished."""
+        """Whether the work has begun and every member has finished."""
         return self.started_at is not None and len(self.finished) >= len(self.members)
 
 
 @final
 class Jobs:
-    """Every job of a run, and what they hold."""
+    """The jobs of a run, and what they hold."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[tuple[str, str], Job] = {}
         self._of: dict[PodUID, Job] = {}
         self.idle: Account = Account()
-        """What is held by jobs whose work has not begun."""
+        """The resources that jobs hold whose work has not begun."""
         self.used: Account = Account()
-        """What is held by jobs whose work has begun."""
+        """The resources that jobs hold whose work has begun."""
         self.preempted = 0
-        """How many pods were evicted to make room for others."""
+        """How many pods were evicted by preemption."""
 
     def add_pod(self, pod: Pod, *, now: float) -> None:
-        """Take note of a pod; one that is bound already counts as such."""
+        """Record a pod, or a new version of it."""
         known = self._of.get(pod.uid)
         if known is not None:
             account, before = self._account(known), known.members[pod.uid]
@@ -112,10 +115,9 @@ class Jobs:
         except InvalidPodGroupError:
             claim = None
         if claim is None:
-            job = self._job(pod.uid, is_gang=False)
-            job.claimed_min = 1
+            job = self._job_without_group(pod)
         else:
-            job = self._job(claim.group, is_gang=True)
+            job = self._job("group", claim.group, is_gang=True)
             if job.claimed_min is None:
                 job.claimed_min = claim.min_available
             if claim.role is not None:
@@ -125,27 +127,27 @@ class Jobs:
         self._note_completeness(job, now)
 
     def add_group(self, group: PodGroup, *, now: float) -> None:
-        """Take note of a group's specification."""
-        job = self._job(group.key, is_gang=True)
+        """Record a group's specification."""
+        job = self._job("group", group.key, is_gang=True)
         job.spec = group
         self._note_completeness(job, now)
 
     def remove_group(self, key: GroupKey) -> None:
-        """Forget a group's specification."""
-        job = self._jobs.get(key)
+        """Remove a group's specification."""
+        job = self._jobs.get(("group", key))
         if job is not None:
             job.spec = None
             self._forget_if_empty(job)
 
     def hold(self, uid: PodUID, *, now: float) -> None:
-        """Take note that a pod holds a node. O(resources)."""
+        """Record that a pod holds a node. O(resources)."""
         job = self._of.get(uid)
         if job is not None and uid not in job.holding:
             job.holding.add(uid)
             self._account(job).add(job.members[uid].requests, now=now)
 
     def give_back(self, uid: PodUID, *, now: float) -> None:
-        """Take note that a pod holds no node; of one that is gone that is known. O(resources)."""
+        """Record that a pod no longer holds a node. O(resources)."""
         job = self._of.get(uid)
         if job is not None and uid in job.holding:
             job.holding.discard(uid)
@@ -153,7 +155,7 @@ class Jobs:
             self._account(job).subtract(job.members[uid].requests, now=now)
 
     def bind(self, uid: PodUID, *, now: float) -> list[PodUID]:
-        """Take note that a pod is bound; return the pods whose work begins with that."""
+        """Record that a pod is bound; return the pods whose work begins with that."""
         job = self._of[uid]
         self.hold(uid, now=now)
         if uid in job.bound:
@@ -172,12 +174,12 @@ class Jobs:
         return [member for member in job.members if member in job.bound]
 
     def finish(self, uid: PodUID, *, now: float) -> None:
-        """Take note that a pod has finished."""
+        """Record that a pod has finished."""
         self.give_back(uid, now=now)
         self._of[uid].finished.add(uid)
 
     def remove_pod(self, uid: PodUID, *, now: float) -> None:
-        """Forget a pod that was deleted."""
+        """Remove a pod that was deleted."""
         job = self._of.get(uid)
         if job is None:
             return
@@ -188,26 +190,39 @@ class Jobs:
         self._forget_if_empty(job)
 
     def of(self, uid: PodUID) -> Job | None:
-        """Return the job of a pod."""
+        """Return the job of a pod; None for an unknown pod."""
         return self._of.get(uid)
 
     def __iter__(self) -> Iterator[Job]:
-        """Iterate over the jobs in the order in which they were first heard of."""
+        """Iterate over the jobs in the order in which they became known."""
         return iter(self._jobs.values())
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def _job(self, key: str, *, is_gang: bool) -> Job:
-        job = self._jobs.get(key)
+    def _job(self, kind: str, key: str, *, is_gang: bool) -> Job:
+        # The kind is part of the key: a group, a controller's job and a pod may have one name.
+        job = self._jobs.get((kind, key))
         if job is None:
-            job = self._jobs[key] = Job(key, is_gang)
+            job = self._jobs[kind, key] = Job(key, is_gang, kind)
+        return job
+
+    def _job_without_group(self, pod: Pod) -> Job:
+        """Return the job that the annotations name, or one of this pod alone."""
+        try:
+            found = job_of(pod)
+        except InvalidValueError:
+            found = None
+        key, pods = found or (str(pod.uid), 1)
+        kind = "pod" if found is None else "job"
+        job = self._job(kind, key, is_gang=pods > 1)
+        job.claimed_min = pods
         return job
 
     def _forget_if_empty(self, job: Job) -> None:
-        """Forget a job that was withdrawn before it began."""
+        """Remove a job that was withdrawn before its work began."""
         if not job.members and job.spec is None and job.started_at is None:
-            del self._jobs[job.key]
+            del self._jobs[job.kind, job.key]
 
     def _account(self, job: Job) -> Account:
         return self.idle if job.started_at is None else self.used
@@ -220,7 +235,7 @@ class Jobs:
     def _check(self) -> None:
         for job in self:
             if not job.bound <= job.holding <= job.members.keys():
-                raise InternalError(f"job {job.key}: who is bound does not hold")
+                raise InternalError(f"job {job.key}: a bound member does not hold its requests")
             if job.started_at is None and job.has_quorum(job.bound):
                 raise InternalError(f"job {job.key} has its quorum and has not begun")
             for uid in job.members:

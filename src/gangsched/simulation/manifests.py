@@ -1,20 +1,19 @@
-"""Manifests: the objects in YAML files, as they would arrive when applied.
+"""Manifests: the objects in YAML and JSON files, as arrivals at a cluster.
 
 Rules:
   R1  objects arrive in the order of the documents, as with ``kubectl apply``, all at once; a job
-      arrives as the pods that its controller makes of it;
-  R2  a document of an unknown kind is told of in a note and skipped; a malformed one of a known
-      kind is an error that names file, document, field and value;
-  R3  whether a pod's claim to be in a group is sound is not asked here: the scheduler tells the
-      pod's user;
-  R4  an object that is given twice is an error; but a group that a job would get by itself
-      yields to one of the same name that is given.
+      arrives as the pods that its controller creates;
+  R2  a document of an unknown kind is skipped with a note; a malformed document of a known kind
+      is an error that names file, document, field and value;
+  R3  a pod's claim to be in a group is not checked here: the scheduler reports a malformed one;
+  R4  an object that is given twice is an error. A group that a job implies is dropped if the file
+      gives a group of the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded, PodGroupAdded
@@ -23,7 +22,7 @@ from gangsched.objects.fields import Field, Source
 from gangsched.objects.manifest import Manifest, read_manifest
 from gangsched.objects.podgroups import read_core_group, read_group
 from gangsched.objects.pods import read_node
-from gangsched.objects.priorities import PriorityClasses, with_priority_class
+from gangsched.objects.priorities import PriorityClasses, with_priority_classes
 from gangsched.quantity import is_seconds
 from gangsched.simulation.controllers import (
     read_job,
@@ -32,20 +31,17 @@ from gangsched.simulation.controllers import (
     read_tf_job,
 )
 from gangsched.simulation.documents import read_documents
-from gangsched.simulation.runs import read_running_pod
-from gangsched.simulation.workload import Arrival, Workload
+from gangsched.simulation.timed_pods import read_timed_pod
+from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
-__all__ = ["PriorityClasses", "load_manifests", "load_priority_classes"]
-
-MOST_OBJECTS: Final = 1_000_000
-"""How many objects the documents of one file may come to."""
+__all__ = ["ParsedManifests", "PriorityClasses", "load_manifests"]
 
 _Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded
 _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
 
 _READERS: Final[dict[tuple[str, str], _Reader]] = {
     ("v1", "Node"): lambda manifest: (NodeAdded(read_node(manifest)),),
-    ("v1", "Pod"): lambda manifest: (PodAdded(read_running_pod(manifest, manifest.document)),),
+    ("v1", "Pod"): lambda manifest: (PodAdded(read_timed_pod(manifest, manifest.document)),),
     ("batch/v1", "Job"): read_job,
     ("kubeflow.org/v1", "TFJob"): read_tf_job,
     ("kubeflow.org/v1", "PyTorchJob"): read_pytorch_job,
@@ -59,16 +55,99 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
             "scheduling.volcano.sh/v1beta1",
         )
     },
-    # Of its own groups Kubernetes has had several versions, alike in what is read here.
+    # Kubernetes has had several versions of its own groups; the fields read here are in all.
     ("scheduling.k8s.io", "PodGroup"): lambda manifest: (PodGroupAdded(read_core_group(manifest)),),
     ("scheduling.k8s.io", "PriorityClass"): lambda _manifest: (),
 }
 
 
+@final
+class ParsedManifests:
+    """The documents of one file, parsed and not yet read as objects.
+
+    A file is parsed once, although its priority classes are needed before any pod is read: those
+    of every file must be known first.
+
+    Args:
+        text: YAML, or JSON.
+        file: The file's name for errors.
+
+    Raises:
+        ManifestError: The text is malformed.
+        InvalidValueError: An argument is not a string.
+        ModuleNotFoundError: PyYAML is not installed.
+    """
+
+    def __init__(self, text: str, *, file: str) -> None:
+        _check_string("text", text)
+        _check_string("file", file)
+        self._notes: list[str] = []
+        self._roots = tuple(_roots(text, file, self._notes))
+
+    def priority_classes(self, known: PriorityClasses | None = None) -> PriorityClasses:
+        """Return *known* with the priority classes of these documents.
+
+        Raises:
+            ManifestError: A priority class is malformed.
+        """
+        classes = PriorityClasses() if known is None else known
+        return with_priority_classes(
+            classes,
+            (
+                root
+                for root in self._roots
+                if root["kind"].name() == "PriorityClass" and _reader(root) is not None
+            ),
+        )
+
+    def workload(self, classes: PriorityClasses, *, at: float = 0.0) -> Workload:
+        """Return the objects of these documents as arrivals.
+
+        Runtime complexity: O(documents + pods).
+
+        Args:
+            classes: Every priority class that a pod may name.
+            at: When all objects arrive; instants in the documents are of another clock.
+
+        Raises:
+            ManifestError: A document is malformed.
+            InvalidValueError: *at* is not a finite number.
+        """
+        if not is_seconds(at):
+            raise InvalidValueError("at", at, "a finite number of seconds")
+        del self._notes[:]
+        arrived: list[tuple[_Object, bool]] = []
+        seen: dict[tuple[str, str], int] = {}
+        given: set[GroupKey] = set()
+        for root in self._roots:
+            reader = _reader(root)
+            if reader is None:
+                root.source.note(f"{_name_of(root)} is of an unknown kind and was skipped")
+                continue
+            manifest = read_manifest(root, at=at, classes=classes)
+            for event in reader(manifest):
+                implied = isinstance(event, PodGroupAdded) and manifest.kind != "PodGroup"
+                if not implied:
+                    _refuse_repeated(manifest, event, seen)
+                    if isinstance(event, PodGroupAdded):
+                        given.add(event.group.key)
+                arrived.append((event, implied))
+            if len(arrived) > MOST_OBJECTS:
+                raise root.problem(f"with it the file has more than {MOST_OBJECTS:,} objects")
+        return Workload(
+            tuple(
+                Arrival(at, event)
+                for event, implied in arrived
+                if not (implied and isinstance(event, PodGroupAdded) and event.group.key in given)
+            ),
+            tuple(self._notes),
+        )
+
+
 def load_manifests(
     text: str, *, file: str, at: float = 0.0, classes: PriorityClasses | None = None
 ) -> Workload:
-    """Return what the documents of *text* bring to a cluster.
+    """Return the objects of a manifest as arrivals.
 
     Known are ``Node``, ``Pod``, ``Job``, ``TFJob``, ``PyTorchJob``, ``MPIJob``, ``PodGroup`` in
     the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, and ``List``.
@@ -77,63 +156,24 @@ def load_manifests(
 
     Args:
         text: YAML, or JSON.
-        file: What to call it in an error.
-        at: When all of it arrives; the instants in the documents are of another clock.
-        classes: Priority classes that other files gave; those of *text* are added to them.
+        file: The file's name for errors.
+        at: When all objects arrive; instants in the documents are of another clock.
+        classes: Priority classes of other files; those of *text* are added to them.
 
     Raises:
         ManifestError: The text or a document in it is malformed.
-        InvalidValueError: *at* is no instant.
+        InvalidValueError: *at* is not a finite number, or another argument has a wrong type.
         ModuleNotFoundError: PyYAML is not installed.
     """
-    if not is_seconds(at):
-        raise InvalidValueError("at", at, "a finite number of seconds")
-    notes: list[str] = []
-    roots = list(_roots(text, file, notes))
-    classes = _classes(roots, PriorityClasses() if classes is None else classes)
-    arrived: list[tuple[_Object, bool]] = []
-    seen: dict[tuple[str, str], int] = {}
-    given: set[GroupKey] = set()
-    for root in roots:
-        reader = _reader(root)
-        if reader is None:
-            root.source.note(f"{_called(root)} is of no kind that is known and was skipped")
-            continue
-        manifest = read_manifest(root, at=at, classes=classes)
-        for event in reader(manifest):
-            implied = isinstance(event, PodGroupAdded) and manifest.kind != "PodGroup"
-            if not implied:
-                _once(manifest, event, seen)
-                if isinstance(event, PodGroupAdded):
-                    given.add(event.group.key)
-            arrived.append((event, implied))
-        if len(arrived) > MOST_OBJECTS:
-            raise root.problem(f"with it the file has more than {MOST_OBJECTS:,} objects")
-    return Workload(
-        tuple(
-            Arrival(at, event)
-            for event, implied in arrived
-            if not (implied and isinstance(event, PodGroupAdded) and event.group.key in given)
-        ),
-        tuple(notes),
-    )
+    if classes is not None and not isinstance(classes, PriorityClasses):
+        raise InvalidValueError("classes", classes, "PriorityClasses or None")
+    parsed = ParsedManifests(text, file=file)
+    return parsed.workload(parsed.priority_classes(classes), at=at)
 
 
-def load_priority_classes(
-    text: str, *, file: str, known: PriorityClasses | None = None
-) -> PriorityClasses:
-    """Return *known* with the priority classes of *text*, for files that are loaded together.
-
-    Args:
-        text: YAML, or JSON.
-        file: What to call it in an error.
-        known: What other files gave.
-
-    Raises:
-        ManifestError: The text or a priority class in it is malformed.
-        ModuleNotFoundError: PyYAML is not installed.
-    """
-    return _classes(_roots(text, file, []), PriorityClasses() if known is None else known)
+def _check_string(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidValueError(name, value, "a string")
 
 
 def _roots(text: str, file: str, notes: list[str]) -> Iterator[Field]:
@@ -160,23 +200,16 @@ def _reader(root: Field) -> _Reader | None:
     return _READERS.get((version, kind)) or _READERS.get((group, kind))
 
 
-def _called(root: Field) -> str:
-    """Name an object of which nothing is known but that it has a kind."""
+def _name_of(root: Field) -> str:
+    """Return kind, name and version of an object of an unknown kind."""
     metadata = root["metadata"].value
     name = metadata.get("name") if isinstance(metadata, dict) else None
     named = f" {name[:80]}" if isinstance(name, str) else ""
     return f"{root['kind'].name()[:80]}{named} ({_version(root)[:80]})"
 
 
-def _classes(roots: Iterable[Field], known: PriorityClasses) -> PriorityClasses:
-    for root in roots:
-        if root["kind"].name() == "PriorityClass" and _reader(root) is not None:
-            known = with_priority_class(known, root)
-    return known
-
-
-def _once(manifest: Manifest, event: _Object, seen: dict[tuple[str, str], int]) -> None:
-    """Refuse what the file gave before."""
+def _refuse_repeated(manifest: Manifest, event: _Object, seen: dict[tuple[str, str], int]) -> None:
+    """Refuse an object that the file has given before."""
     match event:
         case PodAdded(pod):
             keys = [("Pod", str(pod.key)), ("the pod with UID", pod.uid)]

@@ -1,8 +1,8 @@
-"""Amounts over time, exactly integrated.
+"""Amounts over time, integrated exactly.
 
 Rules:
-  R1  an amount is integrated over time by the instants at which it changes; amounts are whole
-      thousandths, times are the caller's seconds;
+  R1  an amount is integrated between the instants at which it changes; amounts are whole
+      thousandths, instants are seconds of the caller's clock;
   R2  nothing is sampled.
 """
 
@@ -33,19 +33,19 @@ class Account:
         self._since: dict[str, float] = {}
 
     def add(self, resources: Resources, *, now: float) -> None:
-        """Let the amount grow. O(resources)."""
+        """Increase the amount. O(resources)."""
         for name, amount in resources.items():
             self._settle(name, now)
             self._amounts[name] = self._amounts.get(name, 0) + amount
 
     def subtract(self, resources: Resources, *, now: float) -> None:
-        """Let the amount shrink. O(resources)."""
+        """Decrease the amount. O(resources)."""
         for name, amount in resources.items():
             self._settle(name, now)
             self._amounts[name] = self._amounts.get(name, 0) - amount
 
     def amounts(self) -> Resources:
-        """Return the amount as it is now."""
+        """Return the current amount."""
         return Resources.from_milli(self._amounts)
 
     def areas(self, *, now: float) -> dict[str, float]:
@@ -65,13 +65,13 @@ class Account:
 @final
 @frozen
 class Distribution:
-    """Some numbers, summed up.
+    """A summary of some numbers.
 
     Attributes:
-        count: How many there are.
-        median: The smallest number with at least half of all at or below it; None without any.
-        p95: The smallest with at least 95 % at or below it; None without any.
-        max: The greatest; None without any.
+        count: How many numbers there are.
+        median: The smallest number with at least half of all at or below it; None for no numbers.
+        p95: The smallest number with at least 95 % at or below it; None for no numbers.
+        max: The greatest number; None for no numbers.
     """
 
     count: int
@@ -81,7 +81,7 @@ class Distribution:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Distribution:
-        """Sum up numbers by their nearest ranks. O(n log n)."""
+        """Summarise numbers by their nearest ranks. O(n log n)."""
         if not numbers:
             return cls(0, None, None, None)
         ordered = sorted(numbers)
@@ -92,5 +92,5 @@ class Distribution:
 
 def _nearest_rank(ordered: Sequence[float], percent: int) -> float:
     if not 0 < percent <= 100:
-        raise InvalidValueError("percent", percent, "a percentage above 0")
+        raise InvalidValueError("percent", percent, "a percentage > 0 and <= 100")
     return ordered[math.ceil(len(ordered) * percent / 100) - 1]

@@ -1,9 +1,10 @@
-"""A report as text, for people: tables, events, summary; and the progress bar.
+"""A report as text, for people: tables, events and summary; and the progress bar.
 
 Rules:
-  R1  what a program would read is in the JSON; what is here may change its looks;
+  R1  programs read the JSON; the text may change its layout;
   R2  a table is never cut: not on a narrow terminal, not in a pipe;
-  R3  rich is loaded when something is printed, not before.
+  R3  rich is imported when something is printed, not before;
+  R4  every line is escaped: names and messages of the input may hold control characters.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TextIO
 
+from gangsched._text import plain_number, printable
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
 __all__ = ["print_report", "progress"]
@@ -28,19 +30,21 @@ _UNITS = {
 def print_report(result: Report, out: TextIO) -> None:
     """Write a report as text."""
     for sentence in result.skipped:
-        out.write(f"skipped: {sentence}\n")
+        out.write(printable(f"skipped: {sentence}") + "\n")
     if result.skipped:
         out.write("\n")
     for snapshot in result.snapshots:
         _snapshot(snapshot, out)
     if result.events:
-        rows = [(f"{_number(e.at)}s", e.type, e.reason, e.object, e.message) for e in result.events]
+        rows = [
+            (f"{plain_number(e.at)}s", e.type, e.reason, e.object, e.message) for e in result.events
+        ]
         out.write(_table(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
     _summary(result, out)
 
 
 def _snapshot(snapshot: Snapshot, out: TextIO) -> None:
-    out.write(f"t={_number(snapshot.at)}s\n")
+    out.write(f"t={plain_number(snapshot.at)}s\n")
     rows = [
         (row.name, row.ready, row.status, row.node or "<none>", row.age) for row in snapshot.pods
     ]
@@ -50,8 +54,8 @@ def _snapshot(snapshot: Snapshot, out: TextIO) -> None:
 def _summary(result: Report, out: TextIO) -> None:
     summary = result.summary
     chosen = ", ".join(f"{k}={v}" for k, v in result.settings.items() if v is not None)
-    out.write(f"{chosen}\n")
-    rows = [("simulated", f"{_number(summary.end)}s in {summary.decisions} decisions")]
+    out.write(printable(chosen) + "\n")
+    rows = [("simulated", f"{plain_number(summary.end)}s in {summary.decisions} decisions")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
@@ -69,10 +73,6 @@ def _summary(result: Report, out: TextIO) -> None:
     out.write(_table(None, rows) + "\n")
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
 def _counts(counts: Counts) -> str:
     return (
         f"{counts.submitted} submitted, {counts.started_whole} started whole,"
@@ -85,12 +85,13 @@ def _waiting(counts: Counts) -> str:
     if waiting.median is None or waiting.p95 is None or waiting.max is None:
         return "none has started"
     figures = (("median", waiting.median), ("p95", waiting.p95), ("max", waiting.max))
-    return ", ".join(f"{word} {_number(seconds)}s" for word, seconds in figures)
+    return ", ".join(f"{word} {plain_number(seconds)}s" for word, seconds in figures)
 
 
 def _wasted(summary: Summary) -> list[str]:
     return [
-        f"{_number(area)} {_UNITS.get(name, f'{name}-seconds')} held by gangs that could not run"
+        f"{plain_number(area)} {_UNITS.get(name, f'{name}-seconds')}"
+        " held by gangs that could not run"
         for name, area in summary.wasted.items()
     ]
 
@@ -101,23 +102,25 @@ def _deadlock(summary: Summary) -> str:
         return "none"
     names = ", ".join(found.jobs[:5]) + (" ..." if len(found.jobs) > 5 else "")
     return (
-        f"since t={found.since:g}s: {found.held} held by {len(found.jobs)} that cannot run: {names}"
+        f"since t={plain_number(found.since)}s: {found.held}"
+        f" held by {len(found.jobs)} that cannot run: {names}"
     )
 
 
 def _table(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, show_header=header is not None, pad_edge=False, padding=(0, 3, 0, 0))
-    lines = [*rows]
+    lines = [[printable(cell) for cell in row] for row in rows]
     for title in header or [""] * len(lines[0]):
         table.add_column(title, no_wrap=True, header_style="none")
     for line in lines:
         table.add_row(*(Text(cell) for cell in line))
     width = sum(
-        max(map(len, column)) + 3 for column in zip(header or lines[0], *lines, strict=True)
+        max(map(cell_len, column)) + 3 for column in zip(header or lines[0], *lines, strict=True)
     )
     text = StringIO()
     Console(file=text, width=width, color_system=None, legacy_windows=False).print(table)
@@ -126,7 +129,7 @@ def _table(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
 
 @contextmanager
 def progress(total: int) -> Generator[Callable[[int], None], None, None]:
-    """Show a bar on standard error while arrivals are consumed; nothing unless a terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done: None
         return

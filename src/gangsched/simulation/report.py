@@ -1,9 +1,9 @@
-"""The report of a simulation: tables, events, summary, as data.
+"""The report of a simulation as data: tables, events, summary.
 
 Rules:
-  R1  everything is computed from what the simulation kept; nothing is estimated;
-  R2  ``to_dict`` is JSON-able, and its shape is documented and versioned: ``SCHEMA``;
-  R3  whether a gang could ever start is asked of the scheduler itself, on the empty cluster.
+  R1  every figure is computed from what the simulation recorded; nothing is estimated;
+  R2  the shape of ``to_dict`` is documented and versioned: ``SCHEMA``;
+  R3  whether a job could ever start is tried with a scheduler on the empty cluster.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final, final
 from attrs import asdict, evolve, field, frozen
 
 from gangsched import presets
-from gangsched.errors import InvalidPodGroupError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded, PodRefused
 from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import GroupKey, Node, Pod, PodPhase, Resources
+from gangsched.model import GroupKey, Node, Pod, PodPhase, PodUID, Resources
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.jobs import Job
 from gangsched.simulation.metrics import Distribution
@@ -51,24 +51,24 @@ class Snapshot:
 
 @final
 class Snapshots:
-    """Observes a simulation, and keeps the table whenever it has changed."""
+    """Observes a simulation, and collects the table of pods whenever it has changed."""
 
     def __init__(self) -> None:
         self.taken: list[Snapshot] = []
         self._simulator: Simulator | None = None
 
     def watch(self, simulator: Simulator) -> None:
-        """Say whose pods to look at."""
+        """Set the simulator whose pods the tables show."""
         self._simulator = simulator
 
     def event(self, event: Event, now: float) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def effects(self, effects: object, now: float) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def settled(self, now: float) -> None:
-        """Keep the table when it has changed."""
+        """Add the table if it has changed."""
         if self._simulator is None:
             return
         rows = pod_rows(self._simulator.cluster.pods(), now=now)
@@ -83,15 +83,15 @@ def _without_age(rows: Iterable[PodRow]) -> list[tuple[str, str, str | None]]:
 @final
 @frozen(kw_only=True)
 class Counts:
-    """How jobs of one kind ended.
+    """How many jobs of one kind there are, by their outcome.
 
     Attributes:
-        submitted: All of them.
-        started_whole: Those whose quorum was bound at one time, so that their work began.
-        partial: Those that hold nodes without their quorum at the end.
-        never_fit: Those pending that could not start on the empty cluster either.
-        pending: Those pending otherwise, complete or not.
-        waiting: Seconds from completeness to start, of those that started.
+        submitted: All jobs.
+        started_whole: Jobs whose quorum was bound at one time, so that their work began.
+        partial: Jobs that hold nodes at the end without having had their quorum.
+        never_fit: Pending jobs that could not start on the empty cluster either.
+        pending: All other pending jobs, complete or not.
+        waiting: Seconds from completeness to start, of the jobs that started.
     """
 
     submitted: int
@@ -105,12 +105,12 @@ class Counts:
 @final
 @frozen
 class Deadlock:
-    """Jobs that hold nodes, cannot run, and wait for nothing that will come.
+    """Jobs that hold nodes, cannot run, and wait for nothing that will happen.
 
     Attributes:
         since: The last instant at which anything happened.
-        jobs: Which.
-        held: What they hold.
+        jobs: The keys of the jobs.
+        held: The resources that they hold.
     """
 
     since: float
@@ -121,19 +121,18 @@ class Deadlock:
 @final
 @frozen(kw_only=True)
 class Summary:
-    """A run in figures.
+    """The figures of a run.
 
     Attributes:
         end: The last instant, in seconds.
         decisions: How many decisions were made.
-        gangs: Jobs that are groups.
-        singles: Jobs that are regular pods.
-        utilisation: Of each resource, the share of what was offered over time that was held by
-            jobs that ran.
-        wasted: Of each resource, units times seconds held by gangs that could not run.
+        gangs: Jobs of several pods that must run together: groups, and training jobs.
+        singles: Jobs of one pod.
+        utilisation: For each resource, the share of the capacity over time that running jobs held.
+        wasted: For each resource, the units times seconds held by gangs that could not run.
         never_fit: The jobs that could not start on the empty cluster either.
-        deadlock: None when there is none.
-        preempted: How many pods were evicted to make room for others.
+        deadlock: The deadlock at the end; None if there is none.
+        preempted: How many pods were evicted by preemption.
     """
 
     end: float
@@ -166,16 +165,16 @@ class Pending:
 @final
 @frozen(kw_only=True)
 class Report:
-    """All that a run has to say.
+    """The report of a run.
 
     Attributes:
-        settings: What the run was asked for, by name.
+        settings: The settings of the run, by name.
         skipped: Sentences about input that was not taken over.
         snapshots: The table of pods whenever it changed, and at the end.
-        events: What happened.
-        jobs: Of each job its key, when it was complete, and when it started.
-        pending: Who has not started, and why, in the scheduler's words.
-        summary: The run in figures.
+        events: The events and effects as log entries.
+        jobs: Each job's key, when it was complete, and when it started.
+        pending: The jobs that have not started, and why, as the scheduler answers.
+        summary: The figures.
     """
 
     settings: dict[str, Any]
@@ -205,11 +204,16 @@ def report(
     snapshots: Iterable[Snapshot] = (),
     events: Iterable[LogEntry] = (),
 ) -> Report:
-    """Sum up a simulation as it stands now.
+    """Return the report of a simulation as it is now.
 
-    Runtime complexity: O(jobs log jobs), and one trial on the empty cluster for each shape of
-    job that is still pending.
+    Runtime complexity: O(jobs log jobs), and one trial on the empty cluster for each class of
+    equal jobs that are pending.
+
+    Raises:
+        InvalidValueError: *simulator* is not a Simulator.
     """
+    if not isinstance(simulator, Simulator):
+        raise InvalidValueError("simulator", simulator, "a Simulator")
     now = simulator.now
     taken = list(snapshots)
     rows = pod_rows(simulator.cluster.pods(), now=now) if taken else ()
@@ -256,13 +260,13 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
     for job in simulator.jobs:
         if job.started_at is not None or not job.members:
             continue
-        shown = (simulator.cluster.pod(uid) for uid in job.members)
-        asleep = [pod for pod in shown if pod is not None and pod.node_name is None]
+        members = (simulator.cluster.pod(uid) for uid in job.members)
+        unbound = [pod for pod in members if pod is not None and pod.node_name is None]
         group = GroupKey(job.key)
-        if job.is_gang and group in simulator.scheduler.registry:
+        if job.kind == "group" and group in simulator.scheduler.registry:
             why = simulator.scheduler.why(group)
-        elif asleep:
-            why = simulator.scheduler.why(asleep[0])
+        elif unbound:
+            why = simulator.scheduler.why(unbound[0])
         else:
             continue
         yield Pending(job.key, type(why).__name__, str(why))
@@ -301,34 +305,35 @@ def _deadlock(simulator: Simulator) -> Deadlock | None:
 
 
 def _never_fit(simulator: Simulator) -> dict[str, None]:
-    """Return the jobs that are pending, complete, and cannot start on the empty cluster."""
+    """Return the pending, complete jobs that cannot start on the empty cluster."""
     nodes = list(simulator.cluster.nodes())
     known: dict[Hashable, bool] = {}
     never: dict[str, None] = {}
     for job in simulator.jobs:
         if job.started_at is not None or job.submitted_at is None or not job.members:
             continue
-        shape = _shape(job)
-        if shape not in known:
-            known[shape] = _starts_alone(job, nodes)
-        if not known[shape]:
+        kind = _equivalence_class(job)
+        if kind not in known:
+            known[kind] = _starts_alone(job, nodes)
+        if not known[kind]:
             never[job.key] = None
     return never
 
 
-def _shape(job: Job) -> Hashable:
+def _equivalence_class(job: Job) -> Hashable:
+    """Return a key that is equal for jobs that start alone under the same conditions."""
     counts: dict[Hashable, int] = {}
     for pod in job.members.values():
         try:
             claim = membership(pod)
-            said = None if claim is None else claim.min_available
+            minimum = None if claim is None else claim.min_available
         except InvalidPodGroupError:
-            said = -1
-        asked = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations, pod.priority, said)
-        kind = (asked, job.roles.get(pod.uid))
+            minimum = -1
+        needs = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations, pod.priority)
+        kind = (needs, minimum, job.roles.get(pod.uid))
         counts[kind] = counts.get(kind, 0) + 1
     roles = None if job.spec is None else job.spec.roles
-    return (job.is_gang, job.quorum, roles, frozenset(counts.items()))
+    return (job.kind, job.quorum, roles, frozenset(counts.items()))
 
 
 def _starts_alone(job: Job, nodes: list[Node]) -> bool:
@@ -340,12 +345,15 @@ def _starts_alone(job: Job, nodes: list[Node]) -> bool:
         cluster.apply(PodGroupAdded(job.spec))
     for pod in job.members.values():
         cluster.apply(PodAdded(_fresh(pod)))
+    bound: set[PodUID] = set()
     refused = False
     while (effects := scheduler.schedule_one(now=0.0)) is not None:
-        if any(isinstance(effect, Bind) for effect in effects):
+        bound |= {effect.uid for effect in effects if isinstance(effect, Bind)}
+        # The scheduler binds a group whole; the pods of another job are bound one by one.
+        if bound and (job.kind == "group" or job.has_quorum(bound)):
             return True
         refused = refused or any(isinstance(effect, PodRefused) for effect in effects)
-    # a job of which a pod is refused is incomplete: whether it fits is another question
+    # A job with a refused pod is incomplete: it may fit once its user has corrected the pod.
     return refused
 
 

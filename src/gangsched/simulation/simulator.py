@@ -2,8 +2,8 @@
 
 Rules:
   R1  time jumps from one instant at which something happens to the next; nothing polls;
-  R2  at one instant: first what ends, then what arrives, then decisions until none is left;
-  R3  one input, one seed and one plan of faults give one history, byte for byte: the seed draws
+  R2  at one instant pods finish first, then objects arrive, then decisions are made;
+  R3  the same input, seed and plan of faults give the same history, byte for byte: the seed draws
       how long binds take.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 from gangsched.errors import InvalidValueError
 from gangsched.framework import Scheduler
@@ -19,8 +19,8 @@ from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState, Observer
 from gangsched.quantity import is_seconds
 from gangsched.replay import DecisionLog, Divergence, read_log
-from gangsched.simulation._live import Live
-from gangsched.simulation._retold import Retold
+from gangsched.simulation._log_run import LogRun
+from gangsched.simulation._workload_run import WorkloadRun
 from gangsched.simulation.faults import Fault, FaultPlan
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
@@ -39,11 +39,11 @@ class Simulator:
         workload: What arrives, and when.
         make: Makes the scheduler over the simulated cluster; a ``gangsched.replay.Recipe`` is
             written into the log.
-        bind_seconds: How long a bind takes at most; each draws its own time below.
-        seed: What the draws come from; a whole number.
-        faults: What goes wrong; None for nothing.
+        bind_seconds: The longest time that a bind takes; each draws its own time below it.
+        seed: The seed of these draws; a whole number.
+        faults: The faults to inject; None for none.
         log: Takes the lines of a decision log, such as ``file.write``; None for no log.
-        observers: Who watches.
+        observers: Objects that are told of events and effects.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -61,18 +61,22 @@ class Simulator:
         observers: Sequence[Observer] = (),
     ) -> None:
         if not is_seconds(bind_seconds) or bind_seconds < 0:
-            raise InvalidValueError(
-                "bind_seconds", bind_seconds, "seconds, finite and not negative"
-            )
-        # by type: of None a seed would be drawn from the machine, and no run would be like another
+            raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
+        # None must be refused: Random(None) takes its seed from the machine, so runs would differ.
         if type(seed) is not int:
-            raise InvalidValueError("seed", seed, "a whole number")
+            raise InvalidValueError("seed", seed, "an int")
         if faults is not None and not isinstance(faults, FaultPlan):
             raise InvalidValueError("faults", faults, "a FaultPlan or None")
+        if not isinstance(workload, Workload):
+            raise InvalidValueError("workload", workload, "a Workload")
+        if not callable(make):
+            raise InvalidValueError("make", make, "a callable that makes a scheduler")
+        if log is not None and not callable(log):
+            raise InvalidValueError("log", log, "a callable that takes lines, or None")
         plan = FaultPlan() if faults is None else faults
-        self._observers = tuple(observers)
+        self._observers = _checked_observers(observers)
         about: dict[str, Any] = {"bind_seconds": bind_seconds, "seed": seed, **plan.to_json()}
-        self._run: Live | Retold = Live(
+        self._run: WorkloadRun | LogRun = WorkloadRun(
             workload,
             make if log is None else DecisionLog(log, make, about=about).scheduler,
             bind_seconds=bind_seconds,
@@ -90,35 +94,37 @@ class Simulator:
         file: str = "log",
         observers: Sequence[Observer] = (),
     ) -> Simulator:
-        """Return a simulator that runs a decision log again, whatever wrote it.
+        """Return a simulator that runs a decision log again, whatever program wrote it.
 
-        It makes the calls of the log at their instants, and performs nothing: what became of the
-        effects is in the log. It ends with the log, or with the first call that returns something
-        else: see ``divergence``. Its jobs, its capacity and a report of it are those of that run.
+        The simulator makes the calls of the log at their instants and performs no effect: the
+        log has what became of the effects. It ends with the log, or at the first call with
+        another result: see ``divergence``. Its jobs, its capacity and its report are those of
+        the logged run.
 
         Args:
-            lines: The lines of the log, such as an open file; read as the run goes on.
-            make: Makes the scheduler; None for as the log's header says.
-            file: What to call the log in errors.
-            observers: Who watches.
+            lines: The lines of the log, such as an open file; each is read when it is needed.
+            make: Makes the scheduler; None to make it from the log's header.
+            file: The name of the log for errors.
+            observers: Objects that are told of events and effects.
 
         Raises:
-            DecisionLogError: The header is malformed. A line that is malformed is refused by the
-                step that comes to it.
-            InvalidValueError: *make* is None, and the header does not say.
+            DecisionLogError: The header is malformed. A malformed line is refused by the step
+                that reads it.
+            InvalidValueError: *make* is None and the header has no recipe, or an argument has
+                a wrong type.
         """
         self = cls.__new__(cls)
-        self._observers = tuple(observers)
-        self._run = Retold(read_log(lines, file=file), make, observers=self._observers)
+        self._observers = _checked_observers(observers)
+        self._run = LogRun(read_log(lines, file=file), make, observers=self._observers)
         return self
 
     def run(self, *, until: float = math.inf) -> float:
         """Run until nothing happens any more, or until an instant; return the last instant.
 
-        With *until*, what the run counts over time is counted to that instant.
+        With *until*, figures over time are counted up to that instant.
 
         Raises:
-            InvalidValueError: *until* is no instant, and not infinite; nothing has happened.
+            InvalidValueError: *until* is neither a finite number nor infinity; nothing happened.
         """
         _check_until(until)
         while self.step(until=until) is not None:
@@ -128,12 +134,12 @@ class Simulator:
         return self._run.now
 
     def step(self, *, until: float = math.inf) -> float | None:
-        """Run through the next instant at which something happens; None when there is none.
+        """Run through the next instant at which something happens; None if nothing will.
 
-        An instant at which the clock jumps is one that begins not after *until*.
+        An instant counts as not after *until* if it is so before the clock jumps.
 
         Raises:
-            InvalidValueError: *until* is no instant, and not infinite; nothing has happened.
+            InvalidValueError: *until* is neither a finite number nor infinity; nothing happened.
         """
         _check_until(until)
         when = self._run.next()
@@ -144,7 +150,7 @@ class Simulator:
             observer.settled(self._run.now)
         return self._run.now
 
-    # What is known of the run ---------------------------------------------------------------
+    # The state of the run ------------------------------------------------------------------
 
     @property
     def now(self) -> float:
@@ -163,7 +169,7 @@ class Simulator:
 
     @property
     def cluster(self) -> InMemoryCluster:
-        """The simulated cluster, as it is; with faults the scheduler may be shown another."""
+        """The simulated cluster as it is; with faults the scheduler may see an older state."""
         return self._run.cluster
 
     @property
@@ -174,34 +180,42 @@ class Simulator:
     @property
     def jobs(self) -> Jobs:
         """The jobs, and what they hold."""
-        return self._run.books.jobs
+        return self._run.usage.jobs
 
     @property
     def capacity(self) -> Account:
-        """What the nodes offer, over time."""
-        return self._run.books.capacity
+        """The allocatable resources of all nodes, over time."""
+        return self._run.usage.capacity
 
     @property
-    def struck(self) -> tuple[tuple[float, Fault], ...]:
-        """The faults that have struck, in order: at which instant, and which."""
-        return tuple(self._run.strikes.struck) if isinstance(self._run, Live) else ()
+    def injected_faults(self) -> tuple[tuple[float, Fault], ...]:
+        """The faults that have been injected, in order, each with its instant."""
+        return (
+            tuple(self._run.injector.injected_faults) if isinstance(self._run, WorkloadRun) else ()
+        )
 
     @property
     def divergence(self) -> Divergence | None:
-        """Of a log that is run again, the first call that did something else; None for none."""
-        return self._run.divergence if isinstance(self._run, Retold) else None
+        """The first call of a log with another result; None while there is none."""
+        return self._run.divergence if isinstance(self._run, LogRun) else None
 
     @property
     def arrivals_left(self) -> int:
-        """How many arrivals are still to come; 0 where a log is run again."""
-        return len(self._run.arrivals) if isinstance(self._run, Live) else 0
+        """How many arrivals are still to come; 0 if a log is run again."""
+        return len(self._run.arrivals) if isinstance(self._run, WorkloadRun) else 0
 
     @property
     def is_quiescent(self) -> bool:
-        """Whether nothing happens any more, however long one waits."""
+        """Whether nothing will happen any more, however long one waits."""
         return self._run.next() is None
+
+
+def _checked_observers(observers: object) -> tuple[Observer, ...]:
+    if not isinstance(observers, Iterable):
+        raise InvalidValueError("observers", observers, "a sequence of observers")
+    return tuple(cast("Iterable[Observer]", observers))
 
 
 def _check_until(until: object) -> None:
     if until != math.inf and not is_seconds(until):
-        raise InvalidValueError("until", until, "seconds, or infinity")
+        raise InvalidValueError("until", until, "a finite number of seconds, or infinity")

@@ -1,11 +1,10 @@
 """What arrives at a cluster, and when; and how long a pod runs.
 
 Rules:
-  R1  a workload is a value: arrivals in time order, those of one instant in the order in which
-      they were given;
-  R2  what a reader could not take over is told in a sentence, never dropped in silence;
-  R3  how long a pod runs is written on the pod, so that it travels with it: in one annotation,
-      in decimal seconds.
+  R1  a workload is a value: arrivals in time order; arrivals of one instant in the given order;
+  R2  input that a reader could not represent is reported in a sentence, never dropped silently;
+  R3  properties that only the simulation needs are annotations, so that they stay with the pod.
+      They are its run time in decimal seconds, its job, and the number of pods of that job.
 """
 
 from __future__ import annotations
@@ -25,65 +24,91 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
 
-__all__ = ["RUN_SECONDS", "Arrival", "Workload", "parse_seconds", "run_seconds"]
+__all__ = [
+    "JOB",
+    "JOB_PODS",
+    "MOST_OBJECTS",
+    "RUN_SECONDS",
+    "Arrival",
+    "Workload",
+    "job_of",
+    "parse_seconds",
+    "run_seconds",
+]
 
 RUN_SECONDS: Final = "simulation.gangsched.io/run-seconds"
-"""The annotation that says for how many seconds a pod runs once its gang has started."""
+"""The annotation with the seconds that a pod runs, from the start of its job."""
 
+JOB: Final = "simulation.gangsched.io/job"
+"""The annotation with the name of a pod's job, for a pod that is in no pod group."""
+
+JOB_PODS: Final = "simulation.gangsched.io/job-pods"
+"""The annotation with the number of pods that must run before the job of ``JOB`` works."""
+
+MOST_OBJECTS: Final = 1_000_000
+"""The most objects that one file, manifests or a trace, may bring to a cluster."""
+
+_WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
-def _fact(_owner: object, _attribute: object, value: Event) -> None:
+def _check_event(_owner: object, _attribute: object, value: Event) -> None:
     check_event(value)
 
 
 @final
 @frozen
 class Arrival:
-    """Something that becomes known at an instant.
+    """An event at an instant.
 
     Attributes:
         at: The instant, in seconds; finite.
-        event: The fact.
+        event: The event.
     """
 
     at: float = field(validator=check_instant)
-    event: Event = field(validator=_fact)
+    event: Event = field(validator=_check_event)
 
 
 def _in_time_order(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:
     given = as_tuple(arrivals)
     if isinstance(given, tuple) and all(isinstance(arrival, Arrival) for arrival in given):
         return tuple(sorted(given, key=attrgetter("at")))
-    return given  # for the validator to refuse
+    return given  # the validator refuses it
 
 
-def _sentences(skipped: Iterable[str]) -> tuple[str, ...]:
+def _as_sentences(skipped: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(skipped)
 
 
 @final
 @frozen
 class Workload:
-    """What a simulation is fed.
+    """The input of a simulation.
 
     Attributes:
-        arrivals: In time order; those of one instant in the order in which they were given.
-        skipped: A sentence for each thing that was read but could not be taken over.
+        arrivals: In time order; arrivals of one instant in the given order.
+        skipped: One sentence for each part of the input that was not taken over.
     """
 
     arrivals: tuple[Arrival, ...] = field(
         default=(), converter=_in_time_order, validator=check_each(Arrival, "an Arrival")
     )
     skipped: tuple[str, ...] = field(
-        default=(), converter=_sentences, validator=check_each(str, "a text")
+        default=(), converter=_as_sentences, validator=check_each(str, "a string")
     )
 
     def merge(self, *others: Workload) -> Workload:
-        """Return all arrivals together: by time, then in the order of the workloads.
+        """Return all arrivals in one workload: by time, then in the order of the workloads.
 
-        Runtime complexity: O(n log n), and near O(n) where the workloads follow each other.
+        Runtime complexity: O(n log n), and near O(n) if the workloads follow each other in time.
+
+        Raises:
+            InvalidValueError: An argument is not a Workload.
         """
+        for index, other in enumerate(others):
+            if not isinstance(other, Workload):
+                raise InvalidValueError(f"others[{index}]", other, "a Workload")
         every = (self, *others)
         return Workload(
             tuple(arrival for one in every for arrival in one.arrivals),
@@ -95,9 +120,9 @@ class Workload:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """Return for how many seconds *pod* runs once its gang has started; None for to the end.
+    """Return how many seconds *pod* runs once its job has started; None for no end.
 
-    Runtime complexity: O(1); repeated texts are answered from a cache.
+    Runtime complexity: O(1); repeated values are answered from a cache.
 
     Raises:
         InvalidValueError: The annotation is not a positive, finite decimal number.
@@ -111,15 +136,32 @@ def parse_seconds(text: str, *, field: str) -> float:
 
     Args:
         text: The number.
-        field: What to call it in an error.
+        field: The name of the field for errors.
 
     Raises:
-        InvalidValueError: It is anything else.
+        InvalidValueError: *text* is anything else.
     """
     seconds = _seconds(text)
     if not 0 < seconds < math.inf:
-        raise InvalidValueError(field, text, "decimal seconds, finite and more than 0")
+        raise InvalidValueError(field, text, "a finite decimal number of seconds > 0")
     return seconds
+
+
+def job_of(pod: Pod) -> tuple[str, int] | None:
+    """Return the key of the job that a pod's annotations name, and its number of pods.
+
+    Returns:
+        ``namespace/job`` and the number of pods; None without both annotations.
+
+    Raises:
+        InvalidValueError: The number is not a whole number of at least 1.
+    """
+    job, pods = pod.annotations.get(JOB), pod.annotations.get(JOB_PODS)
+    if job is None or pods is None:
+        return None
+    if not _WHOLE.fullmatch(pods) or int(pods) < 1:
+        raise InvalidValueError(JOB_PODS, pods, "an int >= 1")
+    return f"{pod.namespace}/{job}", int(pods)
 
 
 @lru_cache(maxsize=4096)

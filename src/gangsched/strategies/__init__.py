@@ -1,21 +1,21 @@
-"""Hypothesis strategies for the nouns, the facts, and what is made of them.
+"""Hypothesis strategies for pods, nodes, groups, events, clusters, workloads and fault plans.
 
 Rules:
-  R1  every argument is a strategy, or a bound on how many, and keyword-only;
-  R2  what is drawn is valid, and shrinks to the plainest there is: few, small, alike, at once;
-  R3  where the library is installed, ``st.from_type`` knows its nouns and facts.
+  R1  every argument is keyword-only, and a strategy or an upper bound on a count;
+  R2  drawn values are valid. They shrink to few, small and equal values at one instant;
+  R3  if gangsched is installed, ``st.from_type`` supports its nouns and events.
 """
 
 from __future__ import annotations
 
 try:
     import hypothesis as hypothesis
-except ModuleNotFoundError as _error:  # said in our words, for who installs by error message
+except ModuleNotFoundError as _error:  # the message names the extra to install
     raise ModuleNotFoundError(
         "gangsched.strategies needs: pip install 'gangsched[testing]'", name="hypothesis"
     ) from _error
 
-from gangsched.strategies._facts import clusters, events
+from gangsched.strategies._events import clusters, events
 from gangsched.strategies._faults import faults
 from gangsched.strategies._nouns import nodes, pod_groups, pods, resources
 from gangsched.strategies._workloads import workloads

@@ -1,6 +1,6 @@
-"""A hypothesis strategy for plans of faults; ``gangsched.strategies`` gives it out.
+"""A Hypothesis strategy for fault plans.
 
-Rule: what is drawn shrinks to few faults, at early places, that take no time.
+Rule: plans shrink to few faults, at early positions, without delays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gangsched.simulation.faults import (
     NodeVanishes,
     SchedulerRestarts,
 )
-from gangsched.strategies._given import strategy
+from gangsched.strategies._arguments import strategy
 
 __all__ = ["faults"]
 
@@ -34,14 +34,14 @@ def faults(
     counts: st.SearchStrategy[int] | None = None,
     ahead: st.SearchStrategy[bool] | None = None,
 ) -> st.SearchStrategy[FaultPlan]:
-    """Draw plans of faults.
+    """Draw fault plans.
 
     Args:
-        places: Which bind, member, event and call they strike, from 1.
-        groups: Of which group binds and members are counted; None for all.
-        seconds: How long what takes time takes, and when a clock jumps.
-        counts: How many faults.
-        ahead: Whether the cluster state shows what is told late.
+        places: The number of the bind, member, event or call that a fault strikes, from 1.
+        groups: The group whose binds and members are counted; None for all.
+        seconds: The delays, and the instants at which the clock jumps.
+        counts: The number of faults.
+        ahead: Whether the cluster state shows events before they are delivered.
     """
     n = strategy("places", places, st.integers(1, 12))
     group: st.SearchStrategy[GroupKey | None] = strategy("groups", groups, st.none())
@@ -61,3 +61,7 @@ def faults(
     count = strategy("counts", counts, st.integers(0, 6))
     several = count.flatmap(lambda size: st.lists(one, min_size=size, max_size=size))
     return st.builds(FaultPlan, several, strategy("ahead", ahead, st.booleans()))
+
+
+# Here and not in the entry point, because that must not load the simulator.
+st.register_type_strategy(FaultPlan, faults())

@@ -18,7 +18,7 @@ from gangsched.model import (
     Taint,
     Topology,
 )
-from gangsched.strategies._given import strategy
+from gangsched.strategies._arguments import strategy
 
 __all__ = [
     "ROLES",
@@ -46,12 +46,12 @@ def resources(
     gpu: st.SearchStrategy[int] | None = None,
     more: Mapping[str, st.SearchStrategy[int]] | None = None,
 ) -> st.SearchStrategy[Resources]:
-    """Draw amounts, in whole units.
+    """Draw resources in whole units.
 
     Args:
-        cpu: How much ``cpu``.
-        gpu: How much ``nvidia.com/gpu``.
-        more: How much of what else, by its name.
+        cpu: The amount of ``cpu``.
+        gpu: The amount of ``nvidia.com/gpu``.
+        more: The amounts of further resources, by name.
     """
     amounts: dict[str, st.SearchStrategy[int]] = {
         "cpu": strategy("cpu", cpu, _AMOUNTS),
@@ -73,8 +73,8 @@ def nodes(
     """Draw nodes.
 
     Args:
-        names: Their names.
-        allocatable: What they offer.
+        names: The names of the nodes.
+        allocatable: Their allocatable resources.
         labels: Their labels; none by default.
         taints: Their taints; none by default.
     """
@@ -103,14 +103,14 @@ def pods(
     priorities: st.SearchStrategy[int] | None = None,
     roles: st.SearchStrategy[str | None] | None = None,
 ) -> st.SearchStrategy[Pod]:
-    """Draw pods that are pending. Two pods of one name have different UIDs.
+    """Draw pending pods. Pods with the same name usually have different UIDs.
 
     Args:
-        names: Their names.
-        groups: The group that they are in; None for none.
-        requests: What they ask for.
+        names: The names of the pods.
+        groups: Their group, or None.
+        requests: Their requests.
         priorities: Their priority; 0 by default.
-        roles: Their role in their group; None for none.
+        roles: Their role in the group, or None.
     """
 
     def make(
@@ -146,16 +146,16 @@ def pod_groups(
     topologies: st.SearchStrategy[Topology | None] | None = None,
     bundles: st.SearchStrategy[Sequence[GroupKey]] | None = None,
 ) -> st.SearchStrategy[PodGroup]:
-    """Draw specifications of groups; the minimum is at least what their roles add up to.
+    """Draw pod groups whose minimum is at least the sum of their roles' minima.
 
     Args:
-        names: Their names.
-        min_available: How many members they need.
-        schedule_timeout: For how long these wait for each other; None by default.
-        roles: How many of them have which role; none by default.
-        priorities: Their priority; None by default, for that of their members.
-        topologies: The label within one value of which they belong; None by default.
-        bundles: The groups with which they start together; none by default.
+        names: The names of the groups.
+        min_available: Their minimum, before the roles are counted.
+        schedule_timeout: Their permit timeout; None by default.
+        roles: The minimum for each role; none by default.
+        priorities: Their priority; None by default, which means that of the members.
+        topologies: Their topology constraint; None by default.
+        bundles: The groups of their bundle; none by default.
     """
 
     def make(
@@ -191,12 +191,12 @@ def pod_groups(
 
 
 def some_nodes() -> st.SearchStrategy[Node]:
-    """Draw nodes of which each offers something."""
+    """Draw nodes with some CPU."""
     return nodes(allocatable=resources(cpu=_SOME, gpu=st.just(0)))
 
 
 def some_pods() -> st.SearchStrategy[Pod]:
-    """Draw pods of two groups and of none."""
+    """Draw pods of two groups, and without a group."""
     return pods(
         groups=st.sampled_from([None, "x-0", "x-1"]),
         requests=resources(cpu=st.integers(0, 2), gpu=st.just(0)),
@@ -205,5 +205,5 @@ def some_pods() -> st.SearchStrategy[Pod]:
 
 
 def some_groups() -> st.SearchStrategy[PodGroup]:
-    """Draw specifications, some with roles."""
+    """Draw pod groups, some with roles."""
     return pod_groups(roles=st.sampled_from(ROLES))

@@ -1,10 +1,9 @@
-"""What hypothesis is told when it is imported, by the entry point of this name.
-
-Rules:
-  R1  it costs what importing the library costs, and draws nothing.
-"""
+"""The strategies that ``st.from_type`` uses; see ``gangsched._hypothesis``."""
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -23,38 +22,40 @@ from gangsched.model import (
     Toleration,
     Topology,
 )
-from gangsched.simulation.faults import FaultPlan
-from gangsched.simulation.workload import Workload
-from gangsched.strategies._facts import clusters
-from gangsched.strategies._faults import faults
+from gangsched.strategies._events import clusters
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
-from gangsched.strategies._workloads import workloads
 
-__all__ = ["register_types"]
+__all__ = ["register_types", "strategies_of_types"]
+
+
+@cache
+def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
+    """Return the strategy of each type in ``gangsched._hypothesis.TYPES``."""
+    uids, names = some_pods().map(lambda pod: pod.uid), some_nodes().map(lambda node: node.name)
+    keys, attempts = some_groups().map(lambda group: group.key), st.integers(1, 3)
+    return {
+        Resources: resources(),
+        Pod: some_pods(),
+        PodGroup: some_groups(),
+        Node: some_nodes(),
+        InMemoryCluster: clusters(),
+        PodDeleted: st.builds(PodDeleted, uids),
+        NodeDeleted: st.builds(NodeDeleted, names),
+        PodGroupDeleted: st.builds(PodGroupDeleted, keys),
+        Bound: st.builds(Bound, uids, names, attempts),
+        BindFailed: st.builds(BindFailed, uids, attempts, st.just("no answer")),
+        **_of_constraints(),
+    }
 
 
 def register_types() -> None:
-    """Let ``st.from_type`` know what is valid."""
-    st.register_type_strategy(Resources, resources())
-    st.register_type_strategy(Pod, some_pods())
-    st.register_type_strategy(PodGroup, some_groups())
-    st.register_type_strategy(Node, some_nodes())
-    st.register_type_strategy(InMemoryCluster, clusters())
-    st.register_type_strategy(Workload, workloads())
-    st.register_type_strategy(FaultPlan, faults())
-    _register_parts()
-    uids, names = some_pods().map(lambda pod: pod.uid), some_nodes().map(lambda node: node.name)
-    keys, attempts = some_groups().map(lambda group: group.key), st.integers(1, 3)
-    st.register_type_strategy(PodDeleted, st.builds(PodDeleted, uids))
-    st.register_type_strategy(NodeDeleted, st.builds(NodeDeleted, names))
-    st.register_type_strategy(PodGroupDeleted, st.builds(PodGroupDeleted, keys))
-    st.register_type_strategy(Bound, st.builds(Bound, uids, names, attempts))
-    failed = st.builds(BindFailed, uids, attempts, st.just("no answer"))
-    st.register_type_strategy(BindFailed, failed)
+    """Register these strategies at once: the entry point in the metadata of older installations."""
+    for kind, strategy in strategies_of_types().items():
+        st.register_type_strategy(kind, strategy)
 
 
-def _register_parts() -> None:
-    """Let it know what the nouns are made of."""
+def _of_constraints() -> dict[type[Any], st.SearchStrategy[Any]]:
+    """Return the strategy of each type that pods and nodes are composed of."""
     keys = st.sampled_from(["x", "y"])
     effects = st.sampled_from(TaintEffect)
     listed = st.builds(
@@ -71,13 +72,15 @@ def _register_parts() -> None:
         st.integers(0, 9).map(lambda n: (str(n),)),
     )
     requirements = listed | asked | compared
-    st.register_type_strategy(FrozenMap, st.dictionaries(keys, keys).map(FrozenMap))
-    st.register_type_strategy(Taint, st.builds(Taint, keys, keys, effects))
-    tolerations = st.builds(
-        Toleration, key=keys, value=keys, exists=st.booleans(), effect=st.none() | effects
-    )
-    st.register_type_strategy(Toleration, tolerations)
-    st.register_type_strategy(Topology, st.builds(Topology, keys, st.booleans()))
-    st.register_type_strategy(NodeSelectorRequirement, requirements)
-    terms = st.lists(requirements, max_size=2).map(tuple)
-    st.register_type_strategy(NodeSelectorTerm, st.builds(NodeSelectorTerm, terms))
+    return {
+        FrozenMap: st.dictionaries(keys, keys).map(FrozenMap),
+        Taint: st.builds(Taint, keys, keys, effects),
+        Toleration: st.builds(
+            Toleration, key=keys, value=keys, exists=st.booleans(), effect=st.none() | effects
+        ),
+        Topology: st.builds(Topology, keys, st.booleans()),
+        NodeSelectorRequirement: requirements,
+        NodeSelectorTerm: st.builds(
+            NodeSelectorTerm, st.lists(requirements, max_size=2).map(tuple)
+        ),
+    }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
 from gangsched.model import Node, Pod, PodGroup, Resources
 from gangsched.simulation.workload import RUN_SECONDS, Arrival, Workload
-from gangsched.strategies._given import bound, strategy
+from gangsched.strategies._arguments import bound, strategy
 from gangsched.strategies._nouns import ROLES, resources, some_nodes
 
 __all__ = ["workloads"]
@@ -22,7 +22,7 @@ _ROLE_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/role"
 
 _SOME = st.integers(1, 4)
 _SOME_OR_NONE = st.integers(0, 4)
-"""A job of no pods is none: so each of several jobs is left out by making one number smaller."""
+"""A size of 0 means no job, so Hypothesis can leave out any job by lowering one number."""
 _ALIKE = st.just(0)
 
 
@@ -38,23 +38,22 @@ def workloads(
     max_nodes: int = 3,
     max_jobs: int = 4,
 ) -> st.SearchStrategy[Workload]:
-    """Draw what a ``Simulator`` is fed: nodes that are there at first, and jobs that arrive.
+    """Draw workloads for a ``Simulator``: nodes that exist at time 0, and jobs that arrive.
 
-    A job of one pod is a regular pod; one of several is a gang of all of them, whose minimum is
-    on its pods or, where it has roles, in a specification. Ties in time, and equal priorities,
-    are the rule.
+    A job of one pod is a regular pod. A job of several is a gang that needs all of them; its
+    minimum is a pod label or, if it has roles, in a ``PodGroup``. Many jobs arrive at the same
+    time with the same priority.
 
     Args:
         nodes: The nodes.
-        at: When a job arrives.
-        sizes: How many pods it has; with none there is no job. Roles that are given may make it
-            more.
-        requests: What each of its pods asks for.
-        priorities: Its priority.
-        roles: How many of its members have which role; empty for none.
-        seconds: For how long it runs, in whole seconds; None for to the end.
-        max_nodes: How many nodes there are at most; one at least.
-        max_jobs: How many jobs there are at most.
+        at: The time at which a job arrives.
+        sizes: The number of pods of a job; 0 for no job. Given roles may raise it.
+        requests: The requests of each pod of a job.
+        priorities: The priority of a job.
+        roles: The number of members of each role of a job; empty for none.
+        seconds: How many whole seconds a job runs; None if it never ends.
+        max_nodes: The maximum number of nodes, at least 1.
+        max_jobs: The maximum number of jobs.
     """
     of_nodes = strategy("nodes", nodes, some_nodes())
     bound("max_nodes", max_nodes, 1)
@@ -82,10 +81,10 @@ def workloads(
 
 @frozen
 class _Job:
-    """A job of some pods; with roles, as many members as these ask for, and the others without.
+    """A job. The first members have the roles of the job, and the others have none.
 
-    Roles that nobody asked for are left out where it is too small for them: so without them it has
-    as many members, and what has nothing to do with roles shrinks to a job without.
+    Roles drawn by default are dropped if the job is smaller than their sum. So the size of a job
+    does not depend on them, and a failure that needs no roles shrinks to a job without roles.
     """
 
     at: float
@@ -98,11 +97,11 @@ class _Job:
 
     @property
     def roles(self) -> Mapping[str, int]:
-        """How many of its members have which role."""
+        """The number of members of each role."""
         return self.drawn if self.wanted or sum(self.drawn.values()) <= self.size else {}
 
     def arrivals(self, name: str) -> list[Arrival]:
-        """Return its pods, after the specification of its group where it has roles."""
+        """Return the events of the job: its ``PodGroup`` if it has roles, then its pods."""
         asked = self.roles
         roles: list[str | None] = [role for role, n in asked.items() for _ in range(n)]
         roles += [None] * (self.size - len(roles))
@@ -132,3 +131,7 @@ class _Job:
         if self.roles:
             return {_NAME_LABEL: name, **({} if role is None else {_ROLE_LABEL: role})}
         return {} if size == 1 else {_NAME_LABEL: name, _MINIMUM_LABEL: str(size)}
+
+
+# Here and not in the entry point, because that must not load the simulator.
+st.register_type_strategy(Workload, workloads())

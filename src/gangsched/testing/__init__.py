@@ -1,17 +1,16 @@
-"""Checks and builders for the tests of others; free of any test runner.
+"""Checks and builders for tests of schedulers, plugins, queue orders and cluster states.
 
 Rules:
-  R1  a check raises ``AssertionError`` with a sentence, or returns;
-  R2  what is checked need not come from here: it only has to keep the contract;
-  R3  only ``check_scheduler`` and ``GangSchedulingMachine`` need hypothesis, and only when they
-      are asked for.
+  R1  a check returns None, or raises ``AssertionError`` with a message. No test runner is needed;
+  R2  the checked object need not come from this library: it only has to keep the contract;
+  R3  only ``check_scheduler`` and ``GangSchedulingMachine`` import Hypothesis, and only on use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gangsched.testing._adapt import Adapted, adapt
+from gangsched.testing._adapt import GangschedAdapter, adapt
 from gangsched.testing._builders import (
     FakeClock,
     assert_effects,
@@ -22,70 +21,71 @@ from gangsched.testing._builders import (
 from gangsched.testing._check import check_scheduler
 from gangsched.testing._cluster_state import WritableClusterState, check_cluster_state
 from gangsched.testing._contract import (
-    CountsItsWork,
-    DecidesOneByOne,
-    HasFeatures,
-    HearsLate,
-    HoldsNodes,
     PlainPod,
-    Restarts,
+    SchedulerSpec,
     SchedulerUnderTest,
-    TakesReports,
-    Terms,
+    SupportsBindReports,
+    SupportsDecisionCount,
+    SupportsDelayedEvents,
+    SupportsFeatures,
+    SupportsRestart,
+    SupportsSingleDecisions,
+    SupportsWaitingPods,
 )
 from gangsched.testing._order import check_less
 from gangsched.testing._plugin import check_plugin
+from gangsched.testing._runner import check_steps
 from gangsched.testing._steps import (
     AddNode,
-    Arrive,
     BindFails,
     BindSucceeds,
-    CatchUp,
-    DecideOnce,
-    Leave,
+    CancelPods,
+    DelayEvents,
+    DeliverEvents,
     RemoveNode,
-    Rest,
     Restart,
-    RunLate,
+    ScheduleOne,
+    Settle,
     Step,
+    SubmitPods,
     Tick,
 )
-from gangsched.testing._story import LawViolation, check_story
 from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
+from gangsched.testing._violation import LawViolation
 
 if TYPE_CHECKING:
     from gangsched.testing._machine import GangSchedulingMachine
 
 __all__ = [
     "AddNode",
-    "Adapted",
-    "Arrive",
     "BindFails",
     "BindSucceeds",
-    "CatchUp",
-    "CountsItsWork",
-    "DecideOnce",
-    "DecidesOneByOne",
+    "CancelPods",
+    "DelayEvents",
+    "DeliverEvents",
     "FakeClock",
     "FakeEntity",
     "FakeGroup",
     "FakeNode",
     "GangSchedulingMachine",
-    "HasFeatures",
-    "HearsLate",
-    "HoldsNodes",
+    "GangschedAdapter",
     "LawViolation",
-    "Leave",
     "PlainPod",
     "RemoveNode",
-    "Rest",
     "Restart",
-    "Restarts",
-    "RunLate",
+    "ScheduleOne",
+    "SchedulerSpec",
     "SchedulerUnderTest",
+    "Settle",
     "Step",
-    "TakesReports",
-    "Terms",
+    "SubmitPods",
+    "SupportsBindReports",
+    "SupportsDecisionCount",
+    "SupportsDelayedEvents",
+    "SupportsFeatures",
+    "SupportsRestart",
+    "SupportsSingleDecisions",
+    "SupportsWaitingPods",
     "Tick",
     "WritableClusterState",
     "adapt",
@@ -94,7 +94,7 @@ __all__ = [
     "check_less",
     "check_plugin",
     "check_scheduler",
-    "check_story",
+    "check_steps",
     "cycle",
     "make_group",
     "make_node",
@@ -104,7 +104,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs hypothesis when it is asked for."""
+    """Import ``GangSchedulingMachine``, which needs Hypothesis, on first use."""
     if name == "GangSchedulingMachine":
         from gangsched.testing._machine import GangSchedulingMachine
 

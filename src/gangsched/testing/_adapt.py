@@ -1,9 +1,11 @@
-"""``adapt``: a scheduler of gangsched as one under test, with its faults.
+"""``adapt``: test a gangsched ``Scheduler`` with the kit, with all faults and features.
 
 Rules:
-  R1  a fact is true in the cluster state before it is told; while facts are told late, long before;
-  R2  a bind is under way until it is reported; to the kit its pod is placed all the while;
-  R3  who is evicted is made anew, as its controller would: under another UID, in its old place.
+  R1  the cluster state shows a change before the scheduler is told the event; while events are
+      delayed, long before;
+  R2  a bind is in flight until the kit reports it. The kit sees its pod as placed meanwhile;
+  R3  an evicted pod is recreated under another UID, as its controller would do. The kit keeps
+      knowing it by its first UID.
 """
 
 from __future__ import annotations
@@ -32,48 +34,50 @@ from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Taint
 from gangsched.protocols import ClusterState
 from gangsched.resources import EMPTY
-from gangsched.testing._nouns import pod_of, spec_of
-from gangsched.testing._plain import FEATURES, PlainPod
+from gangsched.testing._convert import pod_of, spec_of
+from gangsched.testing._plain_pod import FEATURES, PlainPod
 
-__all__ = ["Adapted", "adapt"]
+__all__ = ["GangschedAdapter", "adapt"]
 
-_TOO_MANY = 100_000
+_MAX_DECISIONS = 100_000
 
 
 def adapt(
-    make: Callable[[ClusterState], Scheduler], *, twice: bool = False
-) -> Callable[[], Adapted]:
-    """Return what makes a scheduler under test of one that *make* makes.
+    make: Callable[[ClusterState], Scheduler], *, duplicate_events: bool = False
+) -> Callable[[], GangschedAdapter]:
+    """Return a factory of adapters for schedulers of gangsched, as ``check_scheduler`` takes it.
 
-    For whoever changes a profile, or writes plugins of their own::
+    Use it to check a changed profile, or plugins of your own::
 
         check_scheduler(adapt(presets.coscheduling))
 
     Args:
-        make: Makes a scheduler over a cluster state.
-        twice: Whether each fact is told twice.
+        make: Returns a scheduler over a cluster state.
+        duplicate_events: Whether each event is passed to the scheduler twice.
     """
-    return lambda: Adapted(make, twice=twice)
+    return lambda: GangschedAdapter(make, duplicate_events=duplicate_events)
 
 
 @final
-class Adapted:
-    """A scheduler of gangsched behind the adapter, with every optional method and feature."""
+class GangschedAdapter:
+    """The adapter of a gangsched scheduler, with all optional methods and features."""
 
     features = FEATURES
 
-    def __init__(self, make: Callable[[ClusterState], Scheduler], *, twice: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[ClusterState], Scheduler], *, duplicate_events: bool = False
+    ) -> None:
         self.now: float = 0.0
         self.cluster: InMemoryCluster = InMemoryCluster()
         self.scheduler: Scheduler = make(self.cluster)
         self._make = make
-        self._times = 2 if twice else 1
+        self._times = 2 if duplicate_events else 1
         self._binds: dict[PodUID, Bind] = {}
-        self._as: dict[str, PodUID] = {}
-        self._from: dict[PodUID, str] = {}
-        self._untold: deque[Event] | None = None
+        self._uids: dict[str, PodUID] = {}
+        self._kit_uids: dict[PodUID, str] = {}
+        self._undelivered: deque[Event] | None = None
         self._decisions = 0
-        self._made = 0
+        self._recreated = 0
 
     # The contract ---------------------------------------------------------------------------
 
@@ -85,34 +89,34 @@ class Adapted:
         labels: Mapping[str, str] = EMPTY,
         taints: Collection[str] = (),
     ) -> None:
-        """Take in a node."""
+        """Add a node."""
         node = Node(
             name=NodeName(name),
             allocatable=dict(capacity),
             labels=dict(labels),
             taints=tuple(Taint(taint) for taint in taints),
         )
-        self._tell(NodeAdded(node))
+        self._apply(NodeAdded(node))
 
     def remove_node(self, name: str) -> None:
-        """Take in that a node is gone."""
-        self._tell(NodeDeleted(NodeName(name)))
+        """Remove a node."""
+        self._apply(NodeDeleted(NodeName(name)))
 
     def submit(self, pod: PlainPod) -> None:
-        """Take in a pod."""
+        """Add a pending pod."""
         spec = spec_of(pod)
         if spec is not None and self.cluster.pod_group(spec.key) is None:
-            self._tell(PodGroupAdded(spec))
+            self._apply(PodGroupAdded(spec))
         self._add(pod.uid, pod_of(pod, created_at=self.now))
 
     def cancel(self, uid: str) -> None:
-        """Take in that a pod is gone."""
-        real = self._as.pop(uid)
+        """Remove a pod."""
+        real = self._uids.pop(uid)
         self._binds.pop(real, None)
-        self._tell(PodDeleted(real))
+        self._apply(PodDeleted(real))
 
     def tick(self, seconds: float) -> None:
-        """Let time pass, and decide all that is due."""
+        """Let time pass, and make all decisions that are due."""
         end = self.now + seconds
         while True:
             self._decide()
@@ -123,17 +127,17 @@ class Adapted:
         self._advance(end)
         self._decide()
 
-    def decide_once(self) -> None:
-        """Make one decision."""
+    def schedule_one(self) -> None:
+        """Make the next decision, if any."""
         effects = self.scheduler.schedule_one(now=self.now)
         if effects is not None:
             self._decisions += 1
             self._perform(effects)
 
     def placements(self) -> Mapping[str, str]:
-        """Return who is bound, or being bound."""
+        """Return the nodes of pods that are bound, or whose bind is in flight."""
         placed: dict[str, str] = {}
-        for uid, real in self._as.items():
+        for uid, real in self._uids.items():
             pod, bind = self.cluster.pod(real), self._binds.get(real)
             if bind is not None:
                 placed[uid] = bind.node
@@ -141,57 +145,57 @@ class Adapted:
                 placed[uid] = pod.node_name
         return placed
 
-    def held(self) -> Mapping[str, tuple[str, int]]:
-        """Return who waits on permit."""
-        return {self._from[w.uid]: (w.node, w.attempt) for w in self.scheduler.waiting}
+    def waiting_pods(self) -> Mapping[str, tuple[str, int]]:
+        """Return the pods that wait on permit."""
+        return {self._kit_uids[w.uid]: (w.node, w.attempt) for w in self.scheduler.waiting}
 
     def bind_succeeded(self, uid: str) -> None:
-        """Report a bind as done."""
-        bind = self._binds.pop(self._as[uid])
-        self._tell(Bound(bind.uid, bind.node, bind.attempt))
+        """Report that a bind succeeded."""
+        bind = self._binds.pop(self._uids[uid])
+        self._apply(Bound(bind.uid, bind.node, bind.attempt))
 
     def bind_failed(self, uid: str) -> None:
-        """Report a bind as failed."""
-        bind = self._binds.pop(self._as[uid])
-        self._tell(BindFailed(bind.uid, bind.attempt, "the kit says so"))
+        """Report that a bind failed."""
+        bind = self._binds.pop(self._uids[uid])
+        self._apply(BindFailed(bind.uid, bind.attempt, "reported by the kit"))
 
     def restart(self) -> None:
-        """Let another scheduler take over, that knows what the cluster state shows."""
+        """Start another scheduler, which knows only what the cluster state shows."""
         for bind in self._binds.values():
             self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
         self._binds.clear()
-        self._untold = None
+        self._undelivered = None
         self.scheduler = self._make(self.cluster)
         self._advance(self.now)
 
-    def lag(self, late: bool) -> None:
-        """Tell facts late from now on, or all that were kept back."""
-        if late:
-            self._untold = deque() if self._untold is None else self._untold
+    def delay_events(self, delayed: bool) -> None:
+        """Hold events back from now on, or deliver all that were held back."""
+        if delayed:
+            self._undelivered = deque() if self._undelivered is None else self._undelivered
             return
-        untold, self._untold = self._untold or (), None
-        for event in untold:
-            self._hand_on(event)
+        undelivered, self._undelivered = self._undelivered or (), None
+        for event in undelivered:
+            self._deliver(event)
 
-    def work(self) -> int:
-        """Return how many decisions were made."""
+    def decision_count(self) -> int:
+        """Return the number of decisions."""
         return self._decisions
 
     # Inside ---------------------------------------------------------------------------------
 
     def _add(self, uid: str, pod: Pod) -> None:
-        self._as[uid] = pod.uid
-        self._from[pod.uid] = uid
-        self._tell(PodAdded(pod))
+        self._uids[uid] = pod.uid
+        self._kit_uids[pod.uid] = uid
+        self._apply(PodAdded(pod))
 
-    def _tell(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         self.cluster.apply(event)
-        if self._untold is None:
-            self._hand_on(event)
+        if self._undelivered is None:
+            self._deliver(event)
         else:
-            self._untold.append(event)
+            self._undelivered.append(event)
 
-    def _hand_on(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         for _ in range(self._times):
             self._perform(self.scheduler.handle(event, now=self.now))
 
@@ -200,32 +204,32 @@ class Adapted:
         self._perform(self.scheduler.advance(now=now))
 
     def _decide(self) -> None:
-        for _ in range(_TOO_MANY):
+        for _ in range(_MAX_DECISIONS):
             effects = self.scheduler.schedule_one(now=self.now)
             if effects is None:
                 return
             self._decisions += 1
             self._perform(effects)
-        raise RuntimeError(f"still deciding at {self.now:g}, after {_TOO_MANY} decisions")
+        raise RuntimeError(f"{_MAX_DECISIONS} decisions at {self.now:g} s, and still more to make")
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Bind):
                 if self.cluster.pod(effect.uid) is None:
                     gone = BindFailed(effect.uid, effect.attempt, "the pod is gone")
-                    self._hand_on(gone)
+                    self._deliver(gone)
                 else:
                     self._binds[effect.uid] = effect
             elif isinstance(effect, Evict):
-                self._make_anew(effect.uid)
+                self._recreate(effect.uid)
 
-    def _make_anew(self, real: PodUID) -> None:
+    def _recreate(self, real: PodUID) -> None:
         pod = self.cluster.pod(real)
         if pod is None:
             return
-        self._made += 1
-        uid = self._from[real]
+        self._recreated += 1
+        uid = self._kit_uids[real]
         self._binds.pop(real, None)
-        self._tell(PodDeleted(real))
-        fresh = PodUID(f"{uid}+{self._made}")
+        self._apply(PodDeleted(real))
+        fresh = PodUID(f"{uid}+{self._recreated}")
         self._add(uid, evolve(pod, uid=fresh, node_name=None, created_at=self.now))

@@ -1,4 +1,4 @@
-"""A plugin that is asked by the names of its points, and held to the kinds of its answers."""
+"""Calls a plugin by the names of its points, and checks the types of its answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POINTS: Final = (
 
 @frozen
 class Asked:
-    """A plugin that is asked by the names of its points."""
+    """A plugin whose points are called by name."""
 
     plugin: Any
 
@@ -33,6 +33,14 @@ class Asked:
 
     def has(self, *points: str) -> bool:
         return all(callable(getattr(self.plugin, point, None)) for point in points)
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the plugin says that it reads the pods on nodes for *pod*."""
+        if not self.has("reads_pods"):
+            return False
+        answer = self.twice("reads_pods", pod)
+        self.expect("reads_pods", isinstance(answer, bool), f"returned {answer!r}, not a bool")
+        return bool(answer)
 
     def has_a_name(self) -> None:
         name = getattr(self.plugin, "name", None)
@@ -56,7 +64,7 @@ class Asked:
         assert holds, f"{self.name}.{point}: {sentence}"
 
     def twice(self, point: str, *args: Any, of: Callable[[Any], Any] | None = None) -> Any:
-        """Ask a point that is pure; *of* takes apart what it returns."""
+        """Call a pure point twice and compare; *of* converts its answers first."""
         first, second = (self.ask(point, *args) for _ in range(2))
         first, second = (first, second) if of is None else (of(first), of(second))
         sentence = f"is not pure: {first!r} at first, then {second!r}, for {short(args)}"
@@ -66,7 +74,7 @@ class Asked:
     def is_a(
         self, point: str, answer: object, of: tuple[type, ...], pod: Pod, view: FakeNode
     ) -> None:
-        """Hold an answer to the kinds that its point may return."""
+        """Check that an answer has a type that its point may return."""
         names = ", ".join(kind.__name__ for kind in of)
         is_one = isinstance(answer, of) and not isinstance(answer, bool)
         told = f"{answer!r} for {short((pod, view))} is none of {names}"
@@ -74,17 +82,17 @@ class Asked:
 
 
 def kinds(answers: Iterable[object]) -> str:
-    """Return of which kinds answers are, in order."""
+    """Return the names of the types of answers, in order."""
     return ", ".join(type(answer).__name__ for answer in answers)
 
 
 def seen(view: FakeNode) -> tuple[Node, dict[str, int], int]:
-    """Return what a node looks like now."""
+    """Return the content of a node view, for comparison."""
     return view.node, dict(view.free), view.pod_count
 
 
 def short(args: Iterable[object]) -> str:
-    """Return what was shown, in few words."""
+    """Describe arguments for a message."""
     words: list[str] = []
     for each in args:
         if isinstance(each, Pod):

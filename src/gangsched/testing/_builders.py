@@ -1,4 +1,4 @@
-"""A clock, and nouns in few words."""
+"""A clock for tests, short builders of pods, nodes and groups, and ``assert_effects``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GPU = "nvidia.com/gpu"
 
 @final
 class FakeClock:
-    """A clock that goes when it is told to: ``clock()`` is the instant, ``advance`` moves it."""
+    """A clock that only ``advance`` moves; calling it returns the current instant."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now: float = now
@@ -26,8 +26,8 @@ class FakeClock:
         return self.now
 
     def advance(self, seconds: float) -> float:
-        """Let time pass; return the new instant."""
-        assert seconds >= 0, f"a clock never goes back, not by {seconds} s"
+        """Move the clock forward, and return the new instant."""
+        assert seconds >= 0, f"seconds must be >= 0, got {seconds}"
         self.now += seconds
         return self.now
 
@@ -45,7 +45,7 @@ def make_pod(
     created_at: float = 0.0,
     uid: str | None = None,
 ) -> Pod:
-    """Return a pod, in few words: ``make_pod("w-0", group="g", min_available=4, gpu=2)``."""
+    """Return a pod: ``make_pod("w-0", group="g", min_available=4, gpu=2)``."""
     labels: dict[str, str] = {}
     if group is not None:
         labels["pod-group.scheduling.sigs.k8s.io/name"] = group
@@ -72,7 +72,7 @@ def make_node(
     allocatable: Mapping[str, str | int] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Node:
-    """Return a node, in few words: ``make_node("n-0", cpu=8, gpu=4)``."""
+    """Return a node: ``make_node("n-0", cpu=8, gpu=4)``."""
     offered = Resources({"cpu": cpu, _GPU: gpu, **(allocatable or {})})
     return Node(name=NodeName(name), allocatable=offered, labels=dict(labels or {}))
 
@@ -80,10 +80,10 @@ def make_node(
 def make_group(
     name: str, min_available: int | None = None, *, roles: Mapping[str, int] | None = None
 ) -> PodGroup:
-    """Return a group's specification, in few words: ``make_group("g", 4)``.
+    """Return a pod group: ``make_group("g", 4)``.
 
     Raises:
-        InvalidPodGroupError: There is neither a minimum nor a role.
+        InvalidPodGroupError: Neither a minimum nor a role is given.
     """
     if min_available is None:
         return PodGroup(name=name, roles=dict(roles or {}))
@@ -91,15 +91,16 @@ def make_group(
 
 
 def assert_effects(found: Iterable[object], *expected: object, exact: bool = True) -> None:
-    """Hold what a call returned to what is expected of it, in order.
+    """Assert that a call returned the expected effects, in order.
 
     Args:
-        found: What the call returned.
-        expected: A value, which must be equal, or a class, of which it must be.
-        exact: Whether there may be nothing else; without it, others may stand between.
+        found: The effects that the call returned.
+        expected: For each effect, an equal value or its class.
+        exact: Whether other effects are an error. If False, others may stand between.
 
     Raises:
-        AssertionError: They differ; the sentence shows all, and the first that is missing.
+        AssertionError: The effects differ; the message shows them all, and the first that is
+            missing.
     """
     effects = list(found)
     shown = "\n  ".join(map(repr, effects)) or "nothing"
@@ -108,12 +109,12 @@ def assert_effects(found: Iterable[object], *expected: object, exact: bool = Tru
         while not exact and at < len(effects) and not _is(effects[at], wanted):
             at += 1
         name = f"a {wanted.__name__}" if isinstance(wanted, type) else repr(wanted)
-        assert at < len(effects), f"expected {name} as number {number}, found no more:\n  {shown}"
-        told = f"expected {name} as number {number}, found {effects[at]!r}:\n  {shown}"
-        assert _is(effects[at], wanted), told
+        assert at < len(effects), f"expected {name} as effect {number}, found no more:\n  {shown}"
+        message = f"expected {name} as effect {number}, found {effects[at]!r}:\n  {shown}"
+        assert _is(effects[at], wanted), message
         at += 1
     more = effects[at : at + 1] if exact else []
-    assert not more, f"expected no more than {at}, found {more[0]!r}:\n  {shown}"
+    assert not more, f"expected {at} effects, then found {more[0]!r}:\n  {shown}"
 
 
 def _is(effect: object, wanted: object) -> bool:

@@ -1,11 +1,11 @@
-"""``check_scheduler``: the laws in one call."""
+"""``check_scheduler``: check the laws in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gangsched.testing._contract import SchedulerUnderTest, Terms
+from gangsched.testing._contract import SchedulerSpec, SchedulerUnderTest
 
 if TYPE_CHECKING:
     from hypothesis import settings as Settings  # noqa: N812
@@ -16,29 +16,31 @@ __all__ = ["check_scheduler"]
 def check_scheduler(
     make: Callable[[], SchedulerUnderTest],
     *,
-    terms: Terms | None = None,
+    spec: SchedulerSpec | None = None,
     settings: Settings | None = None,
 ) -> None:
-    """Hold a scheduler, any scheduler, to the laws that can be seen from outside.
+    """Check any scheduler against the laws that can be observed from outside.
 
-    Law 1 (all or nothing), 2 (who falls lets go at once), 5 (no livelock, no starvation), 6
-    (bounded hold) and 8 (one account, no node oversubscribed), over stories that are drawn: nodes
-    and pods that come and go, time that passes, and the faults for which the adapter has methods.
+    These are law 1 (all or nothing), 2 (a rejected attempt releases everything at once), 5 (no
+    livelock, no starvation), 6 (bounded hold) and 8 (no node oversubscribed). Hypothesis draws
+    the test cases: nodes and pods that are added and removed, time that passes, and the faults
+    for which the adapter has methods.
 
     Needs the ``testing`` extra.
 
     Args:
-        make: Makes a fresh scheduler behind its adapter.
-        terms: What it promises: how long it holds and rests, and more.
-        settings: Of hypothesis: how many stories (``max_examples``), and of how many steps
-            (``stateful_step_count``). None for those of the profile that is loaded.
+        make: Returns a fresh adapter.
+        spec: What the kit may expect of the scheduler, such as its timeouts.
+        settings: The settings of Hypothesis, such as the number of test cases
+            (``max_examples``) and of steps (``stateful_step_count``). None for those of the
+            loaded profile.
 
     Raises:
-        LawViolation: It breaks a law. The message tells the shortest story, and how to see it
-            again.
-        AssertionError: One story had two outcomes: law 9.
-        ModuleNotFoundError: hypothesis is not installed.
+        LawViolation: The scheduler breaks a law. The message has the shrunk steps, and the code
+            that reproduces them.
+        AssertionError: The same steps had two outcomes: law 9.
+        ModuleNotFoundError: Hypothesis is not installed.
     """
-    from gangsched.testing._machine import run  # only here is hypothesis needed
+    from gangsched.testing._machine import run  # hypothesis is optional until this call
 
-    run(make, terms or Terms(), settings)
+    run(make, spec or SchedulerSpec(), settings)

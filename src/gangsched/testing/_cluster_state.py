@@ -1,4 +1,4 @@
-"""``check_cluster_state``: what an implementation of the ``ClusterState`` port has to do."""
+"""``check_cluster_state``: check an implementation of the ``ClusterState`` protocol."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ __all__ = ["WritableClusterState", "check_cluster_state"]
 
 
 class WritableClusterState(ClusterState, Protocol):
-    """A cluster state that facts can be told to."""
+    """A cluster state that events can be applied to."""
 
     def apply(self, event: Event) -> object:
-        """Make a fact true."""
+        """Apply an event."""
         ...
 
 
 def check_cluster_state(make: Callable[[], WritableClusterState]) -> None:
-    """Hold an implementation of the ``ClusterState`` port to its contract.
+    """Check an implementation of the ``ClusterState`` protocol.
 
     Args:
-        make: Makes a fresh, empty one.
+        make: Returns an empty cluster state.
 
     Raises:
-        AssertionError: It breaks the contract; the sentence says where.
+        AssertionError: The implementation is wrong; the message says where.
     """
     state = make()
     _expect("a fresh state has no nodes", [], list(state.nodes()))
     _expect("a fresh state has no pods", [], list(state.pods()))
-    _expect("a node that is not there", None, state.node(NodeName("n")))
-    _expect("a pod that is not there", None, state.pod(PodUID("p")))
-    _expect("pods on a node that is not there", [], list(state.pods_on(NodeName("n"))))
+    _expect("a node that does not exist", None, state.node(NodeName("n")))
+    _expect("a pod that does not exist", None, state.pod(PodUID("p")))
+    _expect("pods on a node that does not exist", [], list(state.pods_on(NodeName("n"))))
 
     node = Node(name=NodeName("n"), allocatable={"cpu": 4})
     pod = make_pod("p", cpu=1)
@@ -71,9 +71,9 @@ def check_cluster_state(make: Callable[[], WritableClusterState]) -> None:
     _expect("a bound pod is on its node", [bound], list(state.pods_on(node.name)))
     _expect("its twin is not bound", twin, state.pod(twin.uid))
     state.apply(PodUpdated(evolve(bound, deleted_at=1.0)))
-    _expect("a terminating pod holds its node", 1, len(list(state.pods_on(node.name))))
+    _expect("a terminating pod is on its node", 1, len(list(state.pods_on(node.name))))
     state.apply(PodUpdated(evolve(bound, phase=PodPhase.SUCCEEDED)))
-    _expect("a finished pod holds no node", [], list(state.pods_on(node.name)))
+    _expect("a finished pod is on no node", [], list(state.pods_on(node.name)))
 
     smaller = evolve(node, allocatable=Resources({"cpu": 2}))
     state.apply(NodeUpdated(smaller))
@@ -85,11 +85,11 @@ def check_cluster_state(make: Callable[[], WritableClusterState]) -> None:
     _expect("no group after it was deleted", None, state.pod_group(group.key))
     state.apply(NodeDeleted(node.name))
     _expect("no nodes after they were deleted", [], list(state.nodes()))
-    _is_one_of_history(make)
+    _check_determinism(make)
 
 
-def _is_one_of_history(make: Callable[[], WritableClusterState]) -> None:
-    """Hold two of them to one history: they show the same, in the same order."""
+def _check_determinism(make: Callable[[], WritableClusterState]) -> None:
+    """Check that two cluster states show the same, in the same order, after the same events."""
     nodes = [Node(name=NodeName(name), allocatable={"cpu": 4}) for name in ("b", "a", "c")]
     pods = [make_pod(name, cpu=1) for name in ("q", "p", "r")]
     groups = [PodGroup(name=name, min_available=2) for name in ("h", "g")]
@@ -101,27 +101,27 @@ def _is_one_of_history(make: Callable[[], WritableClusterState]) -> None:
         PodGroupUpdated(evolve(groups[1], min_available=3)),
     ]
     one, other = make(), make()
-    for fact in history:
-        one.apply(fact)
-        other.apply(fact)
+    for event in history:
+        one.apply(event)
+        other.apply(event)
     _expect("a changed group", 3, _minimum(one, groups[1]))
     _expect(
         "the pods on a node", {p.uid for p in pods}, {p.uid for p in one.pods_on(nodes[1].name)}
     )
     _expect("the other nodes are empty", [], list(one.pods_on(nodes[0].name)))
-    _expect("the nodes, by one history", list(one.nodes()), list(other.nodes()))
-    _expect("the pods, by one history", list(one.pods()), list(other.pods()))
-    _expect("the groups, by one history", list(one.pod_groups()), list(other.pod_groups()))
+    _expect("the nodes, after the same events", list(one.nodes()), list(other.nodes()))
+    _expect("the pods, after the same events", list(one.pods()), list(other.pods()))
+    _expect("the groups, after the same events", list(one.pod_groups()), list(other.pod_groups()))
     there = list(one.pods_on(nodes[1].name))
-    _expect("the pods on a node, by one history", there, list(other.pods_on(nodes[1].name)))
-    for fact in (NodeAdded(nodes[0]), PodGroupDeleted(groups[0].key), PodDeleted(pods[0].uid)):
-        one.apply(fact)
-        one.apply(fact)
-    _expect("a fact that is true already adds nothing", 3, len(list(one.nodes())))
-    _expect("a pod that is deleted is on no node", 2, len(list(one.pods_on(nodes[1].name))))
+    _expect("the pods on a node, after the same events", there, list(other.pods_on(nodes[1].name)))
+    for event in (NodeAdded(nodes[0]), PodGroupDeleted(groups[0].key), PodDeleted(pods[0].uid)):
+        one.apply(event)
+        one.apply(event)
+    _expect("an event that was applied already adds nothing", 3, len(list(one.nodes())))
+    _expect("a deleted pod is on no node", 2, len(list(one.pods_on(nodes[1].name))))
     one.apply(NodeDeleted(nodes[1].name))
-    _expect("the pods of a node that is deleted are there", 2, len(list(one.pods())))
-    _expect("the second of two is as it was", 3, len(list(other.pods())))
+    _expect("the pods of a deleted node exist", 2, len(list(one.pods())))
+    _expect("the other cluster state is unchanged", 3, len(list(other.pods())))
 
 
 def _minimum(state: ClusterState, group: PodGroup) -> int | None:

@@ -1,11 +1,12 @@
-"""What a scheduler shows of itself to be held to the laws: plain data, and six small methods.
+"""The contract between the kit and an adapter of a scheduler under test.
 
 Rules:
-  R1  nothing here asks that the scheduler use gangsched: see ``PlainPod``; a node is a name and
-      what it offers;
-  R2  a call returns when its consequences are decided; ``tick`` decides all that is due;
-  R3  what a scheduler does not support it does not have: an optional method that is missing
-      takes the steps that need it out of the stories, and so does a feature that is not declared.
+  R1  the adapter need not use gangsched: pods are ``PlainPod`` values, and a node is a name with
+      capacities;
+  R2  each call returns after the scheduler has made all decisions that follow from it; ``tick``
+      makes all decisions that are due;
+  R3  an adapter leaves out the methods of features that its scheduler lacks: the kit then draws
+      no step that needs them.
 """
 
 from __future__ import annotations
@@ -17,123 +18,122 @@ from attrs import field, frozen
 
 from gangsched._fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 from gangsched.errors import InvalidValueError
-from gangsched.testing._plain import PlainPod
+from gangsched.testing._plain_pod import PlainPod
 
 __all__ = [
-    "CountsItsWork",
-    "DecidesOneByOne",
-    "HasFeatures",
-    "HearsLate",
-    "HoldsNodes",
     "PlainPod",
-    "Restarts",
+    "SchedulerSpec",
     "SchedulerUnderTest",
-    "TakesReports",
-    "Terms",
+    "SupportsBindReports",
+    "SupportsDecisionCount",
+    "SupportsDelayedEvents",
+    "SupportsFeatures",
+    "SupportsRestart",
+    "SupportsSingleDecisions",
+    "SupportsWaitingPods",
 ]
 
 
 class SchedulerUnderTest(Protocol):
-    """A scheduler behind an adapter.
+    """An adapter of a scheduler.
 
-    A pod is *placed* once the scheduler has decided to start it on a node: it stays there until it
-    is cancelled, or its start fails (``bind_failed``).
+    A pod is *placed* once the scheduler has decided to start it on a node. It stays placed until
+    ``cancel`` or ``bind_failed`` is called for it.
     """
 
     def add_node(self, name: str, capacity: Mapping[str, int]) -> object:
-        """Take in a node: what it offers in all, resource to whole units."""
+        """Add a node with its capacity in whole units, by resource."""
         ...
 
     def remove_node(self, name: str) -> object:
-        """Take in that a node is gone. The pods that were placed there are cancelled next."""
+        """Remove a node. The kit then calls ``cancel`` for each pod that was placed there."""
         ...
 
     def submit(self, pod: PlainPod) -> object:
-        """Take in a pod."""
+        """Add a pending pod."""
         ...
 
     def cancel(self, uid: str) -> object:
-        """Take in that a pod is gone: it has ended, or was deleted, placed or not."""
+        """Remove a pod, placed or pending, that has ended or was deleted."""
         ...
 
     def tick(self, seconds: float) -> object:
-        """Let time pass, 0 or more, and decide all that is to be decided by then."""
+        """Let *seconds* >= 0 pass, and make all decisions that are due by then."""
         ...
 
     def placements(self) -> Mapping[str, str]:
-        """Return who is placed, and on which node: UID to name."""
+        """Return the node of each placed pod: UID to node name."""
         ...
 
 
-class HoldsNodes(Protocol):
-    """Optional: for schedulers whose pods hold nodes while they wait for others."""
+class SupportsWaitingPods(Protocol):
+    """Optional: pods can hold a node while they wait for the rest of their gang."""
 
-    def held(self) -> Mapping[str, tuple[str, int]]:
-        """Return who holds a node and waits: UID to the node's name, and which attempt it is.
+    def waiting_pods(self) -> Mapping[str, tuple[str, int]]:
+        """Return the waiting pods: UID to the node's name and the number of the attempt.
 
-        The number may be anything that differs between two attempts of one gang: that tells a
-        hold from another that follows at once. 0 always will do where a gang that has let go is
-        never tried again within the same call.
+        The number tells apart two attempts of one gang that follow each other within one call. If
+        a rejected gang is never tried again within the same call, 0 is always right.
         """
         ...
 
 
-class TakesReports(Protocol):
-    """Optional: for schedulers that are told whether a pod that they placed has come to run.
+class SupportsBindReports(Protocol):
+    """Optional: the scheduler is told whether a pod was bound.
 
-    Until then its start is under way: it is placed, and may fail.
+    Until then the bind of a placed pod is in flight, and may fail.
     """
 
     def bind_succeeded(self, uid: str) -> object:
-        """Take in that a placed pod runs."""
+        """Report that a placed pod is bound."""
         ...
 
     def bind_failed(self, uid: str) -> object:
-        """Take in that a placed pod could not be started: it is on no node, and still wanted."""
+        """Report that a placed pod could not be bound: it is on no node, and pending again."""
         ...
 
 
-class Restarts(Protocol):
-    """Optional: for schedulers that can be rebuilt from what is there."""
+class SupportsRestart(Protocol):
+    """Optional: the scheduler can be rebuilt from nodes, pods and placements."""
 
     def restart(self) -> object:
-        """Forget everything but nodes, pods and placements, as a new process would.
+        """Drop all state except nodes, pods and placements, as a new process would.
 
-        A start that is under way comes to be; what was held is held no more.
+        Binds that are in flight succeed. Waiting pods give their nodes back.
         """
         ...
 
 
-class HearsLate(Protocol):
-    """Optional: for schedulers that read a state which may run ahead of what they are told."""
+class SupportsDelayedEvents(Protocol):
+    """Optional: the scheduler reads a cluster state that may be ahead of its events."""
 
-    def lag(self, late: bool) -> object:
-        """With True, be told of facts late from now on; with False, be told of them all now."""
+    def delay_events(self, delayed: bool) -> object:
+        """With True, hold events back from now on; with False, deliver all that were held back."""
         ...
 
 
-class CountsItsWork(Protocol):
-    """Optional: for schedulers that can say how much they have done."""
+class SupportsDecisionCount(Protocol):
+    """Optional: the scheduler counts its decisions."""
 
-    def work(self) -> int:
-        """Return how many decisions about a pod or a gang were made in all."""
+    def decision_count(self) -> int:
+        """Return the number of decisions about a pod or a gang since the start."""
         ...
 
 
-class DecidesOneByOne(Protocol):
-    """Optional: for schedulers that make one decision after the other, and hear news between."""
+class SupportsSingleDecisions(Protocol):
+    """Optional: the scheduler makes one decision at a time, and takes events between two."""
 
-    def decide_once(self) -> object:
-        """Make the next decision, if there is one to make, and let no time pass."""
+    def schedule_one(self) -> object:
+        """Make the next decision, if any, without letting time pass."""
         ...
 
 
-class HasFeatures(Protocol):
-    """Optional: for schedulers that know of more than gangs, nodes and priorities.
+class SupportsFeatures(Protocol):
+    """Optional: the scheduler knows more than gangs, nodes and priorities.
 
     Attributes:
-        features: Some of ``"roles"``, ``"topology"``, ``"bundles"``, ``"taints"``: of these the
-            stories tell, too. See ``PlainPod``.
+        features: Some of ``"roles"``, ``"topology"``, ``"bundles"`` and ``"taints"``. The kit
+            draws pods and nodes with these features. See ``PlainPod``.
     """
 
     features: Collection[str]
@@ -146,16 +146,16 @@ class HasFeatures(Protocol):
         labels: Mapping[str, str],
         taints: Collection[str],
     ) -> object:
-        """Take in a node.
+        """Add a node.
 
-        With defaults for the last two, a type checker takes it for a ``SchedulerUnderTest``.
+        If the last two have defaults, type checkers accept the method for
+        ``SchedulerUnderTest``, too.
 
         Args:
-            name: Its name.
-            capacity: What it offers.
-            labels: Its labels; given only to who declares ``topology``.
-            taints: What keeps pods away that do not tolerate it; given only to who declares
-                ``taints``.
+            name: The node's name.
+            capacity: Its capacity in whole units, by resource.
+            labels: Its labels; passed only if the adapter declares ``topology``.
+            taints: Its taints; passed only if the adapter declares ``taints``.
         """
         ...
 
@@ -166,54 +166,55 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 @final
 @frozen(kw_only=True)
-class Terms:
-    """What a scheduler promises, so that it can be held to it.
+class SchedulerSpec:
+    """What the kit may expect of a scheduler: its timeouts, policies and resources.
 
     Attributes:
-        hold_timeout: For how many seconds members that hold nodes wait for the others at most,
-            per attempt. Law 6 is measured with it, and law 5.
-        rest: For how many seconds whoever failed rests before it is tried again, at most.
-        rest_at_least: For how many seconds a pod whose start has failed is left alone at least:
-            one that always fails must not keep the scheduler busy. Law 5. Not asked of bundles:
-            they are tried when one of their gangs is.
-        joins: Whether a pod that comes to a gang of which enough members are placed is placed
+        permit_timeout: The longest time in seconds for which members of one attempt hold nodes
+            while they wait for the others. Laws 5 and 6 use it.
+        max_backoff: The longest time in seconds before a rejected gang or pod is tried again.
+        min_backoff: The shortest time in seconds before a pod is placed again after its bind has
+            failed. Law 5: a pod whose bind always fails must not keep the scheduler busy. Not
+            checked for pods of a bundle, which is tried when any of its gangs is.
+        late_members_join: Whether a pod that is added to a gang with a placed quorum is placed
             by itself as soon as it fits.
-        once: Whether a gang that has started may go on one by one when nobody of it is placed any
-            more. Otherwise it has to start together again.
-        evicts: Whether the scheduler may take a placed pod from its node on its own account.
-        resources: The resources that pods ask for and nodes offer.
-        unlike: Whether members of one gang may ask for different amounts.
-        work_per_pod: How many decisions it may make for each pod in one call of ``tick``,
-            beside 8 that are free.
+        once_satisfied: Whether members of a gang that has started once may be placed one by one
+            after all its placed members are gone. If False, the gang needs a quorum again.
+        may_evict: Whether the scheduler may take a placed pod off its node by itself.
+        resources: The resources that pods request and nodes offer.
+        mixed_requests: Whether members of one gang may request different amounts.
+        decisions_per_pod: The number of decisions per pod that one call of ``tick`` may make, in
+            addition to 8 in all.
     """
 
-    hold_timeout: float = field(default=10.0, validator=check_seconds)
-    rest: float = field(default=10.0, validator=check_seconds)
-    rest_at_least: float = field(default=0.0, validator=check_seconds)
-    joins: bool = field(default=True, validator=check_flag)
-    once: bool = field(default=False, validator=check_flag)
-    evicts: bool = field(default=False, validator=check_flag)
+    permit_timeout: float = field(default=10.0, validator=check_seconds)
+    max_backoff: float = field(default=10.0, validator=check_seconds)
+    min_backoff: float = field(default=0.0, validator=check_seconds)
+    late_members_join: bool = field(default=True, validator=check_flag)
+    once_satisfied: bool = field(default=False, validator=check_flag)
+    may_evict: bool = field(default=False, validator=check_flag)
     resources: tuple[str, ...] = field(
-        default=("gpu",), converter=_names, validator=check_each(str, "a text")
+        default=("gpu",), converter=_names, validator=check_each(str, "a string")
     )
-    unlike: bool = field(default=False, validator=check_flag)
-    work_per_pod: int = field(default=4, validator=check_positive)
+    mixed_requests: bool = field(default=False, validator=check_flag)
+    decisions_per_pod: int = field(default=4, validator=check_positive)
 
     def __attrs_post_init__(self) -> None:
         if not self.resources:
-            raise InvalidValueError("resources", self.resources, "at least one name")
-        if self.rest_at_least > self.rest:
-            expected = f"at most rest, which is {self.rest:g}"
-            raise InvalidValueError("rest_at_least", self.rest_at_least, expected)
+            raise InvalidValueError("resources", self.resources, "non-empty")
+        if self.min_backoff > self.max_backoff:
+            expected = f"at most max_backoff ({self.max_backoff:g})"
+            raise InvalidValueError("min_backoff", self.min_backoff, expected)
 
     @property
-    def pace(self) -> float:
-        """How many seconds pass in one call of ``tick`` at most."""
-        return max(1.0, (self.hold_timeout + self.rest) / 20)
+    def time_step(self) -> float:
+        """The largest number of seconds that one call of ``tick`` lets pass."""
+        return max(1.0, (self.permit_timeout + self.max_backoff) / 20)
 
-    def patience(self, pending: int) -> float:
-        """Return for how many seconds something that fits may wait, of *pending* gangs and pods.
+    def max_wait(self, pending: int) -> float:
+        """Return after how many seconds a gang or pod that fits must have started.
 
-        Each may have two turns before it, and a turn takes a hold and a rest.
+        Each of the *pending* gangs and pods may be tried twice before it, and a try lasts for one
+        permit timeout and one backoff at most.
         """
-        return (2 * pending + 2) * (self.hold_timeout + self.rest) + 2.0
+        return (2 * pending + 2) * (self.permit_timeout + self.max_backoff) + 2.0

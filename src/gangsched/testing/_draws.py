@@ -1,9 +1,9 @@
-"""What the machine draws: what gangs are like, and what their members are.
+"""What the state machine draws: templates of gangs and nodes, and the members of gangs.
 
 Rules:
-  R1  members of one gang agree on all that is said of the gang;
-  R2  gangs of one bundle name each other;
-  R3  the first that is drawn is the plainest.
+  R1  the members of one gang agree on all fields of the gang;
+  R2  the gangs of one bundle name each other;
+  R3  each list of choices begins with the simplest, towards which Hypothesis shrinks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,19 @@ from typing import Final
 from attrs import field, frozen
 from hypothesis import strategies as st
 
-from gangsched.testing._plain import FEATURES, PlainPod
+from gangsched.testing._plain_pod import FEATURES, PlainPod
 
-__all__ = ["AMOUNTS", "SIZES", "SPOTS", "Kind", "Spot", "alone", "bundles", "by_turns", "kinds"]
+__all__ = [
+    "AMOUNTS",
+    "SIZES",
+    "NODE_TEMPLATES",
+    "GangTemplate",
+    "NodeTemplate",
+    "alone",
+    "bundles",
+    "interleaved",
+    "gang_templates",
+]
 
 AMOUNTS: Final = st.sampled_from([1, 1, 1, 2])
 SIZES: Final = st.sampled_from([1, 2, 2, 3, 4, 8, 8])
@@ -28,37 +38,37 @@ _ROLES: Final[tuple[Mapping[str, int], ...]] = (
     {"ps": 1, "worker": 1},
     {"worker": 2},
 )
-ABOUT: Final = st.sampled_from([(), (), *((feature,) for feature in FEATURES), FEATURES])
+FEATURE_SETS: Final = st.sampled_from([(), (), *((feature,) for feature in FEATURES), FEATURES])
 _LABEL: Final = "zone"
-_TAINT: Final = "kept"
+_TAINT: Final = "dedicated"
 _NAMES: Final = 6
 
 
 @frozen
-class Kind:
-    """What the members of a gang have in common."""
+class GangTemplate:
+    """The fields that all members of a gang share."""
 
     minimum: int
     amount: int
     priority: int
     roles: Mapping[str, int] = field(factory=dict[str, int])
-    within: bool = False
+    in_one_zone: bool = False
     bundled: bool = False
     tolerates: bool = False
 
-    def least(self, features: Collection[str]) -> int:
-        """Return how many members it needs, where the scheduler knows of some features."""
+    def minimum_for(self, features: Collection[str]) -> int:
+        """Return the minimum of the gang for a scheduler with some features."""
         return max(self.minimum, sum(self.roles.values()) if "roles" in features else 0)
 
-    def whole(self, count: int, first: int) -> list[str | None]:
-        """Return the roles of so many members that come together, in an order that varies."""
+    def quorum(self, count: int, first: int) -> list[str | None]:
+        """Return the roles of *count* members, rotated by *first*."""
         roles: list[str | None] = [role for role, n in self.roles.items() for _ in range(n)]
         roles = [*roles, *[None] * (count - len(roles))][:count]
         at = first % len(roles) if roles else 0
         return [*roles[at:], *roles[:at]]
 
     def role(self, number: int) -> str | None:
-        """Return the role of one that comes by itself."""
+        """Return the role of a member that is submitted alone."""
         some = [*self.roles, None]
         return some[number % len(some)]
 
@@ -73,71 +83,71 @@ class Kind:
         bundle: Collection[int],
         features: Collection[str],
     ) -> PlainPod:
-        """Return a member."""
+        """Return a member of the gang."""
         return PlainPod(
             uid=f"u{number}",
             name=f"w-{name % _NAMES}",
             group=f"g{gang}",
-            min_available=self.least(features),
+            min_available=self.minimum_for(features),
             requests=amounts,
             priority=self.priority,
             role=role,
             roles=self.roles if "roles" in features else {},
-            within=_LABEL if self.within else None,
+            topology_key=_LABEL if self.in_one_zone else None,
             bundle=tuple(f"g{other}" for other in bundle if other != gang),
             tolerates=(_TAINT,) if self.tolerates else (),
         )
 
 
 @frozen
-class Spot:
-    """What nodes have beside room."""
+class NodeTemplate:
+    """The labels and taints of a node."""
 
     zone: str | None = None
     tainted: bool = False
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels."""
+        """The node's labels."""
         return {} if self.zone is None else {_LABEL: self.zone}
 
     @property
     def taints(self) -> tuple[str, ...]:
-        """Its taints."""
+        """The node's taints."""
         return (_TAINT,) if self.tainted else ()
 
 
-SPOTS: Final = st.builds(
-    Spot, st.sampled_from(["a", "a", "b", "b", None]), st.sampled_from([False, False, True])
+NODE_TEMPLATES: Final = st.builds(
+    NodeTemplate, st.sampled_from(["a", "a", "b", "b", None]), st.sampled_from([False, False, True])
 )
 
 
-def kinds(count: int) -> st.SearchStrategy[list[Kind]]:
-    """Draw what so many gangs are like."""
-    often = st.booleans()
+def gang_templates(count: int) -> st.SearchStrategy[list[GangTemplate]]:
+    """Draw the templates of *count* gangs."""
+    flag = st.booleans()
     one = st.builds(
-        Kind,
+        GangTemplate,
         _MINIMA,
         AMOUNTS,
         st.sampled_from([0, 0, 0, 1]),
         st.sampled_from(_ROLES),
-        often,
-        often,
-        often,
+        flag,
+        flag,
+        flag,
     )
     return st.lists(one, min_size=count, max_size=count)
 
 
-def bundles(some: Sequence[Kind], features: Collection[str]) -> list[tuple[int, ...]]:
-    """Return with which gangs each one starts, itself among them."""
+def bundles(gangs: Sequence[GangTemplate], features: Collection[str]) -> list[tuple[int, ...]]:
+    """Return the bundle of each gang: the numbers of its gangs, its own among them."""
     if "bundles" not in features:
-        return [(n,) for n in range(len(some))]
-    bundled = tuple(n for n, kind in enumerate(some) if kind.bundled)
-    return [bundled if kind.bundled and len(bundled) > 1 else (n,) for n, kind in enumerate(some)]
+        return [(n,) for n in range(len(gangs))]
+    bundled = tuple(n for n, gang in enumerate(gangs) if gang.bundled)
+    return [bundled if gang.bundled and len(bundled) > 1 else (n,) for n, gang in enumerate(gangs)]
 
 
 def alone(number: int, name: int, amounts: Mapping[str, int]) -> PlainPod:
-    """Return a pod of no gang; what its name is drawn by says the rest."""
+    """Return a pod without a gang; *name* also decides its priority and toleration."""
     return PlainPod(
         uid=f"u{number}",
         name=f"w-{name % _NAMES}",
@@ -147,7 +157,9 @@ def alone(number: int, name: int, amounts: Mapping[str, int]) -> PlainPod:
     )
 
 
-def by_turns(whole: Sequence[Sequence[tuple[int, str | None]]]) -> list[tuple[int, str | None]]:
-    """Return members of some gangs, one of each in turn."""
-    longest = max(map(len, whole), default=0)
-    return list(chain.from_iterable(each[n : n + 1] for n in range(longest) for each in whole))
+def interleaved(
+    quorums: Sequence[Sequence[tuple[int, str | None]]],
+) -> list[tuple[int, str | None]]:
+    """Return the members of several gangs, interleaved."""
+    longest = max(map(len, quorums), default=0)
+    return list(chain.from_iterable(each[n : n + 1] for n in range(longest) for each in quorums))

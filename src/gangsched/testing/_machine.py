@@ -1,11 +1,12 @@
-"""The machine that tells stories to a scheduler until one breaks a law.
+"""A Hypothesis state machine that draws steps, runs them on a scheduler, and checks the laws.
 
 Rules:
-  R1  whatever is drawn is a step that can be: a choice among what is there is a number, taken
-      modulo how many there are;
-  R2  members of one gang agree on all that is said of the gang and, but for other terms, on
-      what they ask for;
-  R3  a story is about few features, most often: what else is drawn is not told.
+  R1  each drawn step is possible: a choice among pods or nodes is drawn as a number, and taken
+      modulo their count;
+  R2  the members of one gang agree on all fields of the gang. Without ``mixed_requests`` they
+      have equal requests, too;
+  R3  most test cases use one feature or none, so that they shrink well. Drawn features that a
+      test case does not use are dropped.
 """
 
 from __future__ import annotations
@@ -14,24 +15,25 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from gangsched.errors import InvalidValueError
-from gangsched.testing._contract import PlainPod, SchedulerUnderTest, Terms
-from gangsched.testing._plain import plain
-from gangsched.testing._shortest import shortest
+from gangsched.testing._contract import PlainPod, SchedulerSpec, SchedulerUnderTest
+from gangsched.testing._plain_pod import drop_undeclared
+from gangsched.testing._runner import StepRunner
+from gangsched.testing._shrink import shrink
 from gangsched.testing._steps import (
     AddNode,
-    Arrive,
     BindFails,
     BindSucceeds,
-    CatchUp,
-    DecideOnce,
-    Leave,
+    CancelPods,
+    DelayEvents,
+    DeliverEvents,
     RemoveNode,
-    Rest,
     Restart,
-    RunLate,
+    ScheduleOne,
+    Settle,
+    SubmitPods,
     Tick,
 )
-from gangsched.testing._story import LawViolation, Story
+from gangsched.testing._violation import LawViolation
 
 try:
     from hypothesis import HealthCheck, Phase, errors, settings
@@ -43,22 +45,23 @@ try:
         rule,
         run_state_machine_as_test,
     )
-except ModuleNotFoundError as error:  # said in our words, for who installs by error message
+except ModuleNotFoundError as error:  # the message names the extra to install
     raise ModuleNotFoundError(
-        "the machine needs hypothesis: pip install 'gangsched[testing]'", name="hypothesis"
+        "GangSchedulingMachine needs hypothesis: pip install 'gangsched[testing]'",
+        name="hypothesis",
     ) from error
 
-from gangsched.testing._draws import (  # needs hypothesis, too
-    ABOUT,
+from gangsched.testing._draws import (  # imports hypothesis, too
     AMOUNTS,
+    FEATURE_SETS,
+    NODE_TEMPLATES,
     SIZES,
-    SPOTS,
-    Kind,
-    Spot,
+    GangTemplate,
+    NodeTemplate,
     alone,
     bundles,
-    by_turns,
-    kinds,
+    gang_templates,
+    interleaved,
 )
 
 __all__ = ["GangSchedulingMachine", "run"]
@@ -69,7 +72,7 @@ _GANGS = 3
 _NODES = 4
 _PODS = 12
 
-_WHATEVER_IT_COSTS = (
+_SUPPRESSED = (
     HealthCheck.too_slow,
     HealthCheck.data_too_large,
     HealthCheck.filter_too_much,
@@ -79,186 +82,192 @@ _gang_index = st.integers(0, _GANGS - 1)
 
 
 class GangSchedulingMachine(RuleBasedStateMachine):
-    """Holds a scheduler to the laws of gang scheduling, over stories that hypothesis draws.
+    """Check a scheduler against the laws of gang scheduling, over drawn test cases.
 
-    For a test runner that knows ``unittest``::
+    For a test runner that supports ``unittest``::
 
         TestMine = GangSchedulingMachine.for_(make).TestCase
 
-    Or derive from it, and say ``make`` and ``terms``.
+    Or derive from it, and define ``make`` and ``spec``.
 
     Attributes:
-        terms: What the scheduler promises.
+        spec: What the kit may expect of the scheduler.
     """
 
-    terms: Terms = Terms()
+    spec: SchedulerSpec = SchedulerSpec()
 
     @staticmethod
     def make() -> SchedulerUnderTest:
-        """Make a fresh scheduler behind its adapter."""
-        raise InvalidValueError("make", None, "said: GangSchedulingMachine.for_(make)")
+        """Return a fresh adapter."""
+        raise InvalidValueError("make", None, "set: use GangSchedulingMachine.for_(make)")
 
     @classmethod
     def for_(
-        cls, make: Callable[[], SchedulerUnderTest], *, terms: Terms | None = None
+        cls, make: Callable[[], SchedulerUnderTest], *, spec: SchedulerSpec | None = None
     ) -> type[GangSchedulingMachine]:
-        """Return the machine of one scheduler.
+        """Return the state machine for one scheduler.
 
         Args:
-            make: Makes a fresh scheduler behind its adapter: see ``SchedulerUnderTest``.
-            terms: What it promises; the terms as they are by default without them.
+            make: Returns a fresh adapter; see ``SchedulerUnderTest``.
+            spec: What the kit may expect of the scheduler; by default a plain
+                ``SchedulerSpec``.
         """
-        body = {"make": staticmethod(make), "terms": terms or Terms()}
+        body = {"make": staticmethod(make), "spec": spec or SchedulerSpec()}
         return type("GangSchedulingMachine", (cls,), body)
 
     def __init__(self) -> None:
         super().__init__()
-        self.story: Story = Story(self.make, self.terms)
+        self.runner: StepRunner = StepRunner(self.make, self.spec)
         self._features = frozenset[str]()
-        self._kinds: list[Kind] = []
+        self._gangs: list[GangTemplate] = []
         self._bundles: list[tuple[int, ...]] = []
         self._pods = self._nodes = 0
 
-    # What may happen ------------------------------------------------------------------------
+    # Rules ------------------------------------------------------------------------
 
     @initialize(
-        gangs=kinds(_GANGS),
-        nodes=st.lists(st.tuples(SIZES, SPOTS), min_size=1, max_size=2),
-        about=ABOUT,
+        gangs=gang_templates(_GANGS),
+        nodes=st.lists(st.tuples(SIZES, NODE_TEMPLATES), min_size=1, max_size=2),
+        features=FEATURE_SETS,
     )
     def begin(
-        self, gangs: list[Kind], nodes: list[tuple[int, Spot]], about: Collection[str]
+        self,
+        gangs: list[GangTemplate],
+        nodes: list[tuple[int, NodeTemplate]],
+        features: Collection[str],
     ) -> None:
-        """Say what the story is about and what the gangs are like; let nodes come."""
-        self._features = self.story.features.intersection(about)
-        self._kinds, self._bundles = gangs, bundles(gangs, self._features)
-        for size, spot in nodes:
-            self._add_node(size, size, spot)
+        """Choose the features of the test case and the templates of its gangs, and add nodes."""
+        self._features = self.runner.features.intersection(features)
+        self._gangs, self._bundles = gangs, bundles(gangs, self._features)
+        for size, template in nodes:
+            self._add_node(size, size, template)
 
-    @precondition(lambda self: len(self.story.ledger.nodes) < _NODES)
-    @rule(first=SIZES, others=SIZES, spot=SPOTS)
-    def add_node(self, first: int, others: int, spot: Spot) -> None:
-        """Let a node come."""
-        self._add_node(first, others, spot)
+    @precondition(lambda self: len(self.runner.observer.nodes) < _NODES)
+    @rule(first=SIZES, others=SIZES, template=NODE_TEMPLATES)
+    def add_node(self, first: int, others: int, template: NodeTemplate) -> None:
+        """Add a node."""
+        self._add_node(first, others, template)
 
-    @precondition(lambda self: self.story.ledger.nodes)
+    @precondition(lambda self: self.runner.observer.nodes)
     @rule(index=_index)
     def remove_node(self, index: int) -> None:
-        """Let a node go."""
-        names = list(self.story.ledger.nodes)
-        self.story.do(RemoveNode(names[index % len(names)]))
+        """Remove a node."""
+        names = list(self.runner.observer.nodes)
+        self.runner.run(RemoveNode(names[index % len(names)]))
 
-    @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
     @rule(gang=_gang_index, spare=st.sampled_from([0, 0, 0, 1, -1]), name=_index)
-    def arrive_whole(self, gang: int, spare: int, name: int) -> None:
-        """Let as many members of a gang come as it needs, one more or less; and its bundle."""
-        whole = self._whole(gang, name, spare)
+    def submit_quorum(self, gang: int, spare: int, name: int) -> None:
+        """Submit a quorum of a gang, one member more or less, and quorums of its bundle."""
+        quorums = self._quorum(gang, name, spare)
         for other in self._bundles[gang]:
-            whole += self._whole(other, name) if other != gang else []
-        self._arrive(whole, name)
+            quorums += self._quorum(other, name) if other != gang else []
+        self._submit(quorums, name)
 
-    @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
     @rule(
         gangs=st.lists(st.sampled_from([0, 1, 0, 1, 2, None]), min_size=1, max_size=4),
         amounts=st.lists(AMOUNTS, min_size=4, max_size=4),
         name=_index,
     )
-    def arrive(self, gangs: list[int | None], amounts: list[int], name: int) -> None:
-        """Let pods come, of any gang or none."""
+    def submit_pods(self, gangs: list[int | None], amounts: list[int], name: int) -> None:
+        """Submit pods of any gang or none."""
         members = [
-            (gang, None if gang is None else self._kinds[gang].role(name + n))
+            (gang, None if gang is None else self._gangs[gang].role(name + n))
             for n, gang in enumerate(gangs)
         ]
-        self._arrive(members, name, amounts)
+        self._submit(members, name, amounts)
 
-    @precondition(lambda self: len(self.story.ledger.pods) < _PODS)
-    @rule(first=_gang_index, second=_gang_index, name=_index, in_turn=st.booleans())
-    def arrive_at_once(self, first: int, second: int, name: int, in_turn: bool) -> None:
-        """Let two whole gangs come in one instant, one after the other or by turns."""
-        whole = [self._whole(gang, name) for gang in dict.fromkeys((first, second))]
-        self._arrive(by_turns(whole) if in_turn else [m for each in whole for m in each], name)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
+    @rule(first=_gang_index, second=_gang_index, name=_index, mixed=st.booleans())
+    def submit_two_quorums(self, first: int, second: int, name: int, mixed: bool) -> None:
+        """Submit quorums of two gangs at one instant, one after the other or interleaved."""
+        quorums = [self._quorum(gang, name) for gang in dict.fromkeys((first, second))]
+        self._submit(interleaved(quorums) if mixed else [m for each in quorums for m in each], name)
 
-    @precondition(lambda self: self.story.ledger.pods)
+    @precondition(lambda self: self.runner.observer.pods)
     @rule(index=_index, together=st.booleans())
-    def leave(self, index: int, together: bool) -> None:
-        """Let a pod go, or all that are placed of its gang."""
-        ledger = self.story.ledger
-        uids = list(ledger.pods)
+    def cancel_pods(self, index: int, together: bool) -> None:
+        """Cancel a pod, or all placed members of its gang."""
+        observer = self.runner.observer
+        uids = list(observer.pods)
         uid = uids[index % len(uids)]
-        group = ledger.pods[uid].group
+        group = observer.pods[uid].group
         if group is not None and together:
-            uids = [each for each in ledger.members(group) if each in ledger.placed]
-        self.story.do(Leave(tuple(uids) if group is not None and together else (uid,)))
+            uids = [each for each in observer.members(group) if each in observer.placed]
+        self.runner.run(CancelPods(tuple(uids) if group is not None and together else (uid,)))
 
-    @rule(of=st.sampled_from(["nothing", "nothing", "a second", "the hold", "the rest"]))
+    @rule(
+        of=st.sampled_from(["nothing", "nothing", "a second", "the permit timeout", "the backoff"])
+    )
     def tick(self, of: str) -> None:
         """Let time pass."""
-        terms = self.terms
-        seconds = {"nothing": 0.0, "a second": 1.0, "the hold": terms.hold_timeout}
-        self.story.do(Tick(seconds.get(of, terms.rest)))
+        spec = self.spec
+        seconds = {"nothing": 0.0, "a second": 1.0, "the permit timeout": spec.permit_timeout}
+        self.runner.run(Tick(seconds.get(of, spec.max_backoff)))
 
-    @precondition(lambda self: self.story.can("decide_once"))
+    @precondition(lambda self: self.runner.can("schedule_one"))
     @rule()
-    def decide_once(self) -> None:
-        """Let one decision be made."""
-        self.story.do(DecideOnce())
+    def schedule_one(self) -> None:
+        """Make one decision."""
+        self.runner.run(ScheduleOne())
 
     @rule()
-    def rest(self) -> None:
-        """Let nothing happen until whatever fits has started."""
-        self.story.do(Rest())
+    def settle(self) -> None:
+        """Let time pass until nothing that fits is pending."""
+        self.runner.run(Settle())
 
-    @precondition(lambda self: self.story.under_way and self.story.can("bind_succeeded"))
+    @precondition(lambda self: self.runner.in_flight and self.runner.can("bind_succeeded"))
     @rule(index=_index)
     def bind_succeeds(self, index: int) -> None:
-        """Let a pod be reported to run."""
-        self.story.do(BindSucceeds(self._under_way(index)))
+        """Report that a placed pod is bound."""
+        self.runner.run(BindSucceeds(self._in_flight(index)))
 
-    @precondition(lambda self: self.story.under_way and self.story.can("bind_failed"))
+    @precondition(lambda self: self.runner.in_flight and self.runner.can("bind_failed"))
     @rule(index=_index)
     def bind_fails(self, index: int) -> None:
-        """Let a pod be reported to have failed to start."""
-        self.story.do(BindFails(self._under_way(index)))
+        """Report that the bind of a placed pod failed."""
+        self.runner.run(BindFails(self._in_flight(index)))
 
-    @precondition(lambda self: self.story.can("restart"))
+    @precondition(lambda self: self.runner.can("restart"))
     @rule()
     def restart(self) -> None:
-        """Let the scheduler start anew."""
-        self.story.do(Restart())
+        """Restart the scheduler."""
+        self.runner.run(Restart())
 
-    @precondition(lambda self: self.story.can("lag"))
+    @precondition(lambda self: self.runner.can("delay_events"))
     @rule()
-    def be_late(self) -> None:
-        """Let facts be told late from now on, or all that are."""
-        self.story.do(CatchUp() if self.story.ledger.late else RunLate())
+    def delay_events(self) -> None:
+        """Hold events back from now on, or deliver all that were held back."""
+        self.runner.run(DeliverEvents() if self.runner.observer.is_delayed else DelayEvents())
 
     def teardown(self) -> None:
-        """Let all come to its end, unless a law is broken already."""
-        if not self.story.broken and self.story.steps:
-            self.story.finish()
+        """Run the pods to their end, unless a law is broken already."""
+        if not self.runner.has_failed and self.runner.steps:
+            self.runner.finish()
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _add_node(self, first: int, others: int, spot: Spot) -> None:
+    def _add_node(self, first: int, others: int, template: NodeTemplate) -> None:
         self._nodes += 1
-        amounts = [first] + [others] * (len(self.terms.resources) - 1)
-        capacity = dict(zip(self.terms.resources, amounts, strict=True))
+        amounts = [first] + [others] * (len(self.spec.resources) - 1)
+        capacity = dict(zip(self.spec.resources, amounts, strict=True))
         features = self._features
-        labels = spot.labels if "topology" in features else dict[str, str]()
-        taints = spot.taints if "taints" in features else ()
-        self.story.do(AddNode(f"n{self._nodes}", capacity, labels, taints))
+        labels = template.labels if "topology" in features else dict[str, str]()
+        taints = template.taints if "taints" in features else ()
+        self.runner.run(AddNode(f"n{self._nodes}", capacity, labels, taints))
 
-    def _under_way(self, index: int) -> str:
-        uids = list(self.story.under_way)
+    def _in_flight(self, index: int) -> str:
+        uids = list(self.runner.in_flight)
         return uids[index % len(uids)]
 
-    def _whole(self, gang: int, first: int, spare: int = 0) -> _Members:
-        """Return as many members of a gang as it needs, and some to spare, with their roles."""
-        kind = self._kinds[gang]
-        count = max(1, kind.least(self._features) + spare)
-        return [(gang, role) for role in kind.whole(count, first)]
+    def _quorum(self, gang: int, first: int, spare: int = 0) -> _Members:
+        """Return a quorum of a gang and *spare* further members, with their roles."""
+        template = self._gangs[gang]
+        count = max(1, template.minimum_for(self._features) + spare)
+        return [(gang, role) for role in template.quorum(count, first)]
 
-    def _arrive(
+    def _submit(
         self,
         members: Sequence[tuple[int | None, str | None]],
         name: int,
@@ -268,13 +277,13 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         for n, (gang, role) in enumerate(members):
             self._pods += 1
             amount = 1 if amounts is None else amounts[n]
-            if gang is not None and (not self.terms.unlike or (role and amounts is None)):
-                amount = self._kinds[gang].amount
-            asked = dict.fromkeys(self.terms.resources, amount)
+            if gang is not None and (not self.spec.mixed_requests or (role and amounts is None)):
+                amount = self._gangs[gang].amount
+            asked = dict.fromkeys(self.spec.resources, amount)
             if gang is None:
                 pod = alone(self._pods, name + n, asked)
             else:
-                pod = self._kinds[gang].pod(
+                pod = self._gangs[gang].pod(
                     self._pods,
                     gang,
                     name=name + n,
@@ -283,24 +292,24 @@ class GangSchedulingMachine(RuleBasedStateMachine):
                     bundle=self._bundles[gang],
                     features=self._features,
                 )
-            pods.append(plain(pod, self._features))
-        self.story.do(Arrive(tuple(pods)))
+            pods.append(drop_undeclared(pod, self._features))
+        self.runner.run(SubmitPods(tuple(pods)))
 
 
-def run(make: Callable[[], SchedulerUnderTest], terms: Terms, given: Any) -> None:
-    """Run the machine; raise the shortest story that breaks a law.
+def run(make: Callable[[], SchedulerUnderTest], spec: SchedulerSpec, given: Any) -> None:
+    """Run the state machine, and shrink the steps of a violation.
 
     Args:
-        make: Makes a fresh scheduler behind its adapter.
-        terms: What it promises.
-        given: Settings of hypothesis; None for those of the profile that is loaded.
+        make: Returns a fresh adapter.
+        spec: What the kit may expect of the scheduler.
+        given: The settings of Hypothesis; None for those of the loaded profile.
 
     Raises:
         LawViolation: The scheduler breaks a law.
-        AssertionError: It does so at one time, and not at another: law 9.
+        AssertionError: The same steps had two outcomes: law 9.
     """
     base: settings = given if given is not None else settings()
-    left_out = (Phase.shrink, Phase.explain)  # the story is made shorter by itself
+    left_out = (Phase.shrink, Phase.explain)  # see _shrink: that is faster and shrinks further
     changed = settings(
         parent=base,
         deadline=None,
@@ -308,12 +317,12 @@ def run(make: Callable[[], SchedulerUnderTest], terms: Terms, given: Any) -> Non
         print_blob=False,
         report_multiple_bugs=False,
         phases=[phase for phase in base.phases if phase not in left_out],
-        suppress_health_check=_WHATEVER_IT_COSTS,
+        suppress_health_check=_SUPPRESSED,
     )
     try:
-        run_state_machine_as_test(GangSchedulingMachine.for_(make, terms=terms), settings=changed)
+        run_state_machine_as_test(GangSchedulingMachine.for_(make, spec=spec), settings=changed)
     except LawViolation as found:
-        violation = shortest(make, found, terms)
+        violation = shrink(make, found, spec)
         raise violation from violation.__cause__
     except errors.Flaky as flaky:
-        raise AssertionError(f"law 9: one story had two outcomes: {flaky}") from flaky
+        raise AssertionError(f"law 9: the same steps had two outcomes: {flaky}") from flaky

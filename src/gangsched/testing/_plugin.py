@@ -1,25 +1,27 @@
-"""``check_plugin``: the duties of a plugin that its types do not show.
+"""``check_plugin``: checks the duties of a plugin that its types do not show.
 
 Rules:
-  R1  what is asked is asked at every point that the plugin has, of every pod on every node;
-  R2  a plugin that keeps what is reserved is asked twice round: what is given back must be there
-      again, and no more than that.
+  R1  every point that the plugin has is called for every pod on every node;
+  R2  a plugin with ``reserve`` is tried in two rounds: what it releases must be available again,
+      and nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations, product
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from gangsched.events import Bind
+from gangsched.framework.runtime import sort_keys
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less
+from gangsched.testing._siblings import Siblings
 from gangsched.testing._symmetry import Symmetry
 from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
 
@@ -27,27 +29,28 @@ __all__ = ["check_plugin"]
 
 
 def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
-    """Hold a plugin to what the scheduler relies on.
+    """Check what the scheduler relies on in a plugin.
 
-    - its name is a text, and it has at least one point;
-    - ``filter``, ``score``, ``queue_sort`` and what it says of itself (``pod_signature``,
-      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``) are pure: asked again they say
-      the same, and what they were shown has not changed;
-    - equal signatures have equal answers, a node with room has headroom, and a resource that is
-      fitted is refused where there is too little of it;
-    - the order is strict and total, and a score is 0 to 100;
-    - ``unreserve`` undoes ``reserve``: done twice it is done once, and for a pod that was never
-      reserved it does nothing; after it, whoever had room has room again, and nobody else;
-    - each answer is of the closed set of its point.
+    - Its name is a non-empty string, and it has at least one point.
+    - ``filter``, ``score``, ``queue_sort`` and the declarations (``pod_signature``,
+      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
+      second call returns the same, and the arguments are not changed.
+    - Equal signatures have equal answers. A node that ``filter`` accepts has headroom. A node with
+      too little of a fitted resource is refused.
+    - The queue order is strict and total, and a score is from 0 to 100.
+    - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
+      reserved. Afterwards the same pods can reserve as before, and no others.
+    - ``filter`` and ``score`` depend on the pods on nodes only for pods for which ``reads_pods``
+      returns True. ``add_pod`` and ``remove_pod`` keep what ``pre_filter`` counts.
+    - Each answer is of a type that its point may return.
 
     Args:
         plugin: The plugin, fresh.
-        pods: Pods to try it with, beside some that are plain. Give those that it looks at.
-        nodes: Nodes likewise.
+        pods: Pods that the plugin looks at; some plain pods are added.
+        nodes: Nodes that it looks at; some plain nodes are added.
 
     Raises:
-        AssertionError: It fails in one; the sentence names the plugin, the point and what was
-            shown.
+        AssertionError: A check failed; the message names the plugin, the point and the arguments.
     """
     asked = Asked(plugin)
     asked.has_a_name()
@@ -60,6 +63,7 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     tried = _Tried(asked, shown, views, FakeGroup(unscheduled=3))
     tried.keeps_what_it_says_of_itself()
     tried.orders()
+    Siblings(asked, shown, views, FakeGroup(unscheduled=3)).check()
     Symmetry(asked, shown, views, FakeGroup(unscheduled=3)).check()
 
 
@@ -95,9 +99,24 @@ class _Tried:
                 for pod, view in self._pairs():
                     answer = self._on(point, pod, view)
                     self.asked.is_a(point, answer, kinds, pod, view)
-                    if point == "score":
+                    if point == "score" and not self.asked.has("normalize_score"):
                         within = 0 <= answer <= 100
                         self.asked.expect(point, within, f"{answer} is not within 0 to 100")
+        if self.asked.has("score") and self.asked.has("normalize_score"):
+            self._normalizes()
+
+    def _normalizes(self) -> None:
+        """Hold ``normalize_score`` to one score from 0 to 100 for each node, equal for equals."""
+        for pod in self.pods:
+            raw = {view.node.name: self._on("score", pod, view) for view in self.views}
+            made = self.asked.ask("normalize_score", self._cycle(), pod, dict(raw))
+            for name, score in raw.items():
+                within = name in made and type(made[name]) is int and 0 <= made[name] <= 100
+                sentence = f"{made} has no int from 0 to 100 for node {name}"
+                self.asked.expect("normalize_score", within, sentence)
+                equals = {made[other] for other, same in raw.items() if same == score}
+                sentence = f"nodes of raw score {score} have unequal scores"
+                self.asked.expect("normalize_score", len(equals) == 1, sentence)
 
     def _is_pure(self, point: str) -> None:
         before = [seen(view) for view in self.views]
@@ -114,7 +133,7 @@ class _Tried:
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
 
     def keeps_what_it_says_of_itself(self) -> None:
-        """Hold signatures, fitted resources and headroom to what filter and score say."""
+        """Compare signatures, fitted resources and headroom with ``filter`` and ``score``."""
         if self.asked.has("pod_signature"):
             self._is_signed_by_pod()
         if self.asked.has("node_signature"):
@@ -154,7 +173,7 @@ class _Tried:
             self.asked.expect("fitted", refused, sentence)
 
     def _twins(self) -> list[FakeNode]:
-        """Return the nodes, and each once more under another name with another label."""
+        """Return each node twice, the second time with another name and another label."""
         others: list[FakeNode] = []
         for view in self.views:
             name = NodeName(f"{view.node.name}'")
@@ -189,8 +208,9 @@ class _Tried:
             entity.group = evolve(entity.group or FakeGroup(), uid=n)
         for entity in entities:
             rank = self.asked.twice("queue_sort", entity)
-            numbers = isinstance(rank, tuple) and _are_numbers(cast("tuple[object, ...]", rank))
-            self.asked.expect("queue_sort", numbers, f"{rank!r} is no tuple of numbers")
+            comparable = sort_keys.comparable(rank) is not None
+            sentence = f"{rank!r} is no tuple of numbers and strings"
+            self.asked.expect("queue_sort", comparable, sentence)
 
         def less(a: FakeEntity, b: FakeEntity) -> bool:
             return bool(self.asked.ask("queue_sort", a) < self.asked.ask("queue_sort", b))
@@ -210,7 +230,7 @@ class _Tried:
                 ("pre_enqueue", (pod, self.group), DECIDES),
                 ("pre_filter", (state, pod), DECIDES),
                 ("post_filter", (state, pod, "nothing fits"), verdicts),
-                ("pre_score", (state, pod), DECIDES),
+                ("pre_score", (state, pod, tuple(self.views)), DECIDES),
                 ("permit", (state, pod, name), (*DECIDES, Wait)),
                 ("pre_bind", (state, pod, name), DECIDES),
                 ("bind", (pod, name, 3), (Bind, Skip)),
@@ -235,8 +255,7 @@ class _Tried:
         return cycle(self.group, *self.views)
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
-        return self.asked.ask(point, self._cycle(), pod, view)
-
-
-def _are_numbers(rank: tuple[object, ...]) -> bool:
-    return all(isinstance(number, int | float) for number in rank)
+        state = cycle(self.group, *self.views, view)
+        if self.asked.has("pre_filter") and self.asked.reads_pods(pod):
+            self.asked.ask("pre_filter", state, pod, now=NOW)
+        return self.asked.ask(point, state, pod, view)

@@ -1,9 +1,9 @@
-"""Steps: what may happen to a scheduler under test, as values.
+"""Steps: the inputs of a scheduler under test, as values.
 
 Rules:
-  R1  a step names what it is about; one that is about nothing that is there does nothing, so any
-      part of a story is a story;
-  R2  a step's ``repr`` is the code that makes it, and its text is a line for people.
+  R1  a step names the pods and nodes that it concerns. A step that concerns none that exist does
+      nothing, so steps can be left out of a test case freely;
+  R2  the ``repr`` of a step is the code that makes it, and its ``str`` a line for people.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import TypeAlias, final
 from attrs import field, frozen
 
 from gangsched._fields import as_tuple
-from gangsched.testing._plain import PlainPod
+from gangsched.testing._plain_pod import PlainPod
 
 __all__ = [
     "AddNode",
-    "Arrive",
     "BindFails",
     "BindSucceeds",
-    "CatchUp",
-    "DecideOnce",
-    "Leave",
+    "CancelPods",
+    "DelayEvents",
+    "DeliverEvents",
     "RemoveNode",
-    "Rest",
     "Restart",
-    "RunLate",
+    "ScheduleOne",
+    "Settle",
     "Step",
+    "SubmitPods",
     "Tick",
 ]
 
@@ -49,7 +49,7 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 @final
 @frozen(repr=False)
 class AddNode:
-    """A node comes."""
+    """A node is added."""
 
     name: str
     capacity: Mapping[str, int] = field(converter=_in_order)
@@ -57,9 +57,9 @@ class AddNode:
     taints: tuple[str, ...] = field(converter=_names, default=())
 
     def __str__(self) -> str:
-        labels = [f"in {key} {value}" for key, value in self.labels.items()]
-        tainted = [f"with taint {taint}" for taint in self.taints]
-        return ", ".join([f"node {self.name} comes: {_amounts(self.capacity)}", *labels, *tainted])
+        labels = [f"label {key}={value}" for key, value in self.labels.items()]
+        taints = [f"taint {taint}" for taint in self.taints]
+        return ", ".join([f"add node {self.name}: {_amounts(self.capacity)}", *labels, *taints])
 
     def __repr__(self) -> str:
         labels = f", labels={self.labels!r}" if self.labels else ""
@@ -70,18 +70,18 @@ class AddNode:
 @final
 @frozen
 class RemoveNode:
-    """A node goes, and then the pods that were placed there."""
+    """A node is removed, and then the pods that were placed there are cancelled."""
 
     name: str
 
     def __str__(self) -> str:
-        return f"node {self.name} goes, with all that runs there"
+        return f"remove node {self.name}, and cancel the pods placed there"
 
 
 @final
 @frozen
-class Arrive:
-    """Pods come, one after the other, in one instant."""
+class SubmitPods:
+    """Pods are submitted one after the other at one instant."""
 
     pods: tuple[PlainPod, ...]
 
@@ -95,127 +95,126 @@ class Arrive:
 
 @final
 @frozen
-class Leave:
-    """Pods are cancelled: they have ended, or were deleted."""
+class CancelPods:
+    """Pods are cancelled: they have ended or were deleted."""
 
     uids: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{', '.join(self.uids)} {'go' if len(self.uids) > 1 else 'goes'}"
+        return f"cancel {', '.join(self.uids)}"
 
 
 @final
 @frozen
 class Tick:
-    """Time passes, and all that is due is decided."""
+    """Time passes, and the scheduler makes all decisions that are due."""
 
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.seconds:g} s pass" if self.seconds else "it decides"
+        return f"let {self.seconds:g} s pass" if self.seconds else "make all decisions"
 
 
 @final
 @frozen
-class DecideOnce:
-    """One decision is made, and no time passes."""
+class ScheduleOne:
+    """The scheduler makes one decision, and no time passes."""
 
     def __str__(self) -> str:
-        return "it makes one decision"
+        return "make one decision"
 
 
 @final
 @frozen
 class BindSucceeds:
-    """A pod that was placed runs."""
+    """A placed pod is reported to be bound."""
 
     uid: str
 
     def __str__(self) -> str:
-        return f"{self.uid} is reported to run"
+        return f"report that {self.uid} was bound"
 
 
 @final
 @frozen
 class BindFails:
-    """A pod that was placed could not be started."""
+    """The bind of a placed pod is reported to have failed."""
 
     uid: str
 
     def __str__(self) -> str:
-        return f"{self.uid} is reported to have failed to start"
+        return f"report that the bind of {self.uid} failed"
 
 
 @final
 @frozen
-class RunLate:
-    """Facts are told late from now on."""
+class DelayEvents:
+    """Events are held back from now on."""
 
     def __str__(self) -> str:
-        return "facts are told late from here on"
+        return "hold events back from now on"
 
 
 @final
 @frozen
-class CatchUp:
-    """All facts are told."""
+class DeliverEvents:
+    """All events that were held back are delivered."""
 
     def __str__(self) -> str:
-        return "all facts are told"
+        return "deliver all events"
 
 
 @final
 @frozen
 class Restart:
-    """The scheduler starts anew."""
+    """The scheduler is restarted."""
 
     def __str__(self) -> str:
-        return "the scheduler starts anew"
+        return "restart the scheduler"
 
 
 @final
 @frozen
-class Rest:
-    """Nothing happens any more until nothing that fits is left waiting: law 5."""
+class Settle:
+    """Time passes, without further input, until no pending gang or pod fits: law 5."""
 
     def __str__(self) -> str:
-        return "nothing more happens, and time passes"
+        return "let time pass until nothing pending fits"
 
 
 Step: TypeAlias = (
     AddNode
     | RemoveNode
-    | Arrive
-    | Leave
+    | SubmitPods
+    | CancelPods
     | Tick
-    | DecideOnce
+    | ScheduleOne
     | BindSucceeds
     | BindFails
-    | RunLate
-    | CatchUp
+    | DelayEvents
+    | DeliverEvents
     | Restart
-    | Rest
+    | Settle
 )
-"""Anything that may happen."""
+"""One input of a scheduler under test."""
 
 
 def _of_one_kind(pods: Sequence[PlainPod]) -> str:
     first, several = pods[0], len(pods) > 1
     names = ", ".join(p.uid if p.name == p.uid else f"{p.uid} (named {p.name})" for p in pods)
-    role = f", a {first.role}," if first.role else ""
+    role = f", role {first.role}" if first.role else ""
     gang = f" of gang {first.group} ({_needs(first)}){role}" if first.group else ""
-    priority = f", of priority {first.priority}" if first.priority else ""
-    tolerates = f", and tolerates {', '.join(first.tolerates)}" if first.tolerates else ""
-    comes = "come and ask for" if several else "comes and asks for"
+    priority = f", priority {first.priority}" if first.priority else ""
+    tolerates = f", tolerates {', '.join(first.tolerates)}" if first.tolerates else ""
     each = " each" if several else ""
-    return f"{names}{gang} {comes} {_amounts(first.requests)}{each}{priority}{tolerates}"
+    return f"submit {names}{gang}: {_amounts(first.requests)}{each}{priority}{tolerates}"
 
 
 def _needs(pod: PlainPod) -> str:
     parts = [f"needs {pod.min_available}"]
-    parts += [f"{least} of them {role}" for role, least in pod.roles.items()]
-    parts += [f"within one {pod.within}"] if pod.within else []
-    parts += [f"together with {', '.join(pod.bundle)}"] if pod.bundle else []
+    parts += [f"{least} of role {role}" for role, least in pod.roles.items()]
+    parts += [f"within one {pod.topology_key}"] if pod.topology_key else []
+    parts += [f"in a bundle with {', '.join(pod.bundle)}"] if pod.bundle else []
     return ", ".join(parts)
 
 

@@ -1,8 +1,8 @@
-"""What plugins are shown, made by hand: a group, a node, an entity, a cycle."""
+"""Views for plugins, made by hand: a group, a node, an entity, a cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from attrs import define, field
@@ -19,7 +19,7 @@ KEY: Final = GroupKey("ns/g")
 
 @define(kw_only=True)
 class FakeGroup:
-    """A group of which each count is what the test says; of a role, too."""
+    """A group view whose counts are set by the test, also by role."""
 
     key: GroupKey = KEY
     uid: int = 1
@@ -41,28 +41,28 @@ class FakeGroup:
     of_role: Mapping[str, RoleCounts] = field(factory=dict[str, RoleCounts])
 
     def role(self, name: str) -> RoleCounts:
-        """Those of one role."""
+        """The counts of one role."""
         return self.of_role.get(name, RoleCounts())
 
     @property
     def assumed(self) -> int:
-        """Waiting, or being bound."""
+        """Members that wait on permit or are being bound."""
         return self.waiting + self.binding
 
     @property
     def scheduled(self) -> int:
-        """Holding a node."""
+        """Members that hold a node."""
         return self.assumed + self.assigned
 
     @property
     def all(self) -> int:
-        """Those that count."""
+        """Members that count."""
         return self.unscheduled + self.scheduled
 
 
 @define(kw_only=True)
 class FakeEntity:
-    """A pod or a group in the queue, of which each part is what the test says."""
+    """A queued pod or group whose attributes are set by the test."""
 
     pod: Pod = field(factory=lambda: Pod(name="p"))
     seq: int = 1
@@ -74,22 +74,23 @@ class FakeEntity:
 
 @define(kw_only=True)
 class FakeNode:
-    """A node with what is free on it."""
+    """A node view whose attributes are set by the test."""
 
     node: Node
     free: dict[str, int]
     pod_count: int = 0
+    pods: Collection[Pod] = ()
 
 
 def node_view(
     node: Node, *, used: Mapping[str, str | int] | None = None, pods: int = 0
 ) -> FakeNode:
-    """Return a node on which *pods* pods use *used* together."""
-    free = dict(node.allocatable - Resources(used or {}))
+    """Return a view of a node on which a number of pods use *used* in sum."""
+    free = (node.allocatable - Resources(used or {})).to_milli()
     return FakeNode(node=node, free=free, pod_count=pods)
 
 
 def cycle(group: FakeGroup | None = None, *nodes: FakeNode) -> CycleState:
-    """Return the state of a cycle of a member of *group*, on *nodes*."""
+    """Return the state of a scheduling cycle of a member of *group* with these nodes."""
     views: dict[NodeName, FakeNode] = {view.node.name: view for view in nodes}
     return CycleState(group, views)

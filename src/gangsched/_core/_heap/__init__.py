@@ -1,10 +1,9 @@
-"""The chooser of ``PriorityHeap``'s build.
+"""``PriorityHeap``: the compiled build if there is one, else the one in pure Python.
 
 Rules:
-  R1  every build behaves alike, to the letter;
-  R2  this is the one place in the core that may read the environment;
-  R3  the compiled build is taken where it was built, unless ``GANGSCHED_NO_EXTENSIONS`` is set to
-      anything but nothing or 0.
+  R1  both builds have the same behaviour, including error messages;
+  R2  no other module of the core reads the environment;
+  R3  the compiled build is used if it exists and ``GANGSCHED_NO_EXTENSIONS`` is unset, empty or 0.
 """
 
 from __future__ import annotations
@@ -26,4 +25,4 @@ if not TYPE_CHECKING and os.environ.get("GANGSCHED_NO_EXTENSIONS", "0") in ("", 
         _chosen = "cython"
 
 heap_implementation: Final = _chosen
-"""Which build is in use."""
+"""The build in use: ``cython`` or ``python``."""

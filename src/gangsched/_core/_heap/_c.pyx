@@ -1,21 +1,23 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: binding=True, embedsignature=False, freethreading_compatible=True
-"""``PriorityHeap``, compiled: the twin of ``_py``, which says what both do and why.
+"""``PriorityHeap``, compiled. ``_py`` documents the algorithm and the invariants of both builds.
 
-It keeps the same entries in the same three lists, and moves them at the same moments. What differs:
+This build keeps the same entries in the same three lists and moves them at the same calls. The
+differences:
 
-  D1  while every key *fits*, its parts are also kept as words in its entry: 64 bits whose order,
-      as unsigned numbers, is the order of the parts. Comparing is comparing words, and sorting is
-      by radix: of each part only the bits that differ count, and as many parts as fit share a word.
-      A key fits if it is a number, or a tuple of at most five numbers that compares as tuples do;
-      each an integer of 64 bits or a float, in one place always the same. An integer fits in the
-      place of a float, and a float in that of integers, if all of them are floats exactly;
-  D2  when a key does not fit, all keys are compared as they are, as in ``_py``, until the heap has
-      been empty;
-  D3  nothing but a comparison of keys in the way of D2 runs foreign code while an entry is on its
-      way; memory is asked for before anything changes.
+  D1  while every key *fits*, each entry also has the parts of its key as 64-bit words, whose
+      unsigned order is the order of the parts. Comparisons compare words, and sorting is a radix
+      sort: only the bits that differ count, and as many parts as fit share a word.
+      A key fits if it is a number, or a tuple of at most five numbers with the comparisons of
+      ``tuple``. Each part is a 64-bit integer or a float, always of the same type at the same
+      position. An integer also fits at the position of a float, and a float at the position of
+      integers if each of these is exactly a float;
+  D2  when a key does not fit, keys are compared as Python objects, as in ``_py``, until the heap
+      is empty again;
+  D3  while an entry is being moved, only the comparisons of D2 run foreign code. Memory is
+      allocated before anything changes.
 
-Parts of it are in ``_c_words``, ``_c_sorting`` and ``_c_packing``, which are included.
+The files ``_c_words``, ``_c_sorting`` and ``_c_packing`` are included.
 """
 
 cimport cython
@@ -47,10 +49,10 @@ cdef enum:
     MERGE_SHARE = 8
     INTEGER = 0
     FLOAT = 1
-    # what packing a key says
+    # results of packing a key
     FITS = 0
     DOES_NOT_FIT = 1
-    IS_WIDER = 2  # by a float in the place of integers
+    IS_WIDER = 2  # a float at the position of integers
 
 cdef uint64_t SIGN = <uint64_t>1 << 63
 cdef int64_t EXACT = <int64_t>1 << 53
@@ -64,7 +66,7 @@ include "_c_packing.pxi"
 
 
 cdef class PriorityHeap(_PackedKeys):
-    """A heap of items by key, smallest first, with removal and re-keying by handle.
+    """A priority queue: items by key, smallest first, with removal and re-keying by handle.
 
     Not thread-safe.
     """
@@ -77,7 +79,7 @@ cdef class PriorityHeap(_PackedKeys):
 
     @cython.critical_section
     def push(self, key, item):
-        """Put an item in; return its handle. Amortised O(log n).
+        """Add an item and return its handle. Amortised O(log n).
 
         Raises:
             InvalidValueError: The key cannot be compared; nothing has changed.
@@ -99,7 +101,7 @@ cdef class PriorityHeap(_PackedKeys):
 
     @cython.critical_section
     def peek(self):
-        """Return the first item. Amortised O(log n), O(1) if nothing has changed.
+        """Return the first item. Amortised O(log n); O(1) if the heap has not changed.
 
         Raises:
             IndexError: The heap is empty.
@@ -129,7 +131,7 @@ cdef class PriorityHeap(_PackedKeys):
         """Remove an item by its handle; return it. Amortised O(1).
 
         Raises:
-            InvalidValueError: The item has left the heap already, or is in another heap.
+            InvalidValueError: The handle is not valid in this heap.
         """
         cdef HeapEntry entry = self._entry(handle)
         item = entry.item
@@ -140,11 +142,11 @@ cdef class PriorityHeap(_PackedKeys):
     def rekey(self, handle, key):
         """Move an item to another key; return its new handle. Amortised O(log n).
 
-        Among equal keys it goes behind those that are there.
+        The item goes behind items with an equal key.
 
         Raises:
-            InvalidValueError: The item has left the heap already, or is in another heap; or the
-                key cannot be compared. Nothing has changed.
+            InvalidValueError: The handle is not valid in this heap, or the key cannot be compared.
+                Nothing has changed.
         """
         cdef HeapEntry entry = self._entry(handle)
         moved = self._push(key, entry.item)
@@ -161,7 +163,7 @@ cdef class PriorityHeap(_PackedKeys):
 
     @cython.critical_section
     def __iter__(self):
-        """Iterate over the items in order, as they are now. O(n log n)."""
+        """Iterate over the items in order, as of this call. O(n log n)."""
         cdef HeapEntry entry
         cdef list live = [entry for entry in self._arrivals() if entry.mark is not None]
         if self._packed:
@@ -193,7 +195,7 @@ cdef class PriorityHeap(_PackedKeys):
         return [*self._run, *self._heap, *self._new]
 
     cdef list _arrivals(self):
-        """Return the entries so that equal keys are in order of arrival."""
+        """Return the entries with equal keys in order of arrival, for a stable sort."""
         return self._run[::-1] + _by_number(self._heap) + self._new
 
     cdef int _clear(self) except -1:
@@ -206,10 +208,10 @@ cdef class PriorityHeap(_PackedKeys):
             entry.item = entry.mark = None
         return 0
 
-    # Coming in ----------------------------------------------------------------------------------
+    # Insertion ---------------------------------------------------------------------------------
 
     cdef int _push_slowly(self, key, HeapEntry entry) except -1:
-        """Let a key in, or refuse it, as the twin does; find out whether it fits."""
+        """Check a key as ``_py`` does, and find out whether it fits."""
         known = False
         if type(key) is self._kind:
             try:
@@ -231,7 +233,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _admit(self, key) except -1:
-        """Refuse a key that cannot be compared; keep ``_kind`` true."""
+        """Raise if a key cannot be compared; update ``_kind``."""
         cdef bint is_tuple = isinstance(key, tuple)
         try:
             for part in key if is_tuple else (key,):
@@ -254,7 +256,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _settle(self) except -1:
-        """Give the newcomers their places."""
+        """Move the newcomers to the heap or, with all others, to the run."""
         cdef list new = self._new
         cdef list heap = self._heap
         cdef Py_ssize_t count = PyList_GET_SIZE(heap) + MERGE_SHARE * PyList_GET_SIZE(new)
@@ -275,7 +277,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _merge(self) except -1:
-        """Sort everything into the run."""
+        """Sort all entries into the run."""
         cdef HeapEntry entry
         cdef list merged = self._arrivals()
         if self._dead:
@@ -289,7 +291,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _scatter(self, HeapEntry popped) except -1:
-        """Take who is in the heap for newcomers again, as a comparison has left it in no order."""
+        """Make the entries of the heap newcomers again, after a comparison raised."""
         cdef HeapEntry entry
         cdef dict entries = {}
         if popped is not None:
@@ -301,10 +303,10 @@ cdef class PriorityHeap(_PackedKeys):
         self._heap, self._new = [], [entries[number] for number in sorted(entries)]
         return 0
 
-    # Going out ----------------------------------------------------------------------------------
+    # Removal ------------------------------------------------------------------------------------
 
     cdef list _lead(self, str what):
-        """Find the first item; return the run if it is at its end, else a list of it alone."""
+        """Return the list that ends with the first entry: the run, or a list of it alone."""
         cdef HeapEntry first
         if not self._live():
             raise IndexError(f"{what} an empty heap")
@@ -328,7 +330,7 @@ cdef class PriorityHeap(_PackedKeys):
         return [first] if before else run
 
     cdef HeapEntry _pop(self):
-        """Take out the first entry, the long way."""
+        """Remove and return the first entry without the fast path."""
         cdef list first = self._lead("pop from")
         if first is not self._run:
             self._pop_heap()
@@ -365,9 +367,9 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _bury(self, HeapEntry entry) except -1:
-        """Take out an entry, wherever it is."""
+        """Remove an entry: pop it if it is first in the run, else make it a tombstone."""
         cdef list run = self._run
-        kept = entry.item  # until the entry is out: who dies may use the heap
+        kept = entry.item  # keeps the item alive: its destructor may use the heap
         entry.item = entry.mark = None
         if PyList_GET_SIZE(run) and _last(run) is entry:
             run.pop()
@@ -379,7 +381,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef int _compact(self) except -1:
-        """Restore I2: drop every tombstone, if there are too many."""
+        """Restore I2: drop all tombstones if there are too many."""
         cdef HeapEntry entry
         cdef Py_ssize_t total = self._total()
         if self._dead < total and (total <= MIN_COMPACTION or self._dead * 2 <= total):
@@ -391,7 +393,7 @@ cdef class PriorityHeap(_PackedKeys):
         return 0
 
     cdef HeapEntry _entry(self, handle):
-        """Return the entry of a handle, which must be good."""
+        """Return the entry of a handle; raise if the handle is not valid in this heap."""
         cdef HeapEntry entry
         value = handle
         if type(handle) is HeapEntry:
@@ -423,12 +425,12 @@ cdef class PriorityHeap(_PackedKeys):
             if entry.mark is not None and entry.mark is not self._mark:
                 raise InternalError("an entry is of another heap")
             if self._kind is not None and not adds_up(entry.key):
-                raise InternalError("a key is not of numbers")
+                raise InternalError("a key is not a tuple of numbers")
         if dead != self._dead:
             raise InternalError(f"{dead} tombstones, counted {self._dead}")
         if dead > max(MIN_COMPACTION, self._live()):
             raise InternalError(f"{dead} tombstones beside {len(self)} items")
         if self._open and (heap or self._new or dead):
-            raise InternalError("the short way out is open, and is not the only one")
+            raise InternalError("the fast path is open, but the run does not hold all entries")
         if self._packed:
             self._check_words()

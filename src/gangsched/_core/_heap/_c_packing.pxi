@@ -1,8 +1,8 @@
-# Part of _c: the entries of a heap, and what the words in them are made of. See D1 and D2 there.
+# Part of _c: the lists of entries, and the packing of keys into words. See D1 and D2 there.
 
 
 cdef class _PackedKeys:
-    """The three lists of entries, and how the parts of their keys become words."""
+    """The three lists of entries, and the types of the parts of their keys."""
 
     cdef list _run
     cdef list _heap
@@ -12,7 +12,7 @@ cdef class _PackedKeys:
     cdef object _kind
     cdef object _mark
     cdef readonly int64_t _pushed
-    # of packed keys: how many parts, 0 for none yet; -1 for a number that is in no tuple
+    # _parts of packed keys: 0 before the first key, -1 for keys that are plain numbers
     cdef bint _packed
     cdef int _parts
     cdef int _width
@@ -31,7 +31,7 @@ cdef class _PackedKeys:
         return PyList_GET_SIZE(self._run) + PyList_GET_SIZE(self._heap) + PyList_GET_SIZE(self._new)
 
     cdef int _pack(self, key, HeapEntry entry) except -1:
-        """Make the words of a key, if it fits."""
+        """Write the words of a key to its entry, if the key fits."""
         cdef int n, said
         if self._parts < 0:
             if type(key) is tuple:
@@ -57,7 +57,7 @@ cdef class _PackedKeys:
         return said
 
     cdef bint _widen(self, int n):
-        """Make the words of integers those of floats, if they can be."""
+        """Convert part *n* of all entries from integer words to float words, if all are exact."""
         cdef HeapEntry entry
         cdef int64_t whole
         cdef list lists = [self._run, self._heap, self._new]
@@ -74,7 +74,7 @@ cdef class _PackedKeys:
         return True
 
     cdef int _lay_out(self, key) except -1:
-        """Say of what the words of the next keys are, by the first one."""
+        """Set the types of the parts from the first key."""
         cdef int n
         self._packed, self._parts, self._width, self._plain = True, 0, 0, None
         if isinstance(key, tuple):
@@ -91,14 +91,14 @@ cdef class _PackedKeys:
         return 0
 
     cdef int _check_words(self) except -1:
-        """The words say of any two neighbours in the run what their keys say."""
+        """Raise if the words of two adjacent entries are not in the order of their keys."""
         cdef HeapEntry a, b
         cdef Py_ssize_t n
         for entries in (self._run, self._heap, self._new):
             for n in range(1, len(entries)):
                 a, b = entries[n - 1], entries[n]
                 if _words_before(a, b, self._width) != (a < b):
-                    raise InternalError(f"the words of {a.key} and {b.key} are not in their order")
+                    raise InternalError(f"the words of {a.key} and {b.key} are not in the order of these keys")
         return 0
 
 

@@ -17,7 +17,7 @@ cdef inline int _bits_of(uint64_t value) noexcept:
 
 
 cdef void _insert(Pair *pairs, Py_ssize_t count) noexcept:
-    """Sort a few pairs; stable."""
+    """Sort a few pairs by insertion; stable."""
     cdef Py_ssize_t n, place
     cdef Pair pair
     for n in range(1, count):
@@ -30,7 +30,7 @@ cdef void _insert(Pair *pairs, Py_ssize_t count) noexcept:
 
 
 cdef Pair *_radix(Pair *pairs, Pair *spare, Py_ssize_t count, int bits) noexcept:
-    """Sort pairs by the lowest bits of their keys; stable. Return where they are then."""
+    """Sort pairs by the lowest bits of their keys; stable. Return the array with the result."""
     cdef uint32_t places[2048]
     cdef int digit = 8 if count < 4096 else 11
     cdef uint32_t mask = (1 << digit) - 1
@@ -63,7 +63,7 @@ cdef Pair *_radix(Pair *pairs, Pair *spare, Py_ssize_t count, int bits) noexcept
 
 
 cdef class _Workshop:
-    """Memory for sorting, which is given back whatever happens."""
+    """Scratch memory for sorting, freed when this object dies, also after an exception."""
 
     cdef Pair *pairs
     cdef Pair *spare
@@ -99,7 +99,7 @@ cdef list _by_number(list entries):
 
 
 cdef list _by_words(list arrivals, int width):
-    """Return entries, given in order of arrival, as a run: by words, the first at the end."""
+    """Return entries, given in order of arrival, as a run: sorted by words, the first at the end."""
     cdef Py_ssize_t count = PyList_GET_SIZE(arrivals), n
     if not count:
         return []
@@ -129,7 +129,7 @@ cdef list _by_words(list arrivals, int width):
                 most[part] = word
             differ[part] |= word ^ entry.words[part]
     for part in range(width):
-        # the lowest bits that are the same in all words say nothing; nor do those above the range
+        # Low bits that are equal in all words are shifted out; bits above the range are zero.
         shifts[part] = 0
         while shifts[part] < 64 and not (differ[part] >> shifts[part]) & 1:
             shifts[part] += 1
@@ -181,7 +181,7 @@ cdef void _up(PyObject **entries, Py_ssize_t start, Py_ssize_t place, int width)
 
 
 cdef void _down(PyObject **entries, Py_ssize_t count, int width) noexcept:
-    """Let the first go down to a leaf, always by the smaller child, and up again; as heapq does."""
+    """Move the first entry down to a leaf along the smaller children, then up, as heapq does."""
     cdef PyObject *entry = entries[0]
     cdef Py_ssize_t place = 0, child
     while place < count >> 1:

@@ -1,9 +1,9 @@
-# Part of _c: entries, and the words in them that stand for their keys. See D1 and D2 there.
+# Part of _c: entries, and the words that represent their keys. See D1 and D2 there.
 
 @cython.final
 @cython.freelist(64)
 cdef class HeapEntry:
-    """What ``push`` returns: opaque, good for one item until that item has left the heap."""
+    """The opaque result of ``push``; valid until its item has left the heap."""
 
     cdef object key
     cdef object item
@@ -14,13 +14,13 @@ cdef class HeapEntry:
     __hash__ = None
 
     def __lt__(self, HeapEntry other):
-        """As lists of key and number compare."""
+        """Compare as lists of key and number do."""
         if PyObject_RichCompareBool(self.key, other.key, Py_EQ):
             return self.number < other.number
         return PyObject_RichCompare(self.key, other.key, Py_LT)
 
     def __getitem__(self, int place):
-        """As of the twin's entries; for tests."""
+        """Return a part as the entries of ``_py`` do; for tests."""
         return (self.key, self.number, self.item, self.mark)[place]
 
     def __reduce__(self):
@@ -89,7 +89,7 @@ cdef inline int _word(object part, int kind, uint64_t *word) except -1:
 
 
 cdef inline bint _words_before(HeapEntry a, HeapEntry b, int width) noexcept:
-    """Say whether *a* goes before *b*, by words and then by number."""
+    """Return whether *a* sorts before *b*, by words and then by number."""
     cdef int n
     for n in range(width):
         if a.words[n] != b.words[n]:

@@ -1,4 +1,4 @@
-"""What both builds of the heap say of a key."""
+"""Checks of heap keys that both builds share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 __all__ = ["COMPARABLE", "adds_up", "has_numbers"]
 
-COMPARABLE: Final = "a key that can be compared with those that are in the heap, and with itself"
+COMPARABLE: Final = "comparable with the keys in the heap and equal to itself"
 _NUMBERS: Final = (int, float, bool)
 _PLAIN: Any = tuple
 
 
 def adds_up(key: Any) -> bool:
-    """Say whether the parts of a key are numbers."""
+    """Return whether the parts of a key are numbers."""
     try:
         return isinstance(sum(key, 0.0), float)
     except OverflowError:
@@ -22,7 +22,7 @@ def adds_up(key: Any) -> bool:
 
 
 def has_numbers(key: Any) -> bool:
-    """Say whether a tuple is of numbers, and compares as tuples do."""
+    """Return whether a key is a tuple of numbers with the comparisons of ``tuple``."""
     kind: Any = key.__class__
     is_plain = kind.__lt__ is _PLAIN.__lt__ and kind.__eq__ is _PLAIN.__eq__
     return is_plain and kind.__iter__ is _PLAIN.__iter__ and all(type(p) in _NUMBERS for p in key)

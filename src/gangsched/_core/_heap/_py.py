@@ -1,30 +1,38 @@
 """``PriorityHeap`` in pure Python.
 
-Most heaps are filled and then drained, or get a few items between two pops. So an item that is
-pushed is only appended; the first pop after that sorts what is there once, with ``list.sort``, and
-pops come off the end. Few newcomers beside a long run go to a small heap of their own, until it
-has outgrown the run; then both are merged by one sort, which is nearly linear as most is in order.
+Theory of operation. Most heaps are filled and then emptied, or get a few items between two pops.
+So ``push`` only appends the entry to the list of *newcomers*. The first ``peek`` or ``pop`` after
+that sorts all entries once into the *run*, with ``list.sort``, in descending order: further pops
+take the last element of a list. If there are few newcomers beside a long run, they go to a small
+binary *heap* instead, and the smaller of the two first entries is popped. When the heap has
+outgrown its share of the run, both are merged by one sort. That sort is nearly linear, because
+``list.sort`` uses existing order.
+
+``remove`` marks an entry as a *tombstone*, which is dropped when it comes first or when there are
+too many. While there are no newcomers, no heap and no tombstones, ``pop`` takes the *fast path*:
+it pops the run and does nothing else.
 
 Invariants (checked by ``_check``):
-  I1  an entry is in one of three: the *run*, sorted, the first at its end; the *heap*, a binary
-      heap; the *newcomers*, in order of arrival. Whoever is in the run came before whoever is in
-      the heap, and they came before the newcomers, so that equal keys leave in the order in which
-      they came;
-  I2  an entry that was removed stays as a tombstone until it is first, or until tombstones
-      outnumber the items in a heap of more than 64 entries; so there are never more than that, and
-      none in an empty heap;
-  I3  the short way out, from the end of the run, is open only while there are neither newcomers
-      nor a heap nor tombstones;
-  I4  a handle is good for the heap that gave it, while its item is in there; with any other,
-      nothing changes;
-  I5  a call returns, or raises having changed nothing, even where a comparison of keys raises.
+  I1  an entry is in exactly one of three lists: the run, sorted, the first entry at its end; the
+      heap, a binary heap; the newcomers, in order of arrival. All entries of the run arrived
+      before those of the heap, and these before the newcomers. So equal keys leave in the order
+      of their arrival;
+  I2  a removed entry stays as a tombstone until it comes first, or until there are more tombstones
+      than items in a heap of more than 64 entries. An empty heap has none;
+  I3  the fast path is open only while there are no newcomers, no heap and no tombstones;
+  I4  a handle is valid in the heap that returned it, while its item is there. Any other handle
+      raises and changes nothing;
+  I5  a call returns, or raises with nothing changed, even if a comparison of keys raises.
 
-A key must not change while it is in the heap: use ``rekey``. Keys must be totally ordered, and must
-not use the heap when they are compared. A key that is not equal to itself, as NaN, is refused, and
-so is a tuple with such a part. So is one that cannot be compared with the keys it meets on its way
-in: the one that came before it, and the first ones that are known. Tuples of numbers can always be
-compared, and meet nobody. Where keys turn out only later not to be comparable, the first cannot be
-told: ``peek``, ``pop`` and iteration raise what a comparison raised, until one of them is removed.
+Requirements on keys. A key must not change while it is in the heap: use ``rekey``. Keys must be
+totally ordered, and comparing them must not use the heap. ``push`` refuses a key that is not equal
+to itself, such as NaN, and a tuple that contains one. It also refuses a key that cannot be
+compared with the keys that it meets first: the last newcomer, and the first entries of the heap
+and the run. Tuples of numbers are always comparable and skip that check.
+
+Some incomparable keys are found only later. Then the heap cannot tell which item is first:
+``peek``, ``pop`` and iteration raise the error of the comparison until one of these keys is
+removed.
 """
 
 from __future__ import annotations
@@ -43,10 +51,10 @@ __all__ = ["HeapHandle", "PriorityHeap"]
 T = TypeVar("T")
 
 HeapHandle = NewType("HeapHandle", list[Any])
-"""What ``push`` returns: opaque, good for one item until that item has left the heap."""
+"""The opaque result of ``push``; valid until its item has left the heap."""
 
 _Entry = list[Any]
-"""Key, number, item, mark of the heap; of a tombstone item and mark are None."""
+"""Key, number, item, mark of the heap. In a tombstone, item and mark are None."""
 
 _MIN_COMPACTION = 64
 _MIN_MERGE = 32
@@ -57,7 +65,7 @@ _number = itemgetter(1)
 
 
 class PriorityHeap(Generic[T]):
-    """A heap of items by key, smallest first, with removal and re-keying by handle.
+    """A priority queue: items by key, smallest first, with removal and re-keying by handle.
 
     Not thread-safe.
     """
@@ -69,21 +77,21 @@ class PriorityHeap(Generic[T]):
         self._heap: list[_Entry] = []
         self._new: list[_Entry] = []
         self._dead = 0
-        self._fast: list[_Entry] | None = None  # the run, while the short way out is open
-        self._kind: Any = None  # the class of keys, while all are tuples of numbers
+        self._fast: list[_Entry] | None = None  # the run, while the fast path is open
+        self._kind: Any = None  # the class of all keys, while all are tuples of numbers
         self._mark: Any = object()
         self._pushed = 0
 
     def push(self, key: Any, item: T) -> HeapHandle:
-        """Put an item in; return its handle. Amortised O(log n).
+        """Add an item and return its handle. Amortised O(log n).
 
         Raises:
             InvalidValueError: The key cannot be compared; nothing has changed.
         """
         if key.__class__ is self._kind:
             try:
-                # cheaper than a look at each part, and as good: a sum is a float that is equal
-                # to itself only if they are all numbers, and none is NaN
+                # One sum is cheaper than a check of each part, and proves the same: it is a float
+                # equal to itself only if all parts are numbers and none is NaN.
                 total = sum(key, 0.0)
                 known = total.__class__ is float and total == total
             except Exception:
@@ -96,11 +104,11 @@ class PriorityHeap(Generic[T]):
         self._pushed = number = self._pushed + 1
         entry: Any = [key, number, item, self._mark]
         self._new.append(entry)
-        handle: HeapHandle = entry  # not by a call, which would cost as much as the rest
+        handle: HeapHandle = entry  # HeapHandle(entry) is a call and would double the cost
         return handle
 
     def peek(self) -> T:
-        """Return the first item. Amortised O(log n), O(1) if nothing has changed.
+        """Return the first item. Amortised O(log n); O(1) if the heap has not changed.
 
         Raises:
             IndexError: The heap is empty.
@@ -124,7 +132,7 @@ class PriorityHeap(Generic[T]):
         """Remove an item by its handle; return it. Amortised O(1).
 
         Raises:
-            InvalidValueError: The item has left the heap already, or is in another heap.
+            InvalidValueError: The handle is not valid in this heap.
         """
         item = self._item(handle)
         self._bury(handle)
@@ -133,13 +141,13 @@ class PriorityHeap(Generic[T]):
     def rekey(self, handle: HeapHandle, key: Any) -> HeapHandle:
         """Move an item to another key; return its new handle. Amortised O(log n).
 
-        Among equal keys it goes behind those that are there.
+        The item goes behind items with an equal key.
 
         Raises:
-            InvalidValueError: The item has left the heap already, or is in another heap; or the
-                key cannot be compared. Nothing has changed.
+            InvalidValueError: The handle is not valid in this heap, or the key cannot be compared.
+                Nothing has changed.
         """
-        moved = self.push(key, self._item(handle))  # before it leaves: the key may be refused
+        moved = self.push(key, self._item(handle))  # first, because the key may be refused
         self._bury(handle)
         return moved
 
@@ -155,10 +163,10 @@ class PriorityHeap(Generic[T]):
         return len(self._run) + len(self._heap) + len(self._new) - self._dead
 
     def __iter__(self) -> Iterator[T]:
-        """Iterate over the items in order, as they are now. O(n log n)."""
+        """Iterate over the items in order, as of this call. O(n log n)."""
         live = [entry for entry in self._arrivals() if entry[3] is not None]
         live.sort(key=_key)
-        # read at once: what leaves during the iteration leaves no trace in its entry
+        # A list, not a generator: an item removed during the iteration is gone from its entry.
         return iter([entry[2] for entry in live])
 
     @property
@@ -166,22 +174,22 @@ class PriorityHeap(Generic[T]):
         return [*self._run, *self._heap, *self._new]
 
     def _arrivals(self) -> list[_Entry]:
-        """Return the entries so that equal keys are in order of arrival."""
+        """Return the entries with equal keys in order of arrival, for a stable sort."""
         return [*self._run[::-1], *sorted(self._heap, key=_number), *self._new]
 
-    # Coming in ------------------------------------------------------------------------------
+    # Insertion -----------------------------------------------------------------------------
 
     def _admit(self, key: Any) -> None:
-        """Refuse a key that cannot be compared; keep ``_kind`` true."""
+        """Raise if a key cannot be compared; update ``_kind``."""
         given: object = key
         is_tuple = isinstance(given, tuple)
         try:
-            # in a tuple NaN has to be looked for: a tuple with it is equal to itself
+            # Each part on its own: a tuple with NaN is equal to itself.
             for part in key if is_tuple else (key,):
                 if part != part:
                     raise ValueError("not equal to itself")
             if not len(self):
-                self.clear()  # of tombstones
+                self.clear()  # drops tombstones
                 self._kind = type(key) if is_tuple and has_numbers(key) else None
                 return
             for entries, place in ((self._new, -1), (self._heap, 0), (self._run, -1)):
@@ -193,7 +201,7 @@ class PriorityHeap(Generic[T]):
             self._kind = None
 
     def _settle(self) -> None:
-        """Give the newcomers their places."""
+        """Move the newcomers to the heap or, with all others, to the run."""
         new, heap = self._new, self._heap
         if len(heap) + _MERGE_SHARE * len(new) > len(self._run) + _MIN_MERGE:
             self._merge()
@@ -207,23 +215,26 @@ class PriorityHeap(Generic[T]):
         self._new = []
 
     def _merge(self) -> None:
-        """Sort everything into the run."""
+        """Sort all entries into the run."""
         merged = self._arrivals()
         if self._dead:
             merged = [entry for entry in merged if entry[3] is not None]
-        merged.reverse()  # as a stable sort in reverse keeps equals as they are
+        merged.reverse()  # a stable sort in reverse keeps the order of equal keys
         merged.sort(key=_key, reverse=True)
         self._run, self._heap, self._new, self._dead = merged, [], [], 0
 
     def _scatter(self, *popped: _Entry) -> None:
-        """Take who is in the heap for newcomers again, as a comparison has left it in no order."""
+        """Make the entries of the heap newcomers again.
+
+        A comparison has raised in the middle of a heap operation, so the heap is out of order.
+        """
         entries = {entry[1]: entry for entry in (*popped, *self._heap, *self._new)}
         self._heap, self._new = [], [entries[number] for number in sorted(entries)]
 
-    # Going out ------------------------------------------------------------------------------
+    # Removal --------------------------------------------------------------------------------
 
     def _lead(self, what: str) -> list[_Entry]:
-        """Find the first item; return the run if it is at its end, else a list of it alone."""
+        """Return the list that ends with the first entry: the run, or a list of it alone."""
         if not len(self):
             raise IndexError(f"{what} an empty heap")
         if self._new:
@@ -243,7 +254,7 @@ class PriorityHeap(Generic[T]):
         return [first] if before else run
 
     def _pop(self) -> _Entry:
-        """Take out the first entry, the long way."""
+        """Remove and return the first entry without the fast path."""
         first = self._lead("pop from")
         if first is not self._run:
             self._pop_heap()
@@ -271,7 +282,7 @@ class PriorityHeap(Generic[T]):
             self._dead -= 1
 
     def _bury(self, entry: _Entry) -> None:
-        """Take out an entry, wherever it is."""
+        """Remove an entry: pop it if it is first in the run, else make it a tombstone."""
         entry[2] = entry[3] = None
         run = self._run
         if run and run[-1] is entry:
@@ -283,7 +294,7 @@ class PriorityHeap(Generic[T]):
             self._compact()
 
     def _compact(self) -> None:
-        """Restore I2: drop every tombstone, if there are too many."""
+        """Restore I2: drop all tombstones if there are too many."""
         total = len(self._run) + len(self._heap) + len(self._new)
         if self._dead < total and (total <= _MIN_COMPACTION or self._dead * 2 <= total):
             return
@@ -293,7 +304,11 @@ class PriorityHeap(Generic[T]):
         self._dead = 0
 
     def _item(self, handle: HeapHandle) -> T:
-        """Return the item of a handle, which must be good."""
+        """Return the item of a handle.
+
+        Raises:
+            InvalidValueError: The handle is not valid in this heap.
+        """
         try:
             if handle[3] is self._mark:
                 item: T = handle[2]
@@ -323,6 +338,6 @@ class PriorityHeap(Generic[T]):
         if dead > max(_MIN_COMPACTION, len(self)):
             raise InternalError(f"{dead} tombstones beside {len(self)} items")
         if self._fast is not None and (self._fast is not run or heap or new or dead):
-            raise InternalError("the short way out is open, and is not the only one")
+            raise InternalError("the fast path is open, but the run does not hold all entries")
         if self._kind is not None and not all(adds_up(entry[0]) for entry in self._entries):
-            raise InternalError("a key is not of numbers")
+            raise InternalError("a key is not a tuple of numbers")

@@ -259,12 +259,12 @@ def _activate(state: State, entity: QueuedEntity, now: float) -> None:
 def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedEntity | None:
     """Return the first exempt entity, in queue order, of the blocked queues that may fit."""
     best: QueuedEntity | None = None
-    for line in state.queue.blocked_lines():
-        if not len(line.standing) or line.shape in state.reserving.failed:
+    for line in state.queue.blocked_queues():
+        if not len(line.queued) or line.equivalence_class in state.reserving.failed:
             continue
-        if not requeue.may_fit(state, line.shape, now=now):
+        if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
-        before = takewhile(partial(_precedes, best), line.standing)
+        before = takewhile(partial(_precedes, best), line.queued)
         best = next(run_times.exempt(state, found, before, now), best)
     return best
 

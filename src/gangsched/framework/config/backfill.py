@@ -15,6 +15,7 @@ from typing import final
 from attrs import field, frozen
 
 from gangsched._fields import check_positive, check_seconds
+from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, NodeName
 from gangsched.quantity import is_seconds
@@ -25,7 +26,7 @@ __all__ = ["Backfill", "Reservation"]
 
 def _check_run_times(_owner: object, _attribute: object, value: RunTimes | None) -> None:
     if value is not None and not callable(getattr(value, "expected_end", None)):
-        raise InvalidValueError("run_times", value, "RunTimes or None")
+        raise InvalidValueError("run_times", value, "a RunTimes or None")
 
 
 def _check_drain_for(_owner: object, _attribute: object, value: object) -> None:
@@ -85,4 +86,5 @@ class Reservation:
         count, verb = ("1 node", "is") if is_one else (f"{len(self.nodes)} nodes", "are")
         if self.starts_at is None:
             return f"{count} {verb} drained for pod group {self.group}"
-        return f"{count} {verb} reserved for pod group {self.group}, starts by {self.starts_at:g}"
+        starts_at = format_instant(self.starts_at)
+        return f"{count} {verb} reserved for pod group {self.group}, starts by {starts_at}"

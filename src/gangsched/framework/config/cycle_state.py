@@ -1,4 +1,4 @@
-"""CycleState: what one cycle of one pod shows its plugins."""
+"""CycleState: the data that plugins share in one scheduling cycle of one pod."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @final
 class CycleState:
-    """The group and the nodes of one cycle, and a typed scratch.
+    """The group and the nodes of one scheduling cycle, and typed data that plugins write.
 
-    Lives from the pod's ``pre_filter`` to its ``post_bind`` or its last ``unreserve``.
+    It exists from ``pre_filter`` of the pod to its ``post_bind`` or its last ``unreserve``.
     """
 
     __slots__ = ("_group", "_nodes", "_scratch")
@@ -34,11 +34,11 @@ class CycleState:
 
     @property
     def nodes(self) -> Mapping[NodeName, NodeView]:
-        """Every node."""
+        """All nodes, with the members that are planned so far and without removed pods."""
         return self._nodes
 
     def read(self, key: StateKey[T]) -> T | None:
-        """Return what was written under *key* in this cycle; None when nothing was."""
+        """Return the value that was written under *key* in this cycle; None if none was."""
         return None if self._scratch is None else cast("T | None", self._scratch.get(key))
 
     def write(self, key: StateKey[T], value: T) -> None:

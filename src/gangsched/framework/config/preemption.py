@@ -14,7 +14,7 @@ __all__ = ["Preemption"]
 
 def _check_steps(owner: object, attribute: object, value: object) -> None:
     if type(value) is not int or value < 0:
-        raise InvalidValueError("search_budget", value, "a whole number, not negative")
+        raise InvalidValueError("search_budget", value, "an int >= 0")
 
 
 @final

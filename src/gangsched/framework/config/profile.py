@@ -1,16 +1,21 @@
-"""Profile: which plugins run, checked when it is built.
+"""Profile: which plugins run, and with which weights.
 
 Rules:
-  R1  a plugin runs at every point whose method it has, in the order in which plugins are given;
-  R2  a profile that cannot work is refused when it is made: not exactly one queue sort, no bind,
-      a reserve without its unreserve, two plugins of one name, a plugin without any point.
+  R1  a plugin runs at every extension point whose method it has, in the order of the profile;
+  R2  a profile that cannot work is refused with a ``ProfileError`` when it is built. It needs
+      exactly one queue sort plugin and at least one bind plugin. A method that needs another, such
+      as ``reserve`` and ``unreserve``, must come with it. Names are unique, every plugin has an
+      extension point, and only score plugins have weights.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
+from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     FilterPlugin,
@@ -20,8 +25,10 @@ from gangsched.protocols import (
     KeepsState,
     NodeLabelsRead,
     NodeSignature,
+    NormalizeScore,
     PermitPlugin,
     PodSignature,
+    PodsRead,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -57,43 +64,72 @@ POINTS: Final = (
 
 
 _GROUP_WIDE: Final = ("pre_filter", "reserve", "permit")
+_PAIRS: Final = (
+    ("reserve", "unreserve"),
+    ("unreserve", "reserve"),
+    ("normalize_score", "score"),
+    ("add_pod", "remove_pod"),
+    ("remove_pod", "add_pod"),
+    ("add_pod", "pre_filter"),
+    ("add_pod", "reads_pods"),
+    ("snapshot", "restore"),
+    ("restore", "snapshot"),
+)
+"""Methods of which the first is useless without the second."""
 
 
 @final
 class Profile:
     """The plugins of a scheduler.
 
+    >>> from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
+    >>> Profile(PrioritySort(), NodeResources(), DefaultBinder(), weights={"NodeResources": 2})
+    Traceback (most recent call last):
+    ...
+    gangsched.errors.ProfileError: weights: 'NodeResources' is not a plugin with a score; these \
+are: 'NodeResourcesFit'
+
+    Args:
+        plugins: The plugins, in order.
+        weights: By the name of a score plugin, the int >= 1 by which its scores are multiplied;
+            1 for a plugin that is not named.
+
     Attributes:
         plugins: The plugins, in order.
-        queue_sort: The one plugin that orders the queue.
-        pre_enqueue: Those that run at this point; likewise for every other point.
-        group_wide: Those that answer for all members of a gang at once, by point; see
+        weights: The weights that were given.
+        queue_sort: The plugin that orders the queue.
+        pre_enqueue: The plugins that run at this point; likewise for every other point.
+        group_wide: By point, the plugins that answer for all members of a gang at once; see
             ``gangsched.protocols.GroupWide``.
-        per_member: Those that have to be asked about each member, at the same points.
-        signed: Whether every filter and score plugin says on which part of a pod it depends, and
-            none prepares scores per cycle, so that like pods are evaluated once.
-        signers: Those that say on which part of a pod they depend.
-        node_signers: Those that say on which part of a node they depend; empty when one of the
-            filter and score plugins does not say.
-        label_readers: Those of them that read labels of nodes.
-        parts: For plugins that tell few nodes apart, by identity: which part of a node's class is
-            theirs, and whether they read labels too.
-        headrooms: The filters that bound how many pods a node could take.
-        fittings: The filters that say which resources they fit pods to.
-        quorum: The first permit plugin that says how many members a group needs; None for the
-            rule ``once_satisfied``.
-        roles: The same plugin, where it says which roles a group needs too.
-        requests: The permit plugins that say what a group needs of the cluster in all.
-        keepers: Those that keep something between calls, and say what; see
+        per_member: By point, the plugins that are asked about each member.
+        weighted: The score plugins, each with its weight.
+        normalizers: The score plugins that normalize their scores, by identity.
+        signed: Whether like pods are evaluated once: every filter and score plugin gives a pod
+            signature, and no plugin prepares or normalizes scores in each cycle.
+        signers: The filter and score plugins that give a pod signature.
+        node_signers: The filter and score plugins that give a node signature; empty if one of them
+            gives none.
+        label_readers: The node signers that read node labels.
+        parts: By identity of a node signer, the index of its part in the key of a node class, and
+            whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
+            here.
+        pod_readers: The filter and score plugins that may read the pods on nodes; see
+            ``gangsched.protocols.PodsRead``.
+        headrooms: The filter plugins that bound how many pods a node can take.
+        fittings: The filter plugins that name the resources which a pod must find free.
+        quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
+        roles: The same plugin, if it has a rule for roles; else None.
+        requests: The permit plugins that state the total request of a group.
+        keepers: The plugins that keep state between calls, and write it into a snapshot; see
             ``gangsched.protocols.KeepsState``.
-        scratch_keys: The keys of what plugins write into a cycle and a snapshot keeps, by name; see
+        scratch_keys: By name, the keys of cycle state that a snapshot contains; see
             ``gangsched.protocols.KeepsScratch``.
 
     Raises:
-        ProfileError: The profile cannot work; names the point and the plugins.
+        ProfileError: The profile cannot work; names the extension point and the plugins.
     """
 
-    def __init__(self, *plugins: object) -> None:
+    def __init__(self, *plugins: object, weights: Mapping[str, int] | None = None) -> None:
         names = [self._name(plugin) for plugin in plugins]
         for name in names:
             if names.count(name) > 1:
@@ -102,17 +138,17 @@ class Profile:
         for plugin, name in zip(plugins, names, strict=True):
             if not any(plugin is one for given in at.values() for one in given):
                 raise ProfileError("profile", f"{name!r} has no method of an extension point")
-        self._check(at)
-        # told apart by identity: a plugin need be neither comparable nor hashable
+        self._check(plugins, at)
+        # by identity, since a plugin need be neither comparable nor hashable
         judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
         signers = self._with(tuple(judging), "pod_signature")
         self.plugins: Final = plugins
         self.group_wide: Final[dict[str, tuple[Any, ...]]] = {
-            point: tuple(p for p in at[point] if point in getattr(p, "group_wide", ()))
+            point: tuple(p for p in at[point] if point in self._group_wide(p))
             for point in _GROUP_WIDE
         }
         self.per_member: Final[dict[str, tuple[Any, ...]]] = {
-            point: tuple(p for p in at[point] if point not in getattr(p, "group_wide", ()))
+            point: tuple(p for p in at[point] if point not in self._group_wide(p))
             for point in _GROUP_WIDE
         }
         self.queue_sort: Final[QueueSortPlugin] = at["queue_sort"][0]
@@ -127,11 +163,19 @@ class Profile:
         self.pre_bind: Final[tuple[PreBindPlugin, ...]] = at["pre_bind"]
         self.bind: Final[tuple[BindPlugin, ...]] = at["bind"]
         self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]
-        self.signed: Final = len(signers) == len(judging) and not at["pre_score"]
+        self.weights: Final[FrozenMap[int]] = self._weights(at["score"], weights)
+        self.weighted: Final[tuple[tuple[ScorePlugin, int], ...]] = tuple(
+            (plugin, self.weights.get(self._name(plugin), 1)) for plugin in self.score
+        )
+        self.normalizers: Final[dict[int, NormalizeScore]] = {
+            id(plugin): plugin for plugin in self._with(at["score"], "normalize_score")
+        }
+        evaluates_per_cycle = bool(self.pre_score or self.normalizers)
+        self.signed: Final = len(signers) == len(judging) and not evaluates_per_cycle
         self.signers: Final[tuple[PodSignature, ...]] = signers
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
-        said = len(sighted) == len(judging)
-        self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if said else ()
+        all_sighted = len(sighted) == len(judging)
+        self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if all_sighted else ()
         self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(
             self.node_signers, "labels_read"
         )
@@ -141,6 +185,7 @@ class Profile:
             for number, plugin in enumerate(self.node_signers)
             if not callable(getattr(plugin, "headroom", None))
         }
+        self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
@@ -148,28 +193,57 @@ class Profile:
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
-        self.keepers: Final[tuple[KeepsState, ...]] = self._keepers(plugins)
+        self.keepers: Final[tuple[KeepsState, ...]] = self._with(plugins, "snapshot")
         self.scratch_keys: Final[dict[str, StateKey[Any]]] = self._scratch_keys(plugins)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # built anew, since some attributes are keyed by the identity of plugins
+        return _unpickled, (self.plugins, dict(self.weights))
 
     @staticmethod
     def _with(plugins: tuple[Any, ...], method: str) -> tuple[Any, ...]:
         return tuple(p for p in plugins if callable(getattr(p, method, None)))
 
     @classmethod
-    def _keepers(cls, plugins: tuple[Any, ...]) -> tuple[Any, ...]:
-        both = cls._with(cls._with(plugins, "snapshot"), "restore")
-        for point in ("snapshot", "restore"):
-            for plugin in cls._with(plugins, point):
-                if not any(plugin is one for one in both):
-                    other = "restore" if point == "snapshot" else "snapshot"
-                    raise ProfileError(point, f"{cls._name(plugin)!r} has no {other}")
-        return both
+    def _group_wide(cls, plugin: object) -> Collection[str]:
+        given: Any = getattr(plugin, "group_wide", ())
+        points: frozenset[str] = frozenset({"?"})
+        with suppress(TypeError):
+            points = frozenset(given)
+        if isinstance(given, str) or not points <= {*_GROUP_WIDE}:
+            expected = "a collection of names out of " + ", ".join(_GROUP_WIDE)
+            problem = f"{cls._name(plugin)!r} has {given!r}, expected {expected}"
+            raise ProfileError("group_wide", problem)
+        return points
+
+    @classmethod
+    def _weights(cls, scoring: tuple[Any, ...], given: Any) -> FrozenMap[int]:
+        if given is None:
+            return FrozenMap()
+        if not isinstance(given, Mapping):
+            expected = "a mapping of names of score plugins to ints"
+            raise ProfileError("weights", f"{given!r} is not {expected}")
+        weights = cast("Mapping[object, Any]", given)
+        names = [cls._name(plugin) for plugin in scoring]
+        for name, weight in weights.items():
+            if name not in names:
+                found = ", ".join(map(repr, names)) or "none"
+                problem = f"{name!r} is not a plugin with a score; these are: {found}"
+                raise ProfileError("weights", problem)
+            if type(weight) is not int or weight < 1:
+                problem = f"the weight of {name!r} must be an int >= 1, got {weight!r}"
+                raise ProfileError("weights", problem)
+        return FrozenMap((str(name), weight) for name, weight in weights.items())
 
     @classmethod
     def _scratch_keys(cls, plugins: tuple[Any, ...]) -> dict[str, StateKey[Any]]:
         keys: dict[str, StateKey[Any]] = {}
         for plugin in plugins:
-            for key in getattr(plugin, "state_keys", ()):
+            found: Iterable[Any] = getattr(plugin, "state_keys", ())
+            for key in found:
+                if not issubclass(type(key), StateKey):
+                    problem = f"{cls._name(plugin)!r} has {key!r}, expected a StateKey"
+                    raise ProfileError("state_keys", problem)
                 if keys.setdefault(key.name, key) is not key:
                     raise ProfileError("state_keys", f"two keys are named {key.name!r}")
         return keys
@@ -182,14 +256,23 @@ class Profile:
         return name
 
     @classmethod
-    def _check(cls, at: dict[str, tuple[object, ...]]) -> None:
+    def _check(cls, plugins: tuple[Any, ...], at: Mapping[str, tuple[object, ...]]) -> None:
         sorts = at["queue_sort"]
         if len(sorts) != 1:
             found = ", ".join(map(cls._name, sorts)) or "none"
             raise ProfileError("queue_sort", f"expected exactly one plugin, got {found}")
         if not at["bind"]:
             raise ProfileError("bind", "expected at least one plugin, got none")
-        for one, other in (("reserve", "unreserve"), ("unreserve", "reserve")):
-            for plugin in at[one]:
-                if not any(plugin is one for one in at[other]):
-                    raise ProfileError(one, f"{cls._name(plugin)!r} has no {other}")
+        for method, needed in _PAIRS:
+            for plugin in cls._with(plugins, method):
+                if not callable(getattr(plugin, needed, None)):
+                    raise ProfileError(method, f"{cls._name(plugin)!r} has no {needed}")
+        for plugin in cls._with(plugins, "add_pod"):
+            # the count is kept in the cycle of each member, so each member has to be counted
+            if "pre_filter" in getattr(plugin, "group_wide", ()):
+                name = cls._name(plugin)
+                raise ProfileError("add_pod", f"{name!r} names pre_filter in group_wide")
+
+
+def _unpickled(plugins: tuple[object, ...], weights: dict[str, int]) -> Profile:
+    return Profile(*plugins, weights=weights)

@@ -1,4 +1,4 @@
-"""What one decision is about, and how the members of a gang are laid out."""
+"""The scheduling unit of a scheduler, and its placement strategy for gangs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["PlacementStrategy", "SchedulingUnit"]
 
 
 class SchedulingUnit(enum.Enum):
-    """What one decision is about."""
+    """What one scheduling cycle is about."""
 
     POD = "pod"
-    """One pod; members of a gang that are placed wait on permit for the others."""
+    """One pod: a placed member of a gang waits on permit for its siblings."""
     GROUP = "group"
-    """One gang: as many members as it needs are placed and let go in one call, or none is."""
+    """One gang: its quorum is placed and released in one call, or no member is."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -24,16 +24,16 @@ class SchedulingUnit(enum.Enum):
 
 
 class PlacementStrategy(enum.Enum):
-    """Where the members of a gang go, of all the nodes that can take them."""
+    """Which of the feasible nodes the members of a gang are placed on."""
 
     AUTO = "auto"
-    """``pack`` for members that ask for an extended resource such as a GPU, else ``score``."""
+    """``pack`` for members that request an extended resource such as a GPU, else ``score``."""
     PACK = "pack"
-    """On the fewest nodes, and on none whose GPUs they would keep others from."""
+    """The fewest nodes; last of all, nodes with free GPUs that the members do not request."""
     SPREAD = "spread"
-    """On as many nodes as there are members; among equals by score."""
+    """As many nodes as there are members; among equal nodes, the best score."""
     SCORE = "score"
-    """Where the score plugins say, one member after the other."""
+    """The node with the best score, for one member after the other."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:

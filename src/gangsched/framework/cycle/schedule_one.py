@@ -1,10 +1,23 @@
-"""One decision: the scheduling cycle of one pod, and the binding cycle of who is let go.
+"""One decision: the scheduling cycle of one pod, or of one gang.
+
+Theory of operation
+-------------------
+
+A cycle takes the head of the active queue and runs the extension points in kube-scheduler's order:
+PreFilter, Filter, PreScore, Score, Reserve, Permit. It ends in one outcome. A pod that finds a node
+is assumed on it; then permit is granted for it and for the siblings that wait, or it waits too. A
+pod that finds none is put aside, and PostFilter decides whether its gang goes on with the next
+member. A gang that is decided as a whole takes the same points in ``group_cycle``.
+
+Two checks come before any node is looked at. A gang that waits outside of its topology value is
+rejected, and so is a gang if the cluster as a whole lacks what it requests. After the cycle,
+``preempt`` looks for victims if the entity failed for lack of capacity.
 
 Rules:
-  R1  the points run in the documented order; the binding cycle begins only when permit has let
-      a pod go, with everybody who waited for it;
-  R2  a plugin that raises leaves everything as it was before its pod's cycle;
-  R3  quorum and release are one step over one state: nothing can come between them.
+  R1  the extension points run in the documented order. The binding cycle begins only when permit
+      is granted, for the pod and every sibling that waits;
+  R2  a plugin that raises leaves everything as it was before the cycle;
+  R3  the check of the quorum and the release are one step over one state.
 """
 
 from __future__ import annotations
@@ -19,8 +32,21 @@ from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
-from gangsched.framework.lifecycle import assume_and_release, permit_recheck, reject
-from gangsched.framework.placement import nominator, topology
+from gangsched.framework.lifecycle import assume, attempts, permit_recheck, release
+from gangsched.framework.lifecycle.outcomes import (
+    CycleEnded,
+    KeepsWaiting,
+    Outcome,
+    PermitGranted,
+    Rejected,
+)
+from gangsched.framework.lifecycle.transition import (
+    apply_verdict,
+    readmit,
+    reject_group,
+    transition,
+)
+from gangsched.framework.placement import by_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -33,46 +59,67 @@ __all__ = ["run"]
 
 
 def run(state: State, *, now: float) -> bool:
-    """Make one decision; say whether there was one to make."""
+    """Make one decision; return whether there was an entity to decide about."""
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
     with reservation.turn(state, entity, now=now):
-        _have_turn(state, entity, now=now)
+        _run_cycle(state, entity, now=now)
     return True
 
 
-def _have_turn(state: State, entity: QueuedEntity, *, now: float) -> None:
+def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     nomination = nominator.step_aside(state, entity)
     member = nominator.next_member(state, entity) or equivalence.next_member(state, entity)
     state.tick()
     info = entity.group
     gang = None if equivalence.goes_alone(state, info) else info
-    begun = gang is not None and gang.attempt_started_at is None
-    if gang is not None and begun:
-        gang.attempts += 1
-        gang.attempt_started_at = now
-    turn = requeue.begin_turn(state, entity)
+    begun = gang is not None and attempts.begin(gang, now=now)
+    before = requeue.begin_turn(state, entity)
     try:
-        if gang is not None and permit_recheck.falls_astray(state, gang, now=now):
-            pass
-        elif gang is None or gang.key in state.holding:
-            _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
-        elif _lacks_room(state, member, gang, now):
-            pass
-        elif _goes_whole(state, gang, nomination):
-            group_cycle.schedule(state, entity, gang, now=now)
-        else:
-            _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+        outcome = _decide(state, member, gang, nomination, now=now)
     except GangschedError:
         if nomination is not None:
             nominator.step_back(state, nomination)
-        requeue.undo_turn(state, entity, turn)
+        requeue.undo_turn(state, entity, before)
         if gang is not None and begun:
-            gang.attempts -= 1
-            gang.attempt_started_at = None
+            attempts.abandon(gang)
         raise
+    transition(state, entity, outcome, now=now)
     preempt.conclude(state, entity, nomination, now=now)
+
+
+def _decide(
+    state: State,
+    member: Member,
+    gang: PodGroupInfo | None,
+    nomination: Nomination | None,
+    *,
+    now: float,
+) -> Outcome:
+    """Return the outcome of one cycle: of a pod, or of a whole gang.
+
+    Args:
+        state: The scheduler's state.
+        member: The next member.
+        gang: Its group; None if the member is scheduled like a regular pod.
+        nomination: The capacity that is reserved for its entity; None for none.
+        now: The current instant.
+    """
+    info = member.group
+    if gang is None:
+        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    astray = permit_recheck.astray(state, gang)
+    if astray is not None:
+        return astray
+    if gang.key in state.holding:
+        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    short = _lacks_capacity(state, member, gang)
+    if short is not None:
+        return short
+    if _goes_whole(state, gang, nomination):
+        return group_cycle.schedule(state, member.entity, gang, now=now)
+    return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
 
 
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
@@ -83,91 +130,91 @@ def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None)
 
 
 def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
+    """Return the head of the queue, after the rejections that had to wait for it.
+
+    A group that gives way is rejected when another entity is next, not earlier: until then an
+    event may complete it.
+    """
     while True:
         entity = state.queue.head()
         if entity is None:
             return None
         own = None if entity.group is None else entity.group.key
         others = [key for key in state.yielding if key != own]
-        if not others:
-            if not bundles.is_shared(state, entity):
-                return entity
-            held = bundles.pre_enqueue(state, entity.pod, entity.group, now)
-            if not isinstance(held, Unschedulable):
-                return entity
-            # meanwhile a group that had started with it has lost who was let go
-            reject.gate(state, entity, held, now=now)
-            continue
         for key in others:
-            reject.reject_group(state, key, state.yielding[key], now=now)
+            reject_group(state, key, Rejected(state.yielding[key]), now=now)
+        # another group of a bundle may have lost its released members since this one was queued
+        if not others and readmit(state, entity, now=now):
+            return entity
 
 
-def _lacks_room(state: State, member: Member, info: PodGroupInfo, now: float) -> bool:
-    """Let an attempt fall before it begins when the cluster lacks what the group needs in all."""
+def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejected | None:
+    """Return a rejection if the cluster as a whole lacks what the group requests."""
     missing = equivalence.missing(state, info)
     if not missing:
-        return False
+        return None
     member.reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None
     member.entity.put_aside(member.pod.uid)
     member.entity.failed_step = state.step
     state.out.append(PodUnschedulable(member.pod.uid, member.reason))
-    reject.reject_group(state, info.key, member.reason, now=now, proven=True)
-    return True
+    return Rejected(member.reason, lacks_capacity=True)
 
 
-def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> None:
+def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
     outcome = extension_points.pre_filter(state, cycle, member.pod, now)
     if isinstance(outcome, Unschedulable):
-        _fail(state, member, cycle, outcome.reason, now=now)
-        return
+        return _fail(state, member, cycle, outcome.reason, now=now)
     pod_class, judge, outcome = filter_and_score.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node = nominator.node_for(state, member, pod_class, judge)
-    if node is None and domain is None:
-        node = pod_class.best(state.nodes)
-    elif node is None and domain is not None:
-        node = topology.best(state, pod_class, domain)
-    if node is None:
-        _fail(state, member, cycle, pod_class.diagnosis(), now=now)
-    elif isinstance(outcome, Unschedulable):
-        _fail(state, member, cycle, outcome.reason, now=now)
-    else:
-        _place(state, member, cycle, node, now=now)
+    found = by_node.choose(state, cycle, member, pod_class, domain, node)
+    if isinstance(found, Diagnosis):
+        return _fail(state, member, cycle, found, now=now)
+    if isinstance(outcome, Unschedulable):
+        return _fail(state, member, cycle, outcome.reason, now=now)
+    return _place(state, member, cycle, found, now=now)
 
 
-def _place(state: State, member: Member, cycle: CycleState, node: NodeName, *, now: float) -> None:
-    """Assume a pod on a node, and ask whether it may go."""
-    pod, info = member.pod, member.group
+def _place(
+    state: State, member: Member, cycle: CycleState, node: NodeName, *, now: float
+) -> Outcome:
+    """Assume a pod on a node, and ask Reserve and Permit."""
+    info = member.group
     before = None if info is None else info.attempt_started_at
-    assume_and_release.assume(state, member, cycle, node)
+    assume.assume(state, member, cycle, node)
     if info is not None and before is not None and info.key not in state.holding:
-        # the time that an attempt has runs from its first member that holds a node
-        info.attempt_started_at = now
+        attempts.restart_clock(info, now)
     try:
-        outcome = extension_points.reserve(state, member, now)
-        if not isinstance(outcome, Unschedulable):
-            outcome = extension_points.permit(state, member, now)
-        if isinstance(outcome, Wait):
-            assume_and_release.wait(state, member, outcome, now=now)
-            return
-        if not isinstance(outcome, Unschedulable):
-            siblings = () if info is None else state.waiting.of(info.key)
-            together = [*(state.members[waiting.uid] for waiting in siblings), member]
-            if assume_and_release.let_go(state, together, now=now):
-                return
-            outcome = Unschedulable(member.reason)
+        outcome = _reserve_and_permit(state, member, now=now)
     except GangschedError:
         extension_points.unreserve(state, member, "refused", now)
-        assume_and_release.unassume(state, member)
+        assume.unassume(state, member)
         if info is not None:
-            info.attempt_started_at = before
+            attempts.restart_clock(info, before)
         raise
-    verdict = reject.release_node(
-        state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now
-    )
-    member.entity.put_back(pod.uid)
-    _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
+    if isinstance(outcome, Wait):
+        assume.wait(state, member, outcome, now=now)
+        return CycleEnded()
+    if isinstance(outcome, PermitGranted):
+        return outcome
+    verdict = assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
+    member.entity.put_back(member.pod.uid)
+    return _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
+
+
+def _reserve_and_permit(
+    state: State, member: Member, *, now: float
+) -> PermitGranted | Unschedulable | Wait:
+    outcome = extension_points.reserve(state, member, now)
+    if not isinstance(outcome, Unschedulable):
+        outcome = extension_points.permit(state, member, now)
+    if isinstance(outcome, Unschedulable | Wait):
+        return outcome
+    info = member.group
+    siblings = () if info is None else state.waiting.of(info.key)
+    together = [*(state.members[waiting.uid] for waiting in siblings), member]
+    return release.prepare(state, together, now=now) or Unschedulable(member.reason)
 
 
 def _fail(
@@ -178,16 +225,16 @@ def _fail(
     *,
     now: float,
     verdict: RejectGroup | EvictGroup | None = None,
-) -> None:
+) -> Outcome:
     """End the cycle of a pod without a node.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         member: The pod.
-        cycle: Its cycle.
-        found: Why: where every node refused it, and pods like it fail alike, which and for what.
+        cycle: Its cycle state.
+        found: Why. A diagnosis if every node refused the pod, so that equivalent pods fail too.
         now: The current instant.
-        verdict: What is decided about its group already.
+        verdict: The verdict of ``unreserve`` on its group; None for PostFilter to be asked.
     """
     entity, info, uid = member.entity, member.group, member.pod.uid
     reason, diagnosis = str(found), found if isinstance(found, Diagnosis) else None
@@ -202,20 +249,14 @@ def _fail(
     if diagnosis is not None:
         entity.failed_step = state.step
     state.out.append(PodUnschedulable(uid, reason))
-    own = None if info is None else info.key
-    too_few = equivalence.falls_short(state, entity)
+    if not isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
+        return CycleEnded()
+    if info is None or answer.group != info.key:
+        apply_verdict(state, answer, now=now)
+        return CycleEnded()
     if isinstance(answer, EvictGroup):
-        reject.carry_out(state, answer, now=now)
-    elif isinstance(answer, RejectGroup | HoldGroup) and answer.group != own:
-        reject.reject_group(state, answer.group, answer.reason, now=now)
-    elif isinstance(answer, RejectGroup):
-        reject.reject_group(state, answer.group, answer.reason, now=now, proven=too_few)
-        return
-    elif isinstance(answer, HoldGroup):
-        if answer.group in state.holding:
-            state.yielding[answer.group] = answer.reason
-            reject.park_holding(state, entity, now=now)
-        else:
-            reject.reject_group(state, answer.group, answer.reason, now=now, proven=too_few)
-        return
-    assume_and_release.after_turn(state, entity, now=now)
+        return Rejected(answer.reason, evict=True)
+    if isinstance(answer, HoldGroup) and answer.group in state.holding:
+        state.yielding[answer.group] = answer.reason
+        return KeepsWaiting()
+    return Rejected(answer.reason, lacks_capacity=equivalence.falls_short(state, entity))

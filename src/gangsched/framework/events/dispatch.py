@@ -1,11 +1,11 @@
-"""Taking in facts: which goes where.
+"""Events in: which function reads which event.
 
 Rules:
-  R1  all that a fact is about is looked at before anything is changed; see ``prefetch``. Whoever
-      calls ``survey`` and ``take_in`` closes the survey, whatever is raised;
-  R2  a listing is told as facts: of nodes first, then of groups, then of pods;
-  R3  of pods that contradict each other whoever has a node is believed first, then the elder:
-      a listing says nothing of the order in which they came.
+  R1  everything that an event concerns is read before anything changes; see ``prefetch``. The
+      caller of ``survey`` and ``take_in`` closes the prefetch, even if one of them raises;
+  R2  a listing is taken in as events: pods that have left first, then nodes, groups and pods;
+  R3  a listing does not say in which order pods arrived. Of pods that contradict each other, the
+      pod that has a node counts first, then the older one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def survey(state: State, event: Event) -> None:
-    """Look at all that a fact is about before anything is changed.
+    """Read everything that an event concerns; nothing changes.
 
     Raises:
         ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
@@ -62,13 +62,14 @@ def survey(state: State, event: Event) -> None:
 
 
 def _survey_group(state: State, key: GroupKey) -> None:
+    prefetch.spec(state, key)
     info = state.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)
 
 
 def take_in(state: State, event: Event, *, now: float) -> None:
-    """Take in a fact that was surveyed."""
+    """Make the state agree with what ``survey`` has read."""
     match event:
         case PodAdded(pod) | PodUpdated(pod):
             reconcile.pod_changed(state, pod.uid, now=now)
@@ -91,18 +92,25 @@ def take_in(state: State, event: Event, *, now: float) -> None:
 
 
 def listing(state: State, *, now: float) -> None:
-    """Take in all that the cluster state shows. O(nodes + pods log pods)."""
+    """Take in all that the cluster state shows. O(nodes + pods log pods).
+
+    Pods that left their group or their node unnoticed come first. As long as they are counted,
+    an event about a sibling could release the group with them.
+    """
     try:
         prefetch.everything(state)
         nodes = [node.name for node in state.cluster.nodes()]
+        groups = [group.key for group in state.cluster.pod_groups()]
+        for key in groups:
+            prefetch.spec(state, key)
+        shown = [pod.uid for pod in sorted(state.cluster.pods(), key=_by_right)]
+        for uid in [uid for uid in state.members if reconcile.has_left(state, uid)]:
+            reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
-        groups = [group.key for group in state.cluster.pod_groups()]
         for key in _union(groups, [info.key for info in state.registry]):
             reconcile.group_changed(state, key, now=now)
-        shown = sorted(state.cluster.pods(), key=_by_right)
-        pods = [pod.uid for pod in shown]
-        for uid in _union(pods, state.members):
+        for uid in _union(shown, state.members):
             reconcile.pod_changed(state, uid, now=now)
         nominator.review(state, now=now)
     finally:

@@ -1,9 +1,9 @@
-"""Looking before anything is changed.
+"""Reading everything that an event concerns, before anything changes.
 
 Rules:
-  R1  what may raise in the middle of taking in a fact is asked before: the membership and the
-      signature of every pod that the fact is about, and who is on every node that it touches;
-  R2  each is asked once per call, so the answer that was looked at is the one that is used.
+  R1  all that may raise is asked here: the membership and the signature of every pod that the
+      event concerns, and the pods on every node that it touches;
+  R2  each is asked once per call, so the answer that was checked is the answer that is used.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.errors import InvalidPodGroupError, PluginError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod"]
+__all__ = ["Seen", "arrived", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
 @frozen
 class Seen:
-    """What a pod says of itself.
+    """A pod that was read, with what membership and plugins say of it.
 
     Attributes:
         pod: The pod, as the cluster state shows it.
-        claim: Its claim to be in a group; None for a regular pod, and where there is a problem.
-        problem: What is malformed in its claim.
-        signature: What it is evaluated by.
-        labels: The keys of the labels that are read of nodes for it.
+        claim: The group that it claims; None for a regular pod, and if there is a problem.
+        problem: What is malformed in its claim; None if nothing is.
+        signature: The key of its equivalence class.
+        labels: The keys of the node labels that plugins read for it.
+        reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
     """
 
     pod: Pod
@@ -42,25 +43,29 @@ class Seen:
     problem: InvalidPodGroupError | None = field(eq=False)
     signature: Hashable
     labels: frozenset[str]
+    reads_pods: bool
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
-    """Return what a pod says of itself; None when there is no such pod.
+    """Return a pod that was read in this call; read it if it was not. None if it is gone.
 
     Raises:
+        ClusterStateError: The cluster state returned a pod with another UID.
         PluginError: ``membership`` or a plugin's ``pod_signature`` raised.
     """
     if uid in state.seen:
         known: Seen | None = state.seen[uid]
         return known
     shown = state.cluster.pod(uid)
+    if shown is not None and shown.uid != uid:
+        raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
     seen = None if shown is None else _ask(state, shown)
     state.seen[uid] = seen
     return seen
 
 
 def pod(state: State, uid: PodUID) -> None:
-    """Look at a pod, and at whom it may let in by leaving its group."""
+    """Read a pod, and the siblings that may be admitted when it leaves its group."""
     seen, member = look(state, uid), state.members.get(uid)
     if seen is not None:
         node(state, seen.pod.node_name)
@@ -74,21 +79,48 @@ def pod(state: State, uid: PodUID) -> None:
 
 
 def node(state: State, name: NodeName | None) -> None:
-    """Look at who is on a node."""
+    """Read a node and the pods on it, and each pending pod that has arrived there."""
     if name is not None:
         state.nodes.look(name)
+        for uid in arrived(state, name):
+            look(state, uid)
+
+
+def arrived(state: State, name: NodeName) -> list[PodUID]:
+    """Return the known pending pods that the cluster state shows on a node that was read."""
+    return [uid for uid in state.nodes.looked_at(name) if _is_pending(state.members.get(uid))]
+
+
+def _is_pending(member: Member | None) -> bool:
+    return member is not None and member.state is MemberState.UNSCHEDULED
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
-    """Look at every member of a group."""
+    """Read every member of a group. O(members)."""
     for uid in members:
         _pod_alone(state, uid)
 
 
+def spec(state: State, key: GroupKey) -> PodGroup | None:
+    """Return the specification of a group; it is read once per call.
+
+    Raises:
+        ClusterStateError: The cluster state returned the specification of another group.
+    """
+    if key not in state.seen_specs:
+        shown = state.cluster.pod_group(key)
+        if shown is not None and shown.key != key:
+            raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
+        state.seen_specs[key] = shown
+    return state.seen_specs[key]
+
+
 def everything(state: State) -> None:
-    """Look at all that the cluster state shows, and at all that is known. O(pods + nodes)."""
+    """Read everything that the cluster state shows, and every known pod. O(pods + nodes)."""
     for shown in state.cluster.nodes():
         node(state, shown.name)
+    for shown_group in state.cluster.pod_groups():
+        spec(state, shown_group.key)
     for shown_pod in state.cluster.pods():
         _pod_alone(state, shown_pod.uid)
     for uid in state.members:
@@ -96,8 +128,9 @@ def everything(state: State) -> None:
 
 
 def close(state: State) -> None:
-    """Forget what was looked at: it is so in this call, and no longer."""
+    """Forget what was read: it holds in this call only."""
     state.seen.clear()
+    state.seen_specs.clear()
     state.nodes.forget_looks()
 
 
@@ -110,7 +143,7 @@ def _pod_alone(state: State, uid: PodUID) -> None:
 
 
 def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
-    """Say whether others may be welcome in a group once a member is not in it as it was."""
+    """Return whether refused siblings may be admitted once a member changes or leaves. O(1)."""
     if not info.members.count(MemberState.REFUSED):
         return False
     return seen is None or seen.pod is not member.pod
@@ -128,7 +161,8 @@ def _ask(state: State, shown: Pod) -> Seen:
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
     signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
-    return Seen(shown, claim, problem, signature, labels)
+    reads_pods = signatures.reads_pods(state, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

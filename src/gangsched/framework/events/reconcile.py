@@ -1,10 +1,11 @@
-"""From facts to memory: making what is remembered agree with what the cluster state shows.
+"""Making the state agree with what the cluster state shows.
 
 Rules:
-  R1  an event says what to look at; what is there is read from the cluster state. So an event
-      told twice, late or out of order changes nothing that is not so;
-  R2  a bind that is under way is waited for: only its report, or the pod's end, settles it;
-  R3  news of an attempt that is over changes nothing.
+  R1  an event says where to look; the content is read from the cluster state. So an event that
+      arrives twice, late or out of order does no harm;
+  R2  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
+      end of the pod settles it;
+  R3  a report of an attempt that is over changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from gangsched.events import (
 )
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import reject
+from gangsched.framework.lifecycle import assume, attempts
+from gangsched.framework.lifecycle.outcomes import Changed, Failed
+from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -33,16 +36,15 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "group_changed", "node_changed", "pod_changed"]
+__all__ = ["bind_failed", "bound", "group_changed", "has_left", "node_changed", "pod_changed"]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
-    """Look at a node. O(pods on it), plus waking whom it helps."""
-    if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
-    elif name not in state.nodes.infos:
+    """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
+    _look_at_node(state, name, now=now)
+    if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.waiting if waiting.node == name]
         for waiting in on_it:
             member = state.members[waiting.uid]
@@ -51,8 +53,8 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 
 
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
-    """Look at a group's specification. O(members)."""
-    spec = state.cluster.pod_group(key)
+    """Read a group's specification again. O(members)."""
+    spec = prefetch.spec(state, key)
     known = state.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
@@ -67,14 +69,14 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         for member in state.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
         entity = state.entities.get(key)
-        if entity is not None:  # else its members have gone meanwhile
+        if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        requeue_entity.settle_alone(state, sibling, now=now)
+        transition(state, sibling, Changed(), now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
-    """Tell nodes apart by the label that a group belongs within."""
+    """Tell nodes apart by the topology label of a group, for as long as a group has it."""
     changed = False
     if spec is not None and spec.topology is not None:
         changed = state.labels.add((spec.topology.key,))
@@ -85,7 +87,7 @@ def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
-    """Look at a pod. O(log n), plus what follows from it."""
+    """Read a pod again. O(log n), plus what follows from it."""
     seen, member = prefetch.look(state, uid), state.members.get(uid)
     if seen is None:
         if member is not None:
@@ -99,7 +101,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and pod.node_name is None
         and not pod.is_finished
     ):
-        return  # whatever else it is by now, it is when its bind is reported
+        return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state, seen)
     wanted = _wanted(pod, problem)
     if uid in state.evicted and wanted in _EVICTABLE:
@@ -112,7 +114,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         fresh = state.members[uid]
-        fresh.attempt = member.attempt  # news of an earlier one stays late
+        fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
@@ -121,14 +123,23 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             state.registry.join(pod, claim, wanted)
         elif claim is not None and state.registry.restate(pod, claim, wanted):
             restated = member.group
+        _change_class(state, member, seen, now=now)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             requeue_entity.settle(state, member.entity, now=now)
 
 
+def has_left(state: State, uid: PodUID) -> bool:
+    """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
+    seen, member = prefetch.look(state, uid), state.members[uid]
+    if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
+        return True
+    return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
+
+
 def bound(state: State, event: Bound, *, now: float) -> None:
-    """Take the report of a bind that was performed."""
+    """Read a pod whose bind was reported as performed."""
     member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
     awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
     if awaited and pod is not None and pod.node_name is None:
@@ -137,7 +148,7 @@ def bound(state: State, event: Bound, *, now: float) -> None:
 
 
 def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
-    """Take the report of a bind that could not be performed; the pod is tried again later."""
+    """Take a pod whose bind failed off its node; it is tried again after a backoff."""
     pod_changed(state, event.uid, now=now)
     member = state.members.get(event.uid)
     if (
@@ -148,30 +159,30 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.evicted
-    has_started = requeue_entity.is_started(member.entity)
+    has_started = attempts.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
-    verdict = reject.release_node(state, member, cause="bind_failed", to=to, now=now)
+    verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.out.append(PodUnschedulable(event.uid, member.reason))
-    requeue_entity.take_as_left(member.group)
+    attempts.forget_start(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
-        reject.carry_out(state, verdict, now=now)
+        apply_verdict(state, verdict, now=now)
     elif not evicted:
-        # what was let go and failed again had no success in between
+        # a release resets the failures, but a pod whose bind fails again had no success
         member.entity.failures = max(member.entity.failures, member.bind_failures)
         member.bind_failures += 1
-        reject.fail_entity(state, member.entity, now=now)
+        transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
-    if has_started and not requeue_entity.is_started(member.entity):
+    if has_started and not attempts.is_started(member.entity):
         requeue_entity.settle_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
 
 
-# What a pod is and wants ----------------------------------------------------------------------
+# The state that a pod should be in ------------------------------------------------------------
 
 
 def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
-    """Say what keeps a pod out of the group that it claims, if anything does."""
+    """Return why a pod cannot join the group that it claims; None if it can."""
     if seen.claim is None:
         return None
     member = state.members.get(seen.pod.uid)
@@ -188,13 +199,13 @@ def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
 
 
 def _is_being_bound(member: Member) -> bool:
-    """Say whether a member was let go, and its bind is not reported yet."""
+    """Return whether a member was released, and its bind is not reported yet."""
     return member.node is not None and member.state is not MemberState.WAITING
 
 
 def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
     if problem is not None and pod.node_name is None:
-        return MemberState.REFUSED  # however it ends: what it claims never counts
+        return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
         return MemberState.SUCCEEDED
     if pod.phase is PodPhase.FAILED:
@@ -207,17 +218,21 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
-    """Say whether a pod changed in what it is scheduled by, as if it were another pod."""
+    """Return whether a pod must be treated as another: its group, role or priority changed.
+
+    A pod that has a node is not scheduled again. A change of what plugins read of it, such as an
+    in-place resize, only moves it to another equivalence class.
+    """
     group = None if member.group is None else member.group.key
     return (
         group != (None if seen.claim is None else seen.claim.group)
         or member.pod.priority != seen.pod.priority
-        or member.pod_class.signature != seen.signature
         or member.role != (None if seen.claim is None else seen.claim.role)
+        or (member.pod_class.signature != seen.signature and seen.pod.node_name is None)
     )
 
 
-# Coming, changing, going ----------------------------------------------------------------------
+# Pods that are added, change or leave ---------------------------------------------------------
 
 
 def _admit(
@@ -228,7 +243,7 @@ def _admit(
     *,
     now: float,
 ) -> None:
-    pod, claim, signature = seen.pod, seen.claim, seen.signature
+    pod, claim = seen.pod, seen.claim
     info: PodGroupInfo | None = None
     if claim is not None:
         info = state.registry.join(pod, claim, wanted)
@@ -239,13 +254,7 @@ def _admit(
             state.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.number(), pod.created_at)
-    pod_class = state.classes.get(signature)
-    if pod_class is None:
-        pod_class = state.classes[signature] = PodClass(signature, pod, seen.labels)
-        if state.labels.add(seen.labels):
-            state.nodes.classify_anew()
-        filter_and_score.foresee(state, pod_class, now)
-    pod_class.users += 1
+    pod_class = _join_class(state, seen, now=now)
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     state.members[pod.uid] = member
@@ -287,6 +296,7 @@ def _update(
         if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
+            state.nodes.restate(pod)
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -311,12 +321,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     entity.discard(uid)
     del state.members[uid]
     state.count_priority(member.pod.priority, -1)
-    pod_class = member.pod_class
-    pod_class.users -= 1
-    if not pod_class.users:
-        del state.classes[pod_class.signature]
-        if state.labels.discard(pod_class.labels):
-            state.nodes.classify_anew()
+    _leave_class(state, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
         state.registry.leave(info.key, uid, now=now)
@@ -324,21 +329,51 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             del state.entities[info.key]
             state.reserving.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
-            # whoever contradicted those that are gone may be welcome now
+            # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
     _look_at_node(state, member.pod.node_name, now=now)
     requeue_entity.settle(state, entity, now=now)
 
 
+def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
+    """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
+    pod_class = state.classes.get(seen.signature)
+    if pod_class is None:
+        pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
+        state.classes[seen.signature] = pod_class
+        if state.labels.add(seen.labels):
+            state.nodes.classify_anew()
+        filter_and_score.foresee(state, pod_class, now)
+    pod_class.users += 1
+    return pod_class
+
+
+def _leave_class(state: State, pod_class: PodClass) -> None:
+    """Count a pod as one less of its equivalence class, and drop the class after the last."""
+    pod_class.users -= 1
+    if not pod_class.users:
+        del state.classes[pod_class.signature]
+        if state.labels.discard(pod_class.labels):
+            state.nodes.classify_anew()
+
+
+def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
+    """Move a pod that has a node to the class of what it says by now."""
+    if member.pod_class.signature != seen.signature:
+        before = member.pod_class
+        member.pod_class = _join_class(state, seen, now=now)
+        _leave_class(state, before)
+
+
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
-    """Look at who contradicted what a group's members said before. O(members)."""
+    """Read the members again that contradicted what other members said before. O(members)."""
     for member in state.of_group(info):
         if member.state is MemberState.REFUSED:
             pod_changed(state, member.pod.uid, now=now)
 
 
 def _confirm(state: State, member: Member, *, now: float) -> None:
-    """Take a pod that is assumed as assigned: the cluster state shows it."""
+    """Make an assumed pod assigned: the cluster state shows it on its node."""
     uid, node = member.pod.uid, member.node
     assert node is not None
     state.waiting.remove(uid)
@@ -346,7 +381,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
     member.started_at = now
-    reject.settle_hold(state, member.group)
+    assume.note_permit_ended(state, member.group)
     member.node = member.cycle = None
     member.reason = ""
     state.out.append(PodScheduled(uid, node))
@@ -362,18 +397,18 @@ def _put_down(
     now: float,
     to: MemberState = MemberState.UNSCHEDULED,
 ) -> None:
-    """Take an assumed pod off its node for a fact, with whatever that does to its group."""
+    """Take an assumed pod off its node after an event, and apply the verdict on its group."""
     node = member.node
     assert node is not None
-    verdict = reject.release_node(state, member, cause=cause, to=to, now=now)
-    reject.set_down(state, member, node, reason)
+    verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
+    assume.report_rejected(state, member, node, reason)
     if member.pod.uid in state.evicted:
-        verdict = None  # its group has fallen
+        verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
-        reject.carry_out(state, verdict, now=now)
-    reject.settle_hold(state, member.group)
+        apply_verdict(state, verdict, now=now)
+    assume.note_permit_ended(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
-        reject.fail_entity(state, member.entity, now=now)
+        transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
 
 
@@ -388,11 +423,27 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
-    if name is not None and state.nodes.refresh(name):
+    if name is None:
+        return
+    pods_version = state.nodes.pods_version
+    if state.nodes.refresh(name):
         requeue.gain(state, (name,), now=now)
+    elif state.nodes.pods_version != pods_version:
+        requeue.pods_changed(state, now=now)
+    _look_at_arrived(state, name, now=now)
+
+
+def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
+    """Look at pending pods that the cluster state shows on a node before their own event.
+
+    Another scheduler has bound them. Until they are known as assigned, they would be placed a
+    second time, and counted twice. O(pods on the node).
+    """
+    for uid in prefetch.arrived(state, name):
+        pod_changed(state, uid, now=now)
 
 
 def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
-    """Look at the node that a pod has left, if any, and at the one that it is on."""
+    """Read the node that a pod has left, if any, and the node that it is on."""
     for name in dict.fromkeys(names):
         _look_at_node(state, name, now=now)

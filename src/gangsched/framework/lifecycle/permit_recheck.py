@@ -1,36 +1,41 @@
-"""Whether waiting members may go by now, or can start no more where they wait."""
+"""Whether waiting members may go by now, or can no longer start where they wait.
+
+Rules:
+  R1  both are asked again after every event that concerns the group: a permit plugin that said
+      Wait is not asked at any other time;
+  R2  nothing changes here: the answer is an outcome for ``transition``.
+"""
 
 from __future__ import annotations
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.framework.lifecycle import assume_and_release, reject
+from gangsched.framework.lifecycle import release
+from gangsched.framework.lifecycle.outcomes import PermitGranted, Rejected
 from gangsched.framework.placement import topology
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable, Wait
 
-__all__ = ["falls_astray", "recheck_permit"]
+__all__ = ["astray", "recheck"]
 
 
-def recheck_permit(state: State, info: PodGroupInfo, *, now: float) -> bool:
-    """Ask again whether a group's waiting members may go; let them go if so."""
+def recheck(state: State, info: PodGroupInfo, *, now: float) -> PermitGranted | None:
+    """Ask the permit plugins again; return the release if the waiting members may go."""
     waiting = state.waiting.of(info.key)
     if not waiting:
-        return False
+        return None
     members = [state.members[pod.uid] for pod in waiting]
     try:
         if isinstance(extension_points.permit(state, members[0], now), Wait | Unschedulable):
-            return False
-        return assume_and_release.let_go(state, members, now=now)
+            return None
+        return release.prepare(state, members, now=now)
     except GangschedError as error:
         state.deferred.append(error)
-        return False
+        return None
 
 
-def falls_astray(state: State, info: PodGroupInfo, *, now: float) -> bool:
-    """Let a group fall that waits on nodes where it cannot start; say whether it did."""
+def astray(state: State, info: PodGroupInfo) -> Rejected | None:
+    """Return the rejection of a group that waits on nodes outside of its topology value."""
     reason = topology.fall_reason(state, info) if info.key in state.holding else ""
-    if reason:
-        reject.reject_group(state, info.key, reason, now=now)
-    return bool(reason)
+    return Rejected(reason) if reason else None

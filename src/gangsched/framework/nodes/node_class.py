@@ -1,26 +1,32 @@
-"""NodeClass: nodes that no plugin can tell apart, as they are now.
+"""NodeClass: the equivalence classes of nodes.
 
-Plugins say what they read of a node, and nodes of which they read the same are one class. So a
-pod is judged against classes, of which there are few, and not against nodes. A node that takes a
-pod, or gives one back, moves to another class; which one is remembered, and not computed again.
+Theory of operation. Each plugin declares what it reads of a node (``node_signature`` and
+``labels_read``). Nodes with equal signatures are one class: no plugin can tell them apart. A pod is
+evaluated against classes, of which there are few, and not against nodes.
+
+When a node takes or releases a pod, it moves to another class. A class remembers the class that
+its nodes move to, by the requests of the pod, so that plugins are asked once for each transition.
+
+Every move is appended to a log with a version. A pod class reads the moves since the version that
+it has seen, and so updates its counts without looking at all nodes.
 
 Invariants (checked by ``_check``):
   I1  each node is in exactly one class, and nodes in one class have equal signatures;
-  I2  ``after`` and ``before`` say what a node of a class becomes by taking or giving back what a
-      pod asks for; they agree with what it would be classified as;
-  I3  the moves since a version, applied to what was so then, give what is so now;
-  I4  classes that no node is in are forgotten before they outnumber the nodes.
+  I2  ``after`` and ``before`` lead to the class whose signature the node has after it has taken or
+      released a pod with these requests;
+  I3  the moves since a version, applied to the classes of that version, give the current classes;
+  I4  empty classes are dropped before they outnumber the nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from sortedcontainers import SortedList
 
 from gangsched.errors import InternalError
-from gangsched.model import Node, Resources
+from gangsched.model import Node, Pod, Resources
 from gangsched.protocols import NodeView
 
 __all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
@@ -28,16 +34,18 @@ __all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign"
 _SPARE = 256
 _IDLE_LABELS = 8
 BOUNDLESS: Final = 1 << 60
-"""More of a resource than anybody asks."""
+"""More of a resource than any pod requests."""
 
 
 @final
 class LabelsRead:
-    """The keys of the labels that tell nodes apart, counted by who reads them.
+    """The keys of the node labels that plugins read, each with the number of its readers.
+
+    A reader is a pod class or a pod group with a topology.
 
     Attributes:
-        keys: The keys, in order. A few that nobody reads any more are kept, since to drop one is
-            to classify every node anew.
+        keys: The keys, sorted. A few keys without readers are kept, because dropping one means
+            that every node must be classified again.
     """
 
     __slots__ = ("_readers", "keys")
@@ -47,11 +55,11 @@ class LabelsRead:
         self.keys: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Return how many keys somebody reads."""
+        """Return the number of keys with a reader."""
         return sum(count > 0 for count in self._readers.values())
 
     def add(self, keys: Iterable[str]) -> bool:
-        """Count one more reader of *keys*; say whether nodes are to be classified anew."""
+        """Count one more reader of *keys*; return whether nodes must be classified again."""
         before = len(self._readers)
         for key in keys:
             self._readers[key] = self._readers.get(key, 0) + 1
@@ -61,7 +69,7 @@ class LabelsRead:
         return True
 
     def discard(self, keys: Iterable[str]) -> bool:
-        """Count one reader of *keys* less; say whether nodes are to be classified anew."""
+        """Count one reader of *keys* less; return whether nodes must be classified again."""
         for key in keys:
             self._readers[key] -= 1
         idle = sum(not count for count in self._readers.values())
@@ -74,7 +82,7 @@ class LabelsRead:
 
 @final
 class Snapshot:
-    """A node as it is, or as it would be; see ``gangsched.protocols.NodeView``."""
+    """A real or hypothetical node, frozen; see ``gangsched.protocols.NodeView``."""
 
     __slots__ = ("free", "node", "pod_count")
 
@@ -83,20 +91,25 @@ class Snapshot:
         self.free: Mapping[str, int] = free
         self.pod_count: int = pod_count
 
+    @property
+    def pods(self) -> Collection[Pod]:
+        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
+        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+
 
 @final
 class NodeClass:
-    """Nodes of which every plugin reads the same.
+    """Nodes with equal signatures.
 
     Attributes:
-        key: What plugins read, each in its turn, and last the labels; None for a node that stands
-            alone, since one does not say.
-        number: Ascends in the order in which classes were made.
-        sample: One of the nodes, as they all are.
-        nodes: The indices of the nodes, the first to come first.
-        after: What a node becomes by taking a pod, by what the pod asks for.
-        before: What it becomes by giving one back.
-        endless: What it would be with more of a resource than anybody asks, by resource.
+        key: The signature: the part that each plugin reads, and last the labels. None for a node
+            that is a class of its own, because a plugin has no ``node_signature``.
+        number: The number of the class, ascending in the order of creation.
+        sample: A view of one of the nodes, which stands for all.
+        nodes: The indices of the nodes, in order of arrival.
+        after: The class of a node after it has taken a pod, by the requests of the pod.
+        before: The class of a node after it has released a pod, by the requests of the pod.
+        endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
     """
 
     __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample")
@@ -111,26 +124,26 @@ class NodeClass:
         self.endless: dict[str, NodeClass] = {}
 
     def forget_others(self) -> None:
-        """Forget what the nodes would become."""
+        """Drop the remembered transitions to other classes."""
         self.after.clear()
         self.before.clear()
         self.endless.clear()
 
 
 Sign: TypeAlias = Callable[[NodeView], tuple[Hashable, ...] | None]
-"""What says what plugins read of a node; see ``NodeClass.key``."""
+"""Returns the signature of a node; see ``NodeClass.key``."""
 
 Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
-"""A node that went from one class to another; None for a node that came or went."""
+"""The class that a node left and the one it joined; None if the node was added or deleted."""
 
 
 @final
 class NodeClasses:
-    """Every class that a node is in, and the moves between them.
+    """All classes of nodes, and the log of moves between them.
 
     Attributes:
-        version: How many moves there have been.
-        epoch: How often classes without nodes were forgotten.
+        version: The number of moves so far.
+        epoch: How many times empty classes were dropped.
     """
 
     __slots__ = (
@@ -158,7 +171,7 @@ class NodeClasses:
 
     @property
     def version(self) -> int:
-        """How many moves there have been."""
+        """The number of moves so far."""
         return self._base + len(self._moves)
 
     def of(self, index: int) -> NodeClass:
@@ -166,39 +179,39 @@ class NodeClasses:
         return self._of[index]
 
     def occupied(self) -> Iterator[NodeClass]:
-        """Iterate over the classes that a node is in. O(classes)."""
+        """Iterate over the classes with nodes. O(classes)."""
         return iter(self._occupied)
 
     def since(self, version: int) -> list[Move] | None:
-        """Return the moves since a version; None when they are not remembered any more."""
+        """Return the moves since a version; None if the log does not reach back so far."""
         return None if version < self._base else self._moves[version - self._base :]
 
     def put(self, index: int, view: NodeView) -> None:
-        """Classify a node anew, as one that came or changed. O(plugins + log nodes)."""
+        """Classify a node that was added or has changed. O(plugins + log nodes)."""
         old = self._of.get(index)
         snapshot = Snapshot(view.node, dict(view.free), view.pod_count)
         self._move(index, old, self._classify(snapshot))
 
     def remove(self, index: int) -> None:
-        """Take a node as gone. O(log nodes)."""
+        """Remove a node. O(log nodes)."""
         self._move(index, self._of[index], None)
 
     def take(self, index: int, requests: Resources) -> None:
-        """Let a node take what a pod asks for. O(log nodes)."""
+        """Move a node to its class after it has taken a pod. O(log nodes)."""
         old = self._of[index]
         self._move(index, old, self.taking(old, requests))
 
     def move(self, index: int, to: NodeClass) -> None:
-        """Put a node into a class that it is known to be of now. O(log nodes)."""
+        """Move a node to a class that the caller knows to be right. O(log nodes)."""
         self._move(index, self._of[index], to)
 
     def give_back(self, index: int, requests: Resources) -> None:
-        """Let a node give back what a pod asked for. O(log nodes)."""
+        """Move a node to its class after it has released a pod. O(log nodes)."""
         old = self._of[index]
         self._move(index, old, self.giving_back(old, requests))
 
     def taking(self, given: NodeClass, requests: Resources) -> NodeClass:
-        """Return what a node becomes by taking a pod. O(1), O(plugins) for the first time."""
+        """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
         new = given.after.get(requests)
         if new is None:
             new = self._step(given, requests, 1)
@@ -207,7 +220,7 @@ class NodeClasses:
         return new
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
-        """Return what a node becomes by giving one back. O(1), O(plugins) for the first time."""
+        """Return the class after a node has released a pod. O(1), the first time O(plugins)."""
         new = given.before.get(requests)
         if new is None:
             new = self._step(given, requests, -1)
@@ -216,9 +229,9 @@ class NodeClasses:
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:
-        """Return what a node would be with more of a resource than anybody asks.
+        """Return the class of a node with ``BOUNDLESS`` of a resource.
 
-        O(1), O(plugins) for the first time.
+        O(1), the first time O(plugins).
         """
         found = given.endless.get(resource)
         if found is None:
@@ -229,13 +242,13 @@ class NodeClasses:
         return found
 
     def classify_anew(self, views: Mapping[int, NodeView]) -> None:
-        """Classify every node anew, as plugins have come to read more of them. O(nodes)."""
+        """Classify every node again, because plugins read other labels now. O(nodes)."""
         self._forget_empty()
         for index, view in views.items():
             self.put(index, view)
 
     def forget_unused(self) -> None:
-        """Forget the classes that no node is in, once they are too many. O(1) amortised."""
+        """Drop the empty classes if there are too many. O(1) amortised."""
         if self._made > 2 * len(self._of) + _SPARE:
             self._forget_empty()
 

@@ -1,16 +1,23 @@
-"""Nodes with what is free on them: the cluster state, and assumed pods laid over it.
+"""Nodes with their free capacity: the cluster state with the assumed pods added.
+
+Theory of operation. A node is read from the cluster state if an event concerns it (``refresh``).
+Between events the scheduler assumes pods on nodes. An assumed pod counts on its node until the
+cluster state shows it there (``confirm``) or it is released (``forget``). If a node is read again,
+the assumed pods stay on it. Each change also moves the node to its new class; see
+``gangsched.framework.nodes.node_class``.
 
 Invariants (checked by ``_check``):
-  I1  what is free on a node is what it offers, less what the pods ask for that are assigned to it
-      or assumed on it; a pod that is both counts once;
-  I2  each node is in the class of what it is now; see ``gangsched.framework.nodes.node_class``;
+  I1  the free capacity of a node is its allocatable capacity, less the requests of the pods that
+      are bound or assumed there; a pod that is both counts once;
+  I2  each node is in the class of its current signature;
   I3  capacity that entries of the ledger withhold from a node is not free; between two decisions
-      each entry is withheld; see ``gangsched.framework.nodes.reserved_capacity``.
+      each entry is withheld; see ``gangsched.framework.nodes.reserved_capacity``;
+  I4  the pods shown on a node are those that hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import final
 
 from gangsched._core._capacity import total_free
@@ -29,10 +36,12 @@ class NodeInfo:
     """One node; see ``gangsched.protocols.NodeView``.
 
     Attributes:
+        holders: The requests of each pod that holds the node, by UID.
+        pods_by_uid: The pods that hold the node, for plugins.
         nominated: The entries of nominated pods that are withheld at the moment; not free.
-        expected: The entries of reservations that are.
+        expected: The entries of reservations that are withheld at the moment.
         withheld: The amounts that the entries of reservations withhold together; not free.
-        withheld_pods: For how many pods that is.
+        withheld_pods: The number of pods for which they are withheld.
     """
 
     __slots__ = (
@@ -42,6 +51,7 @@ class NodeInfo:
         "index",
         "node",
         "nominated",
+        "pods_by_uid",
         "withheld",
         "withheld_pods",
     )
@@ -49,8 +59,9 @@ class NodeInfo:
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
         self.index: int = index
-        self.free: dict[str, int] = dict(node.allocatable)
+        self.free: dict[str, int] = node.allocatable.to_milli()
         self.holders: dict[PodUID, Resources] = {}
+        self.pods_by_uid: dict[PodUID, Pod] = {}
         self.nominated: list[ReservedCapacity] = []
         self.expected: list[ReservedCapacity] = []
         self.withheld: dict[str, int] = {}
@@ -61,24 +72,35 @@ class NodeInfo:
         """The number of pods on the node, with those that capacity is withheld for."""
         return len(self.holders) + len(self.nominated) + self.withheld_pods
 
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods on the node: bound, assumed, and planned in the current decision. O(1)."""
+        return self.pods_by_uid.values()
+
     def copy(self) -> NodeInfo:
-        """Return a copy that changes by itself. O(pods on it)."""
+        """Return an independent copy. O(pods on the node)."""
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
+        made.pods_by_uid = self.pods_by_uid.copy()
         made.nominated, made.expected = self.nominated.copy(), self.expected.copy()
         made.withheld, made.withheld_pods = self.withheld, self.withheld_pods
         return made
 
     def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
-        """Let a pod hold the node, once; keep *total*, what nodes have free. O(resources)."""
+        """Put a pod on the node, once; update *total*, the free capacity in all. O(resources)."""
         if uid in self.holders:
             self.give_back(uid, total)
         self.holders[uid] = requests
         self.shift(requests, -1, total)
 
     def give_back(self, uid: PodUID, total: dict[str, int] | None = None) -> None:
-        """Let a pod hold the node no more; keep *total*, what nodes have free. O(resources)."""
+        """Take a pod off the node; update *total*, the free capacity in all. O(resources)."""
         self.shift(self.holders.pop(uid), 1, total)
+        self.pods_by_uid.pop(uid, None)
+
+    def show(self, pod: Pod) -> None:
+        """Show a pod that holds the node to plugins. O(1)."""
+        self.pods_by_uid[pod.uid] = pod
 
     def nominate(self, entry: ReservedCapacity, total: dict[str, int] | None = None) -> None:
         """Withhold the capacity of a nominated pod. O(resources)."""
@@ -117,7 +139,7 @@ class NodeInfo:
         return free
 
     def shift(self, requests: Mapping[str, int], times: int, total: dict[str, int] | None) -> None:
-        """Free what is asked for so many times, or take it where *times* is negative."""
+        """Add *times* the requests to what is free; a negative number takes them."""
         free = self.free
         for name, amount in requests.items():
             had = free.get(name, 0)
@@ -129,15 +151,19 @@ class NodeInfo:
 
 @final
 class Nodes:
-    """Every node, by name, as a scheduler sees them.
+    """All nodes as the scheduler sees them.
 
     Attributes:
-        infos: The nodes.
-        assumed: Which node each assumed pod holds.
-        classes: The nodes by what plugins read of them.
+        infos: The nodes, by name.
+        by_index: The nodes, by their index in order of arrival.
+        assumed: The node of each assumed pod, and the pod.
+        classes: The classes of nodes.
         version: Ascends with each change.
-        altered: Ascends with each node that comes, goes or is specified anew.
+        altered: Ascends when a node is added or deleted, or its specification changes.
+        pods_version: Ascends when ``refresh`` finds that the pods shown on a node have changed.
+            Counted only where a plugin of the profile reads them.
         ledger: All reserved capacity.
+        unread: Nodes that were given back while the cluster state could not be read.
         departed: The pods that have left a node since the ledger got its last reservation, until
             the reservation is reviewed; empty without one. Nominated pods that lost their
             capacity are among them.
@@ -148,6 +174,7 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
+        "_watches_pods",
         "altered",
         "assumed",
         "by_index",
@@ -155,6 +182,8 @@ class Nodes:
         "departed",
         "infos",
         "ledger",
+        "pods_version",
+        "unread",
         "version",
     )
 
@@ -162,8 +191,11 @@ class Nodes:
         self,
         cluster: ClusterState,
         sign: Sign | None = None,
+        *,
+        watches_pods: bool = False,
     ) -> None:
         self._cluster = cluster
+        self._watches_pods = watches_pods
         self._indices = 0
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
@@ -171,35 +203,44 @@ class Nodes:
         self.classes: NodeClasses = NodeClasses(sign)
         self.version: int = 0
         self.altered: int = 0
+        self.pods_version: int = 0
         self.ledger: CapacityLedger = CapacityLedger()
         self.departed: list[PodUID] = []
+        self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._total: dict[str, int] = {}
 
     def total(self) -> dict[str, int]:
-        """Return what the nodes have free together; an overcommitted one has nothing. O(1)."""
+        """Return what is free on all nodes in sum; an overcommitted node counts as 0. O(1)."""
         return self._total
 
     def restore_total(self, total: dict[str, int]) -> None:
-        """Put back what ``total`` was before nodes were changed and changed back. O(resources)."""
+        """Restore ``total`` after nodes were changed and changed back. O(resources)."""
         self._total.clear()
         self._total.update(total)
 
     def look(self, name: NodeName) -> None:
-        """Ask the cluster state about a node, so that ``refresh`` need not. O(pods on the node).
+        """Read a node ahead of ``refresh``, which then cannot raise. O(pods on the node).
 
         Raises:
-            ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+            ClusterStateError: The cluster state lists a pod on this node that names another node.
         """
         if name not in self._looked:
             self._looked[name] = self._ask(name)
 
+    def looked_at(self, name: NodeName) -> list[PodUID]:
+        """Return the pods that ``look`` found on a node; none if it was not read. O(pods on it)."""
+        _node, on_it = self._looked.get(name, (None, []))
+        return [pod.uid for pod in on_it]
+
     def forget_looks(self) -> None:
-        """Forget what was asked and not used."""
+        """Drop what ``look`` has read and ``refresh`` has not used."""
         self._looked.clear()
 
     def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
         node = self._cluster.node(name)
+        if node is not None and node.name != name:
+            raise ClusterStateError(name, f"is shown by the cluster state as the node {node.name}")
         on_it = [] if node is None else list(self._cluster.pods_on(name))
         for pod in on_it:
             if pod.node_name != name:
@@ -207,7 +248,7 @@ class Nodes:
         return node, on_it
 
     def refresh(self, name: NodeName) -> bool:
-        """Read a node anew from the cluster state; say whether it may take more than before.
+        """Read a node from the cluster state; return whether it may take more than before.
 
         Runtime complexity: O(pods on the node).
 
@@ -222,6 +263,7 @@ class Nodes:
                 self._sum_up(before, -1)
                 self.classes.remove(before.index)
                 self.altered += 1
+                self.pods_version += self._watches_pods
                 self._touch()
             return False
         if before is None:
@@ -229,11 +271,15 @@ class Nodes:
         info = NodeInfo(node, self._indices if before is None else before.index)
         for pod in on_it:
             info.take(pod.uid, pod.requests)
-        # who is assumed here held the node before, unless the node was away meanwhile
+            info.show(pod)
+        # a pod that is assumed here held the node before, unless the node was gone meanwhile
         for uid in self.assumed if before is None else before.holders:
             where, assumed = self.assumed.get(uid, (None, None))
             if where == name and assumed is not None and uid not in info.holders:
                 info.take(uid, assumed.requests)
+                info.show(assumed)
+        if self._watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
+            self.pods_version += 1
         self.infos[name] = self.by_index[info.index] = info
         if before is None:
             for entry in self.ledger.on(name):
@@ -263,13 +309,14 @@ class Nodes:
         )
 
     def assume(self, pod: Pod, name: NodeName) -> None:
-        """Let a pod hold a node that it is not assigned to yet. O(resources)."""
+        """Assume a pod, which is not bound, on a node. O(resources)."""
         self.assumed[pod.uid] = (name, pod)
         info = self.infos[name]
         held = info.holders.get(pod.uid)
         if held is not None:
             self.classes.give_back(info.index, held)
         info.take(pod.uid, pod.requests, self._total)
+        info.show(pod)
         self.classes.take(info.index, pod.requests)
         self._withhold_less(info)
         self._touch()
@@ -277,11 +324,11 @@ class Nodes:
     def assume_together(
         self, pods: Iterable[tuple[Pod, Resources, int]], become: Iterable[tuple[int, NodeClass]]
     ) -> None:
-        """Let pods that hold no node hold one each. O(pods) and O(nodes x log nodes) of theirs.
+        """Assume pods that hold no node. O(pods), and O(log nodes) for each of their nodes.
 
         Args:
-            pods: Each pod, with what it asks for and the index of its node.
-            become: What the nodes become by it.
+            pods: Each pod with its requests and the index of its node.
+            become: The class of each of these nodes afterwards.
         """
         info: NodeInfo | None = None
         asked, alike = NOTHING, 0
@@ -292,6 +339,7 @@ class Nodes:
                 info, asked, alike = self.by_index[index], requests, 0
             self.assumed[pod.uid] = (info.node.name, pod)
             info.holders[pod.uid] = requests
+            info.pods_by_uid[pod.uid] = pod
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)
@@ -300,18 +348,50 @@ class Nodes:
             self._withhold_less(self.by_index[index])
         self._touch()
 
+    def restate(self, pod: Pod) -> None:
+        """Show an assumed pod as it is now, such as with other labels. O(1).
+
+        If its requests have changed, it is shown as before: its node has capacity for the requests
+        with which it was assumed.
+        """
+        name, before = self.assumed[pod.uid]
+        if before.requests != pod.requests:
+            return
+        self.assumed[pod.uid] = (name, pod)
+        info = self.infos.get(name)
+        if info is not None and pod.uid in info.holders:
+            info.show(pod)
+
+    def read_again(self) -> list[NodeName]:
+        """Read the nodes that could not be read; return those that may take more than before.
+
+        Raises whatever the cluster state raises, and changes nothing then.
+        Runtime complexity: O(1) when there is none, otherwise O(pods on them).
+        """
+        for name in self.unread:
+            self.look(name)
+        names = [name for name in self.unread if self.refresh(name)]
+        self.unread.clear()
+        return names
+
     def confirm(self, uid: PodUID) -> None:
-        """Take an assumed pod as assigned: the cluster state shows it from now on. O(1)."""
+        """Stop assuming a pod that the cluster state shows on its node. O(1)."""
         del self.assumed[uid]
 
     def forget(self, uid: PodUID) -> NodeName:
-        """Let an assumed pod hold its node no more; return the node. O(resources).
+        """Unassume a pod; return its node. O(resources).
 
-        One that is assigned there holds it all the same, told or not.
+        A pod that the cluster state shows on that node keeps its capacity, though no event said
+        so yet. If the cluster state cannot be read, the capacity is freed, and the node is read
+        again by ``read_again``: a step that gives nodes back cannot stop half-way.
         """
         name, _pod = self.assumed.pop(uid)
         info = self.infos.get(name)
-        shown = self._cluster.pod(uid)
+        try:
+            shown = self._cluster.pod(uid)
+        except Exception:
+            shown = None
+            self.unread[name] = None
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:
@@ -324,12 +404,12 @@ class Nodes:
         return name
 
     def class_of(self, name: NodeName) -> NodeClass | None:
-        """Return the class of a node; None for a node that is not there. O(1)."""
+        """Return the class of a node; None if there is no such node. O(1)."""
         info = self.infos.get(name)
         return None if info is None else self.classes.of(info.index)
 
     def classify_anew(self) -> None:
-        """Classify every node anew, as plugins have come to read more of them. O(nodes)."""
+        """Classify every node again, because plugins read other labels now. O(nodes)."""
         self.classes.classify_anew(self.by_index)
 
     # Reserved capacity ----------------------------------------------------------------------
@@ -427,7 +507,7 @@ class Nodes:
             self.withhold_anew(info)
 
     def _sum_up(self, info: NodeInfo, sign: int) -> None:
-        """Add what a node has free to the total, or take it away."""
+        """Add the free capacity of a node to the total, or subtract it."""
         for name, amount in info.free.items():
             if amount > 0:
                 self._total[name] = self._total.get(name, 0) + sign * amount
@@ -440,8 +520,17 @@ class Nodes:
         for uid, (name, _pod) in self.assumed.items():
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
+        self.ledger._check()
         for name, info in self.infos.items():
-            free = dict(info.node.allocatable)
+            entries = [*info.nominated, *info.expected]
+            if set(map(id, entries)) != set(map(id, self.ledger.on(name))):
+                raise InternalError(f"{name}: the ledger has other entries than are withheld")
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        """Check all but the assumed pods, which a ``NodesView`` may have removed."""
+        for name, info in self.infos.items():
+            free = info.node.allocatable.to_milli()
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount
@@ -457,14 +546,13 @@ class Nodes:
                     free[resource] -= amount
             if (amounts, pods) != (info.withheld, info.withheld_pods):
                 raise InternalError(f"{name}: {info.withheld} is withheld, not {amounts}")
-            entries = [*info.nominated, *info.expected]
-            if set(map(id, entries)) != set(map(id, self.ledger.on(name))):
-                raise InternalError(f"{name}: the ledger has other entries than are withheld")
+            if info.holders.keys() != info.pods_by_uid.keys():
+                shown = list(info.pods_by_uid)
+                raise InternalError(f"{name} shows {shown}, not {list(info.holders)}")
             for resource in free.keys() | info.free.keys():
                 if free.get(resource, 0) != info.free.get(resource, 0):
                     raise InternalError(f"{name}: {resource} is miscounted")
         total = total_free(info.free for info in self.infos.values())
         if {name: n for name, n in self._total.items() if n} != total:
             raise InternalError(f"in all {total} is free, not {self._total}")
-        self.ledger._check()
         self.classes._check(self.by_index)

@@ -1,19 +1,21 @@
-"""PodClass: like pods, evaluated once.
+"""PodClass: an equivalence class of pods, evaluated once for each class of nodes.
 
-Pods with one signature get one answer from each class of nodes, so the answers are kept, and only
-classes that are new are asked. The classes that can take such a pod stand in order, best first.
+Theory of operation. Pods with equal signatures get equal answers for each class of nodes. So a
+class of pods keeps one judgement for each class of nodes. An infeasible class has reasons. A
+feasible class has a score and an upper bound on how many such pods a node takes. ``refresh`` reads
+the log of moves of nodes between classes, judges the new classes, and updates the counts.
 
 Invariants (checked by ``_check``):
-  I1  after ``refresh`` each class that a node is in is judged: feasible with a score, or not with
-      a reason;
-  I2  the order holds the feasible classes that a node is in, by score, highest first;
-  I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` sums the others'.
+  I1  after ``refresh`` each class with nodes has a judgement;
+  I2  the order has the feasible classes with nodes by score, highest first;
+  I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` is the sum of the
+      upper bounds of the other nodes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 from sortedcontainers import SortedList
@@ -28,14 +30,14 @@ __all__ = ["Judge", "Judgement", "PodClass"]
 
 
 class Judge(Protocol):
-    """How a node is judged for pods of one class."""
+    """Evaluates classes of nodes for one class of pods."""
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
-        """Return the headroom, and why not; the reason is empty for a feasible node."""
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
+        """Return the headroom, and the reasons against a node; none for a feasible node."""
         ...
 
-    def before_scoring(self) -> None:
-        """Run between the screening and the scoring, when a node is feasible."""
+    def before_scoring(self, found: Sequence[NodeClass]) -> None:
+        """Prepare for the scoring of the feasible classes *found*."""
         ...
 
     def score(self, given: NodeClass) -> int:
@@ -44,11 +46,11 @@ class Judge(Protocol):
 
 
 class _Rank(NamedTuple):
-    """Where a class of nodes that can take such a pod stands.
+    """The sort keys of a feasible class of nodes.
 
     Attributes:
-        score: By score, the best first.
-        room: By whether it strands something, then by room.
+        score: The key by score, the best first.
+        room: The key by whether the class strands an extended resource, then by room.
     """
 
     score: tuple[int, int, NodeClass]
@@ -56,12 +58,12 @@ class _Rank(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is known of a class of nodes.
+    """The answers of plugins for a class of nodes.
 
     Attributes:
-        score: How good such a node is.
-        room: How many such pods it could take at most; 0 where it can take none.
-        reasons: Why it can take none; empty where it can.
+        score: The sum of the scores.
+        room: An upper bound on the number of such pods that a node can take; 0 if infeasible.
+        reasons: Why a node is infeasible; empty if it is feasible.
     """
 
     score: int
@@ -71,15 +73,19 @@ class Judgement(NamedTuple):
 
 @final
 class PodClass:
-    """The nodes, as pods of one signature see them.
+    """The judgements of all nodes for pods with one signature.
 
     Attributes:
-        signature: What these pods have in common.
+        signature: The signature.
         sample: One of these pods.
-        labels: The keys of the labels that are read of nodes for these pods.
-        users: How many pods are of this class.
-        answers: What plugins said of parts of nodes; kept by the judge.
-        headroom: How many such pods the cluster could take at most, one kind of pod at a time.
+        labels: The keys of the node labels that plugins read for these pods.
+        reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
+            are left out of the judgements here, which are then an upper bound; see
+            ``gangsched.framework.runtime.pod_readers``.
+        users: The number of known pods of this class.
+        answers: Answers of plugins by the part of the node that they read; used by the judge.
+        headroom: An upper bound on the number of such pods that the cluster can take, if no other
+            pods are placed.
     """
 
     __slots__ = (
@@ -94,17 +100,24 @@ class PodClass:
         "answers",
         "headroom",
         "labels",
+        "reads_pods",
         "sample",
         "signature",
         "users",
     )
 
     def __init__(
-        self, signature: Hashable, sample: Pod, labels: frozenset[str] = frozenset()
+        self,
+        signature: Hashable,
+        sample: Pod,
+        labels: frozenset[str] = frozenset(),
+        *,
+        reads_pods: bool = False,
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
+        self.reads_pods: bool = reads_pods
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
@@ -113,15 +126,15 @@ class PodClass:
         self._nodes = 0
         self._judged: dict[NodeClass, Judgement] = {}
         self._ordered: dict[NodeClass, _Rank] = {}
-        # either order is made when it is first asked for
+        # each order is built when it is first needed, since most classes need one or none
         self._order: Any = None
         self._by_room: Any = None
         self._reasons: Counter[str] = Counter()
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
-        """Judge every class of nodes that is new since the last time.
+        """Judge the classes of nodes that are new since the last call, and update the counts.
 
-        Runtime complexity: O(nodes that changed) and O(new classes x plugins); nothing when none
+        Runtime complexity: O(nodes that changed) and O(new classes x plugins); O(1) if no node has
         changed.
         """
         classes = nodes.classes
@@ -134,7 +147,7 @@ class PodClass:
         else:
             found = _net(moves)
         self._judge(found, judge)
-        # whatever a plugin raises, it has raised by now
+        # no plugin is called from here on, so nothing raises with half of the counts updated
         if moves is None:
             self.headroom = self._nodes = 0
             self._order = self._by_room = None
@@ -146,14 +159,14 @@ class PodClass:
         self._forget_unused(classes)
 
     def _forget_unused(self, classes: NodeClasses) -> None:
-        """Forget what is known of classes that are forgotten; all moves are counted by now."""
+        """Drop the judgements of classes that were dropped; all moves have been counted."""
         if self._epoch != classes.epoch:
             self._epoch = classes.epoch
             self._judged = {c: known for c, known in self._judged.items() if c.nodes}
             self.answers.clear()
 
     def judgement(self, node_class: NodeClass, judge: Judge) -> Judgement:
-        """Return what is known of a class, perhaps of one that no node is in yet."""
+        """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
         known = self._judged.get(node_class)
         if known is None:
             self._judge((node_class,), judge)
@@ -161,23 +174,23 @@ class PodClass:
         return known
 
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the classes that can take such a pod: (score, class), best first."""
+        """Iterate over the feasible classes, best first: (score, class)."""
         return ((-score, found) for score, _number, found in self._in_order())
 
     def rooms(self) -> Iterator[tuple[NodeClass, int]]:
-        """Iterate over the classes that can take such a pod, with how many a node could take."""
+        """Iterate over the feasible classes, each with an upper bound on the pods per node."""
         return ((found, self._judged[found].room) for found in self._ordered)
 
     def by_room(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
-        """Iterate over the classes that can take such a pod, for laying many of them out.
+        """Iterate over the feasible classes in the order in which packing fills them.
 
-        First those with room for *wanted* at once, the one with the least room first; then the
-        others, the one with the most room first.
+        First the classes whose nodes take *wanted* pods, the smallest first. Then the others, the
+        largest first.
 
         Args:
-            strands: Classes with something scarce to give that such a pod does not ask for, or
-                else the others.
-            wanted: How many such pods are to be placed.
+            strands: Whether to iterate over the classes with a free extended resource that such a
+                pod does not request, or over the other classes.
+            wanted: The number of such pods that are to be placed.
         """
         if self._by_room is None:
             self._by_room = SortedList(rank.room for rank in self._ordered.values())
@@ -208,7 +221,7 @@ class PodClass:
         )
 
     def best(self, nodes: Nodes) -> NodeName | None:
-        """Return the best node, of equals the first to come; None when none can take such a pod.
+        """Return the best node; of equal nodes the first to arrive. None if none is feasible.
 
         Runtime complexity: O(classes of the best score).
         """
@@ -223,12 +236,12 @@ class PodClass:
         return None if index < 0 else nodes.by_index[index].node.name
 
     def takes(self, node_class: NodeClass | None) -> bool:
-        """Say whether nodes of a class can take such a pod. O(1)."""
+        """Return whether nodes of a class can take such a pod. O(1)."""
         known = None if node_class is None else self._judged.get(node_class)
         return known is not None and not known.reasons
 
     def diagnosis(self) -> Diagnosis:
-        """Say why no node can take such a pod. O(reasons)."""
+        """Return why no node can take such a pod. O(reasons)."""
         return Diagnosis(self._nodes, tuple(sorted(self._reasons.items())))
 
     def _judge(self, found: Iterable[NodeClass], judge: Judge) -> None:
@@ -237,20 +250,20 @@ class PodClass:
         for node_class in found:
             if node_class in self._judged:
                 continue
-            room, reason = judge.screen(node_class)
-            if reason:
-                judged.append((node_class, Judgement(0, 0, tuple(reason.split(", ")))))
+            room, reasons = judge.screen(node_class)
+            if reasons:
+                judged.append((node_class, Judgement(0, 0, reasons)))
             else:
                 feasible.append((node_class, room))
         if feasible:
-            judge.before_scoring()
+            judge.before_scoring([node_class for node_class, _room in feasible])
             for node_class, room in feasible:
                 score = judge.score(node_class)
                 judged.append((node_class, Judgement(score, room, ())))
         self._judged.update(judged)
 
     def _count(self, node_class: NodeClass, count: int) -> None:
-        """Take note that so many more nodes are in a class, or fewer."""
+        """Count *count* more nodes in a class; fewer if it is negative."""
         known = self._judged[node_class]
         self._nodes += count
         for reason in known.reasons:
@@ -261,7 +274,7 @@ class PodClass:
             return
         self.headroom += known.room * count
         if not node_class.nodes:
-            # it had nodes when it was last counted, so it stands in order
+            # it had nodes when it was last counted, so it is in the order
             rank = self._ordered.pop(node_class)
             if self._order is not None:
                 self._order.remove(rank.score)
@@ -280,9 +293,9 @@ class PodClass:
         headroom = 0
         order: list[tuple[int, int]] = []
         for found in nodes.classes.occupied():
-            room, reason = judge.screen(found)
-            score = 0 if reason else judge.score(found)
-            fresh = Judgement(score, room, tuple(reason.split(", ")) if reason else ())
+            room, why_not = judge.screen(found)
+            score = 0 if why_not else judge.score(found)
+            fresh = Judgement(score, room, why_not)
             if self._judged.get(found) != fresh:
                 raise InternalError(f"class {self.signature}: a node is not judged as it is")
             for one in fresh.reasons:
@@ -299,7 +312,7 @@ class PodClass:
 
 
 def _net(moves: Iterable[Move]) -> dict[NodeClass, int]:
-    """Return by how many nodes each class has grown or shrunk; classes that did not, with 0."""
+    """Return the net change of the number of nodes of each class; 0 for classes with nodes."""
     counts: dict[NodeClass, int] = {}
     for old, new in moves:
         if old is not None:

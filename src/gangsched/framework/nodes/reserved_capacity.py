@@ -100,7 +100,7 @@ class ReservedCapacity:
             holders: The pods on the node, with their requests.
             free: What would be free without this entry.
         """
-        amounts, pods = dict(self.requests), self.pods
+        amounts, pods = self.requests.to_milli(), self.pods
         if self.returning is None:
             return amounts, pods
         for uid in self.returning:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import NodeName, PodUID
 
@@ -67,14 +67,14 @@ def without(
     Runtime complexity: O(resources) for each pod; see ``exempt`` for the entries.
     """
     with exempt(nodes, entries):
-        vacancy = Vacancy(nodes)
+        view = NodesView(nodes)
         try:
             for name, uids in leaving.items():
                 info = nodes.infos[name]
-                vacancy.vacate([Holder(uid, info.index, info.holders[uid]) for uid in uids])
+                view.remove([Holder(uid, info.index, info.holders[uid]) for uid in uids])
             yield
         finally:
-            vacancy.close()
+            view.discard()
 
 
 def _withheld(nodes: Nodes, name: NodeName) -> tuple[dict[str, int], int]:

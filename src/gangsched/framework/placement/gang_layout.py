@@ -1,8 +1,9 @@
-"""Where the members of a whole gang would go: checks before any node is looked at, then a plan.
+"""The plan of a whole gang: ``pre_filter`` for its members, then nodes for those that passed.
 
 Rules:
-  R1  the members are planned on one view of the nodes, and nothing is taken;
-  R2  plugins that answer for a group are asked before those that answer for a member.
+  R1  the members are planned on one view of the nodes, and no node is assumed;
+  R2  plugins that answer for a whole group are called before those that answer for a member;
+  R3  the nodes that are reserved by a nomination are used if they still fit, otherwise any nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TypeAlias
 from gangsched._core._entity import QueuedEntity
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.placement import gang_placement, nominator
+from gangsched.framework.placement import by_node, gang_placement, nominator
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
@@ -32,7 +33,7 @@ _arrival = attrgetter("seq")
 def lay_out(
     state: State, entity: QueuedEntity, *, now: float, budget: int | None = None
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
-    """Look for nodes for a gang, and take nothing.
+    """Look for nodes for a gang, and assume none.
 
     Args:
         state: The scheduler's memory.
@@ -41,13 +42,13 @@ def lay_out(
         budget: The number of steps that one search may take; None for the scheduler's own.
 
     Returns:
-        The plan, or who does not fit; who was refused before any node was looked at, if anybody;
-        and the cycle of each member, by its number. Of the first two one at least is not None.
+        The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
+        the cycle of each member, by its number. At least one of the first two is not None.
     """
     party = [(e, e.group) for e in bundles.pending(state, entity) if e.group is not None]
     nodes = state.nodes.infos
     cycles: dict[int, CycleState] = {}
-    everybody: list[Member] = []
+    ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
     for each, group in party:
         members = [state.members[pod.uid] for pod in each.pending]
@@ -55,23 +56,27 @@ def lay_out(
         for member in members:
             cycles[member.seq] = CycleState(group, nodes)
         ready, problem = _pre_filter(state, members, cycles, now=now)
-        everybody += ready
+        ready_members += ready
         refused = refused or problem
     found: Plan | UnschedulableMember | None = None
-    if everybody:
+    if ready_members:
         asked = asks(state, entity)
         groups = [group for _each, group in party]
-        kept = nominator.plan(state, entity, everybody, cycles, now=now)
-        if kept is not None and all(kept.count(a.group, a.role) >= a.count for a in asked):
+        kept = nominator.plan(state, entity, ready_members, cycles, now=now)
+        if (
+            kept is not None
+            and all(kept.count(a.group, a.role) >= a.count for a in asked)
+            and by_node.accepts_all(state, kept.placed, cycles)
+        ):
             return kept, refused, cycles
         found = gang_placement.place(
-            state, groups, everybody, cycles, asked, now=now, budget=budget
+            state, groups, ready_members, cycles, asked, now=now, budget=budget
         )
     return found, refused, cycles
 
 
 def asks(state: State, entity: QueuedEntity) -> list[Ask]:
-    """Return how many members of which group must be placed for a try to succeed. O(roles)."""
+    """Return how many members of each group must be placed for an attempt to succeed. O(roles)."""
     return [
         Ask(each.group.key, role, count)
         for each in bundles.pending(state, entity)
@@ -83,7 +88,7 @@ def asks(state: State, entity: QueuedEntity) -> list[Ask]:
 def _pre_filter(
     state: State, members: list[Member], cycles: _Cycles, *, now: float
 ) -> tuple[list[Member], UnschedulableMember | None]:
-    """Return who passes the checks before any node is looked at, and the first who does not."""
+    """Return the members that pass ``pre_filter``, and the first member that does not."""
     for_all = state.profile.group_wide["pre_filter"]
     for_each = state.profile.per_member["pre_filter"]
     first = members[0]
@@ -104,5 +109,5 @@ def _pre_filter(
 
 
 def misfit(member: Member, reason: str) -> UnschedulableMember:
-    """Return that a member is unschedulable for a reason that no node gave."""
+    """Return that a member is unschedulable for a reason that does not depend on nodes."""
     return UnschedulableMember(member.pod.uid, member.pod.key, reason, None)

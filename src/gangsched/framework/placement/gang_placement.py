@@ -1,10 +1,22 @@
-"""Finding nodes for the members of a gang.
+"""Finding nodes for the members of a gang, or of the gangs of a bundle.
+
+Theory of operation. Members are sorted into kinds; members of one kind are interchangeable. A
+greedy pass plans one kind after another. For one kind that is optimal. For several kinds it may
+place too few, because an early kind takes the nodes that a later kind needs. Then ``search``
+decides within a budget of steps. There are three ways, by what the gangs ask for:
+
+- ``_place``: one gang, or a bundle without topologies. If the gang must be within one value of a
+  label, each value is tried: first greedily, then by search.
+- ``_place_each``: a bundle with topologies. One group is placed after another. If that fails, all
+  combinations of values are searched for all groups at once (``_place_anew``).
+- ``_place_by_node``: a plugin reads which pods are on nodes for one of the members. The same
+  combinations, with ``sibling_search`` for each.
 
 Rules:
-  R1  like members are placed one after the other, the kinds in the order in which they came;
-  R2  where that leaves too few placed, a placement is searched for, within a budget: what can be
-      placed is found, or it is proven that it cannot be, or it is said that nobody knows;
-  R3  members that are not needed come last, where there is room left for them.
+  R1  members of a kind are planned in order of arrival, the kinds in the order of their first
+      member;
+  R2  the result is a plan, a proof that there is none, or that the search budget is exhausted;
+  R3  members that are not needed are planned last, with what is left of the nodes.
 """
 
 from __future__ import annotations
@@ -16,14 +28,15 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
+from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.placement import topology
+from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.outcomes import Unschedulable
 
@@ -31,7 +44,7 @@ __all__ = ["place"]
 
 
 _LOOK: Final = 100
-"""Steps that one combination of values costs at least, for the passes before any search."""
+"""The least number of steps that one combination of values costs, for its greedy passes."""
 
 
 def place(
@@ -44,12 +57,13 @@ def place(
     now: float,
     budget: int | None = None,
 ) -> Plan | UnschedulableMember:
-    """Return a plan for members of groups that start together, or who does not fit.
+    """Return a plan for members of groups that start together, or a member that does not fit.
 
-    Members that are not needed are in it as far as they fit.
+    The plan also has the members beyond the minimum, as far as they fit.
     """
     kinds: Kinds = {}
     judges: dict[PodClass, Judge] = {}
+    cycle_of: dict[Kind, Member] = {}
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
@@ -72,11 +86,20 @@ def place(
             )
             continue
         before, alike = member, [member]
-        kinds[kind if pod_class is kind.pod_class else kind._replace(pod_class=pod_class)] = alike
+        if pod_class is not kind.pod_class:
+            kind = kind._replace(pod_class=pod_class)
+        kinds[kind], cycle_of[kind] = alike, member
         judges[pod_class] = judge
+    checks: dict[Kind, NodeCheck] = {}
+    if any(pod_class.reads_pods for pod_class in judges):
+        checks = {
+            kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
+        }
     steps = state.budget if budget is None else budget
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps)
-    if task.shared and any(topology.asked(info) for info in groups):
+    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, checks)
+    if checks:
+        found = _place_by_node(task, groups)
+    elif task.shared and any(topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], Plan(state))
@@ -91,7 +114,7 @@ def place(
 
 
 def _is_like(member: Member, other: Member) -> bool:
-    """Say whether members are of one kind, as far as can be seen without comparing requests."""
+    """Return whether members are known to be of one kind without comparing their requests."""
     return (
         member.pod_class is other.pod_class
         and member.requests is other.requests
@@ -101,16 +124,16 @@ def _is_like(member: Member, other: Member) -> bool:
 
 
 def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
-    """Try one place for the gang after the other; return the misfit that comes closest."""
+    """Try each domain of a gang; if none will do, return a member of the one that comes closest."""
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     for domain in domains:
         plan = begun.within(domain)
-        misfit = _extend(task, plan)
+        rest = _extend(task, plan)
         if task.met(plan):
             return plan
-        if misfit is not None:
-            left[domain] = misfit
+        if rest is not None:
+            left[domain] = rest
     budget, closest = task.budget, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
@@ -124,17 +147,53 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
         fits = answer.placed if isinstance(answer, BudgetExhausted) else answer.fits
         if fits > closest:
             closest = fits
-            found = _misfit(task, member, pod_class, answer, domain)
+            found = _unschedulable(task, member, pod_class, answer, domain)
     if found is None and not domains and task.kinds:
-        return _nowhere(task, info)
+        return _unlabelled(task, info)
+    return found
+
+
+def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | UnschedulableMember | None:
+    """Place groups of which a plugin reads where the members are; see ``sibling_search``.
+
+    Each combination of places for the groups is tried. If all are refuted, the one that comes
+    closest is reported.
+    """
+    found: UnschedulableMember | None = None
+    left, steps, closest = task.budget, 0, -1
+    places = [_domains(task.part(info.key), info) for info in groups]
+    for within in product(*places):
+        if steps and left <= 0:
+            return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
+        domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
+        answer = sibling_search.place(task, domains, left)
+        if isinstance(answer, Plan):
+            return answer
+        cost = max(answer.steps, _LOOK)
+        left, steps = left - cost, steps + cost
+        domain = domains[answer.kind.group]
+        if isinstance(answer.answer, BudgetExhausted):
+            spent = evolve(answer.answer, steps=steps)
+            return _unschedulable(
+                task, answer.member, answer.kind.pod_class, spent, domain, answer.diagnosis
+            )
+        if answer.answer.fits > closest:
+            closest = answer.answer.fits
+            found = _unschedulable(
+                task, answer.member, answer.kind.pod_class, answer.answer, domain, answer.diagnosis
+            )
+    if found is None and task.kinds:
+        return _unlabelled(
+            task, next(i for i, each in zip(groups, places, strict=True) if not each)
+        )
     return found
 
 
 def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | UnschedulableMember | None:
     """Place the groups of a bundle, each within its own label.
 
-    First one after the other, each with all its members. Where an earlier one takes the room that
-    a later one needs, those who are needed of all groups are placed anew, together.
+    First one group after another, each with all its members. If an earlier group takes nodes that
+    a later one needs, the needed members of all groups are placed together.
     """
     parts = [(task.part(info.key), info) for info in groups]
     plan = Plan(task.state)
@@ -151,17 +210,17 @@ def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unschedula
 def _place_anew(
     task: Task, parts: Sequence[tuple[Task, PodGroupInfo]], found: UnschedulableMember
 ) -> Plan | UnschedulableMember:
-    """Try the values of the labels of all groups of a bundle with each other.
+    """Try all combinations of the domains of the groups of a bundle.
 
-    Of those that are refuted, return the misfit that comes closest: in the order of the groups, as
-    the first one that fails, where it fails last.
+    If all are refuted, return a member of the combination that comes closest: the one of which the
+    first group that fails is the last in order.
     """
     left, steps = task.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
     for within in product(*(_domains(part, info) for part, info in parts)):
         if steps and left <= 0:
-            return _misfit(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
+            return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
         answer = search(task, Plan(task.state), left, domains)
         if isinstance(answer, Packed):
@@ -173,17 +232,17 @@ def _place_anew(
             return plan
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
-        if isinstance(answer, BudgetExhausted):  # with that, nothing is left of the budget
-            return _misfit(task, *task.first_of(None), evolve(answer, steps=steps), None)
+        if isinstance(answer, BudgetExhausted):  # nothing is left for other combinations
+            return _unschedulable(task, *task.first_of(None), evolve(answer, steps=steps), None)
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
             closest, group = (number, answer.fits), task.asks[number].group
-            found = _misfit(task, *task.first_of(group), answer, domains[group])
+            found = _unschedulable(task, *task.first_of(group), answer, domains[group])
     return found
 
 
 def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
-    """Return where a gang may go, in the order in which to try; None stands for anywhere."""
+    """Return the domains of a gang in the order in which to try them; None is all nodes."""
     if not topology.asked(info):
         return (None,)
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
@@ -191,30 +250,35 @@ def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
 
 
 def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
-    """Place as many members as fit, of those that are not placed; return the first that does not.
+    """Plan as many further members as fit; return the first one that does not fit.
 
-    Like members are interchangeable, so of a kind the first ones are placed.
+    Members of a kind are interchangeable, so the first of them are planned.
     """
     placed = {member.seq for member, _index in plan.placed}
-    misfit: tuple[Member, PodClass] | None = None
+    rest: tuple[Member, PodClass] | None = None
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
         count = plan.place(pod_class, task.judges[pod_class], left, task.state.placement)
-        if count < len(left) and misfit is None:
-            misfit = (left[count], pod_class)
-    return misfit
+        if count < len(left) and rest is None:
+            rest = (left[count], pod_class)
+    return rest
 
 
-def _misfit(
+def _unschedulable(
     task: Task,
     member: Member,
     pod_class: PodClass,
     found: Impossible[Kind] | BudgetExhausted,
     domain: Domain | None,
+    diagnosis: Diagnosis | None = None,
 ) -> UnschedulableMember:
     needed = task.needed
-    diagnosis = pod_class.diagnosis()
+    fits_alone = bool(pod_class.headroom)
+    if diagnosis is None:
+        diagnosis = pod_class.diagnosis()
+    elif isinstance(found, Impossible) and not found.fits:
+        fits_alone = False
     proof: Shortage | SearchBudgetExhausted
     if isinstance(found, BudgetExhausted):
         proof = SearchBudgetExhausted(needed, found.placed, found.steps)
@@ -232,14 +296,14 @@ def _misfit(
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))
-    nowhere = domain is None and not pod_class.headroom
+    nowhere = domain is None and not fits_alone
     return UnschedulableMember(
         member.pod.uid, member.pod.key, str(diagnosis if nowhere else proof), diagnosis, proof
     )
 
 
-def _nowhere(task: Task, info: PodGroupInfo) -> UnschedulableMember:
-    """Say that no node that can take a member has the label that the gang belongs within."""
+def _unlabelled(task: Task, info: PodGroupInfo) -> UnschedulableMember:
+    """Return that no feasible node has the label of the gang's topology."""
     kind, (member, *_others) = next(iter(task.kinds.items()))
     pod_class = kind.pod_class
     diagnosis = pod_class.diagnosis()

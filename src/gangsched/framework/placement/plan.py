@@ -1,11 +1,16 @@
-"""A plan: which member goes to which node, laid over the nodes without touching them.
+"""Plan: which member of a gang goes to which node, without a change of the nodes.
+
+Theory of operation. A plan knows nodes by their classes. A node for which nothing is planned is
+*untouched*, and of one class all untouched nodes are interchangeable: the plan only counts how many
+of them it has used. A *touched* node has a class of its own in the plan, which is the class after
+it has taken the members that are planned for it. Both are dict lookups, so a plan with many members
+costs little more than counting them. A plugin that reads which pods are on nodes needs the nodes
+themselves; see ``gangsched.framework.placement.sibling_search``.
 
 Rules:
-  R1  nodes of one class are interchangeable: of those that nothing is planned for, the first to
-      come is taken first;
-  R2  what a node becomes by taking a member is a class too, so a plan asks plugins nothing that
-      was asked before;
-  R3  a plan that is not carried out leaves no trace but answers that were kept.
+  R1  of the untouched nodes of a class the first to arrive is used first;
+  R2  the class of a touched node is a class like any other, so its judgement may be known already;
+  R3  a plan that is not carried out leaves nothing behind but the judgements of classes.
 """
 
 from __future__ import annotations
@@ -25,20 +30,20 @@ from gangsched.model import GroupKey
 __all__ = ["Domain", "Plan"]
 
 _Entry: TypeAlias = tuple[int, int, int, int, NodeClass, bool]
-# how many members are on it (where that counts), score (negative), index, class number, class,
-# whether the node is touched
+# the number of members on the node (0 unless spreading), the negative score, the index, the number
+# of the class, the class, and whether the node is touched
 
 
 @final
 @frozen
 class Domain:
-    """The nodes with one of some values of a label."""
+    """The nodes of which a label has one of some values."""
 
     key: str
     values: frozenset[str]
 
     def has(self, given: NodeClass) -> bool:
-        """Say whether the nodes of a class are among them."""
+        """Return whether the nodes of a class are in the domain."""
         return given.sample.node.labels.get(self.key) in self.values
 
     def __str__(self) -> str:
@@ -47,11 +52,11 @@ class Domain:
 
 @final
 class Plan:
-    """Members with the nodes that are meant for them.
+    """The planned nodes of the members of a gang.
 
     Attributes:
         domain: The nodes that may be used from now on; None for all.
-        placed: The members in the order in which they were placed, with the index of the node.
+        placed: The members in the order in which they were planned, with the index of the node.
     """
 
     __slots__ = ("_at", "_count", "_nodes", "_used", "domain", "placed")
@@ -71,9 +76,9 @@ class Plan:
         members: Sequence[Member],
         placement: PlacementStrategy,
     ) -> int:
-        """Place as many of some like members as fit; return how many.
+        """Plan as many members of one kind as fit; return their number.
 
-        Runtime complexity: O(members x log members) and O(classes of nodes that are looked at).
+        Runtime complexity: O(members x log members) and O(classes of nodes that are tried).
         """
         if placement is PlacementStrategy.AUTO:
             scarce = any("/" in name for member in members[:1] for name in member.requests)
@@ -85,7 +90,7 @@ class Plan:
         )
 
     def put(self, member: Member, given: NodeClass, *, on: int | None = None) -> int:
-        """Place a member on a node of a class: on a certain one, or else on an untouched one.
+        """Plan a member for a node of a class: for node *on*, or for the next untouched one.
 
         Returns:
             The index of the node.
@@ -100,11 +105,11 @@ class Plan:
         return on
 
     def at(self, index: int) -> NodeClass:
-        """Return what a node for which something is planned becomes. O(1)."""
+        """Return the class of a touched node after its planned members. O(1)."""
         return self._at[index]
 
     def count(self, group: GroupKey, role: str) -> int:
-        """Return how many members of a group are placed: of a role, or in all. O(members)."""
+        """Return how many members of a group are planned: of a role, or in all. O(members)."""
         return sum(
             member.group is not None
             and member.group.key == group
@@ -113,7 +118,7 @@ class Plan:
         )
 
     def within(self, domain: Domain | None) -> Plan:
-        """Return a copy that goes on in another domain. O(members)."""
+        """Return a copy that continues in another domain. O(members)."""
         made = Plan.__new__(Plan)
         made._nodes, made.domain = self._nodes, domain
         made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
@@ -121,11 +126,11 @@ class Plan:
         return made
 
     def become(self) -> list[tuple[int, NodeClass]]:
-        """Return what the nodes for which something is planned become."""
+        """Return the touched nodes, each with its class after the plan."""
         return list(self._at.items())
 
     def touched(self) -> dict[NodeClass, list[int]]:
-        """Return the nodes that may be used and for which something is planned, by class."""
+        """Return the touched nodes that may be used, by class."""
         found: dict[NodeClass, list[int]] = {}
         for index, given in self._at.items():
             if self._may_use(given):
@@ -133,7 +138,7 @@ class Plan:
         return found
 
     def untouched(self) -> list[tuple[NodeClass, int]]:
-        """Return the classes that may be used, with how many of their nodes are untouched."""
+        """Return the classes that may be used, each with its number of untouched nodes."""
         used = self._used
         counts = (
             (given, len(given.nodes) - used.get(given, 0))
@@ -145,7 +150,7 @@ class Plan:
     def _may_use(self, given: NodeClass) -> bool:
         return self.domain is None or self.domain.has(given)
 
-    # Where the score plugins say --------------------------------------------------------------
+    # By score -------------------------------------------------------------------------------------
 
     def _by_score(
         self, pod_class: PodClass, judge: Judge, members: Sequence[Member], *, spread: bool
@@ -200,10 +205,9 @@ class Plan:
     # On the fewest nodes ----------------------------------------------------------------------
 
     def _pack(self, pod_class: PodClass, judge: Judge, members: Sequence[Member]) -> int:
-        """Fill the nodes that are touched already, then those with the most room.
+        """Fill the touched nodes, then the nodes that take the most members.
 
-        The last members go where just so many fit: on the node with the least room that is
-        enough for all that are left.
+        The last members go to the smallest node that takes all of them.
         """
         left = list(reversed(members))
         rooms = [

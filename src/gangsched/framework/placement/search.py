@@ -1,9 +1,9 @@
-"""What is to be placed, and the search for a way to place it.
+"""Task: the members that are to be placed; and the search for a placement of enough of them.
 
 Rules:
-  R1  members of one kind stand in for each other;
-  R2  a kind is put on nodes that its judge takes it on, and of a group that belongs within certain
-      nodes, on these alone.
+  R1  members of one kind are interchangeable;
+  R2  a kind is placed only on nodes that its judge accepts. If its group must be within a domain,
+      it is placed only there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
@@ -26,6 +26,7 @@ from gangsched.framework.placement.packing.pack import (
 )
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import GroupKey, Resources
 
@@ -35,7 +36,7 @@ __all__ = ["Answer", "Ask", "Judges", "Kind", "Kinds", "Task", "carry_over", "se
 @final
 @frozen
 class Ask:
-    """How many members of a group must be placed: of a role, or in all where it is empty."""
+    """How many members of a group must be placed: of a role, or in all if *role* is empty."""
 
     group: GroupKey
     role: str
@@ -43,9 +44,10 @@ class Ask:
 
 
 class Kind(NamedTuple):
-    """What members have in common that may stand in for each other.
+    """What interchangeable members have in common.
 
-    Where no plugin reads what is asked for, members of one class may ask for different things.
+    The requests are part of it, because a pod class has pods with different requests if no plugin
+    reads them.
     """
 
     pod_class: PodClass
@@ -54,7 +56,7 @@ class Kind(NamedTuple):
     role: str | None
 
     def counts_for(self, ask: Ask) -> bool:
-        """Say whether such members are among those that are asked for."""
+        """Return whether members of this kind count for an ask."""
         return self.group == ask.group and (not ask.role or self.role == ask.role)
 
 
@@ -68,15 +70,16 @@ _ANYWHERE: Final[Mapping[GroupKey, Domain | None]] = MappingProxyType({})
 @final
 @frozen
 class Task:
-    """What is to be placed.
+    """Members that are to be placed.
 
     Attributes:
         state: The scheduler's memory.
         kinds: The members, by kind.
-        judges: Who judges nodes for them.
-        asks: How many have to be placed, of one group or of all groups of a bundle.
-        shared: Whether a plan has, or will have, members of other groups too.
+        judges: The judge of nodes for each class of these members.
+        asks: How many must be placed, of one group or of all groups of a bundle.
+        shared: Whether the plan also has members of other groups, now or later.
         budget: The number of steps that one search may take.
+        checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
     """
 
     state: State
@@ -85,26 +88,27 @@ class Task:
     asks: tuple[Ask, ...]
     shared: bool
     budget: int
+    checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
 
     @property
     def needed(self) -> int:
-        """How many have to be placed in all."""
+        """The number of members that must be placed in all."""
         return sum(ask.count for ask in self.asks if not ask.role)
 
     def met(self, plan: Plan) -> bool:
-        """Say whether a plan has enough members. O(members) where more than one thing is asked."""
+        """Return whether a plan has enough members. O(asks x members), O(1) for a single ask."""
         if len(self.asks) == 1 and not self.shared:
             return len(plan.placed) >= self.asks[0].count
         return all(plan.count(ask.group, ask.role) >= ask.count for ask in self.asks)
 
     def part(self, group: GroupKey) -> Task:
-        """Return what is to be placed of one group."""
+        """Return the part of the task that concerns one group."""
         kinds = {kind: alike for kind, alike in self.kinds.items() if kind.group == group}
         asks = tuple(ask for ask in self.asks if ask.group == group)
         return evolve(self, kinds=kinds, asks=asks)
 
     def first_of(self, group: GroupKey | None) -> tuple[Member, PodClass]:
-        """Return the first member of a group with its class; of any if none of it may be placed."""
+        """Return the first member of a group and its class; of any group if it has no member."""
         kind, alike = min(self.kinds.items(), key=lambda item: item[0].group != group)
         return alike[0], kind.pod_class
 
@@ -112,13 +116,13 @@ class Task:
 def search(
     task: Task, plan: Plan, budget: int, within: Mapping[GroupKey, Domain | None] = _ANYWHERE
 ) -> Answer:
-    """Look for a way to place as many as are asked for, beside what a plan has; see ``pack``.
+    """Search for a placement of as many members as are asked for, beside a plan; see ``pack``.
 
     Args:
-        task: What is to be placed.
-        plan: What is planned already, and the nodes that may be used.
-        budget: For how many steps at most; none where it is negative.
-        within: The nodes of a group, where not every group may use all of these.
+        task: The members.
+        plan: The members that are planned already, and the nodes that may be used.
+        budget: The number of steps at most; a negative number counts as 0.
+        within: The domain of each group; a group that is missing may use all nodes of the plan.
     """
     demands = [Demand(kind, len(alike), kind.requests) for kind, alike in task.kinds.items()]
     quotas = [
@@ -132,7 +136,7 @@ def search(
 
 
 def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
-    """Put into a plan what was found beside it. O(members)."""
+    """Add the placement that ``search`` has found to its plan. O(members)."""
     upcoming = {kind: iter(alike) for kind, alike in task.kinds.items()}
     touched = plan.touched()
     for given, takes in found.nodes:
@@ -145,7 +149,7 @@ def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
 
 @final
 class _Room:
-    """The nodes, as ``gangsched.framework.placement.packing.pack`` asks about them."""
+    """The nodes as ``gangsched.framework.placement.packing.pack.Room``."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""Where a gang belongs that is to be within one value of a label.
+"""The domains of a gang with a topology: the values of a label within which it may be placed.
 
 Rules:
-  R1  the value with the least room that may be enough comes first: larger ones are kept for
-      larger gangs;
-  R2  who joins a gang that holds nodes goes where it is; a label that is only preferred keeps
-      nobody from running;
-  R3  who waits on nodes out of which a gang cannot be within one value, because its specification
-      or a node's label changed meanwhile, does not wait on.
+  R1  the smallest value that may be large enough comes first: larger values are left for larger
+      gangs;
+  R2  a member that joins a gang on nodes goes to the values of these nodes; if the topology is only
+      preferred, other nodes will do;
+  R3  an attempt is rejected if its members wait on permit on nodes of several values, because the
+      specification or the label of a node has changed.
 
 Source: the topology constraints of KEP-5732.
 """
@@ -26,18 +26,18 @@ __all__ = ["asked", "best", "domains", "fall_reason", "joined"]
 
 
 def asked(info: PodGroupInfo) -> bool:
-    """Say whether a gang is to be within one value of a label. O(1)."""
+    """Return whether a gang has a topology. O(1)."""
     return info.spec is not None and info.spec.topology is not None
 
 
 def joined(state: State, info: PodGroupInfo) -> Domain | None:
-    """Return where a later member of a gang has to go; None for anywhere. O(members)."""
+    """Return the domain that a later member of a gang must use; None for all. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     return _of_members(state, info) if topology is not None and topology.required else None
 
 
 def best(state: State, pod_class: PodClass, domain: Domain) -> NodeName | None:
-    """Return the best node of a domain; None when none of it can take such a pod. O(classes)."""
+    """Return the best node of a domain; None if none of it is feasible. O(classes)."""
     for _score, given in pod_class.ranked():
         if domain.has(given):
             return state.nodes.by_index[given.nodes[0]].node.name
@@ -47,15 +47,15 @@ def best(state: State, pod_class: PodClass, domain: Domain) -> NodeName | None:
 def domains(
     state: State, info: PodGroupInfo, counts: Iterable[tuple[PodClass, int]], needed: int
 ) -> list[Domain | None]:
-    """Return where a gang with a topology may go, in the order in which to try.
+    """Return the domains of a gang with a topology, in the order in which to try them.
 
-    None stands for anywhere. Runtime complexity: O(classes of nodes x kinds of pods).
+    None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
 
     Args:
         state: The scheduler's memory.
         info: The gang.
-        counts: How many pending members it has of which class, judged.
-        needed: How many of them have to fit.
+        counts: The judged classes of its pending members, each with the number of members.
+        needed: How many of them must fit.
     """
     topology = None if info.spec is None else info.spec.topology
     assert topology is not None
@@ -75,7 +75,7 @@ def domains(
             room[value] = room.get(value, 0) + most
     fitting = sorted((room[value], value) for value, most in enough.items() if most >= needed)
     if not fitting and enough:
-        # who cannot fit anywhere is told how far it is from it where it comes closest
+        # no value is large enough: the largest is tried, so that the proof says what is short there
         fitting = [max((most, value) for value, most in enough.items())]
     found: list[Domain | None] = [
         Domain(topology.key, frozenset({value})) for _most, value in fitting
@@ -84,7 +84,7 @@ def domains(
 
 
 def fall_reason(state: State, info: PodGroupInfo) -> str:
-    """Say why a gang that waits on nodes has to fall; "" when they may do. O(members)."""
+    """Return why the nodes of waiting members contradict the topology; "" if not. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not topology.required or info.was_scheduled:
         return ""
@@ -96,7 +96,7 @@ def fall_reason(state: State, info: PodGroupInfo) -> str:
 
 
 def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
-    """Return where a gang's members are that hold nodes; None where none does. O(members)."""
+    """Return the domain of the members that hold nodes; None if none does. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not info.scheduled:
         return None
@@ -108,7 +108,7 @@ def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
 def _values(
     state: State, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
 ) -> set[str | None]:
-    """Return the values of a label where some members are; None where a node has none."""
+    """Return the values of a label on the nodes of some members; None for a node without it."""
     values = set[str | None]()
     for member in state.of_group(info):
         if member.state in states:

@@ -17,7 +17,7 @@ from attrs import define, evolve
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.framework.nodes.hypothetical import Holder
+from gangsched.framework.nodes.nodes_view import Holder
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.nomination import Nomination

@@ -31,7 +31,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
-from gangsched.framework.lifecycle import reject
+from gangsched.framework.lifecycle import assume
+from gangsched.framework.lifecycle.outcomes import Rejected
+from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.placement import nominator
@@ -83,7 +85,7 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
     reason = "the nominated nodes are free, but it cannot start"
     nodes = nominator.remove(state, nomination, reason)
     # the entity itself has just failed with this capacity, so it is not requeued for it
-    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.shape)
+    requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.equivalence_class)
     return False
 
 
@@ -108,7 +110,7 @@ def _preempt(
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = entity.unschedulable_member
         reason = "preempts as a whole" if member is None else member.reason
-        reject.reject_group(state, info.key, reason, now=now)
+        reject_group(state, info.key, Rejected(reason), now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
     preemptors: Iterable[Preemptor]
@@ -179,13 +181,13 @@ def _carry_out(
     before = len(state.out)
     for unit in found.units:
         for info in unit.groups:
-            reject.carry_out(state, EvictGroup(info.key, reason), now=now)
+            apply_verdict(state, EvictGroup(info.key, reason), now=now)
         if unit.member is not None and unit.member.state is MemberState.WAITING:
-            freed.append(reject.put_out(state, unit.member, reason, now=now))
+            freed.append(give_way(state, unit.member, reason, now=now))
         elif unit.member is not None:
-            reject.evict(state, unit.member, reason)
+            assume.evict(state, unit.member, reason)
     for member in found.members:
-        reject.evict(state, member, reason)
+        assume.evict(state, member, reason)
     victims = tuple(effect.uid for effect in state.out[before:] if isinstance(effect, Evict))
     notice = Nominated(
         nomination.group,

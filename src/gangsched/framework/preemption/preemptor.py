@@ -15,10 +15,11 @@ from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement import gang_layout
+from gangsched.framework.placement import by_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Required, Shortfall
@@ -90,12 +91,8 @@ class SinglePod:
         self._cycle = cycle
         pod_class, _judge, outcome = filter_and_score.judge_nodes(state, cycle, member, self.now)
         (domain,) = self.domains
-        node = (
-            pod_class.best(state.nodes)
-            if domain is None
-            else group_topology.best(state, pod_class, domain)
-        )
-        return node, outcome
+        node = by_node.choose(state, cycle, member, pod_class, domain)
+        return (None if isinstance(node, Diagnosis) else node), outcome
 
 
 @final

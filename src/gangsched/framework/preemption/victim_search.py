@@ -1,7 +1,7 @@
 """Victim search: which units are evicted so that a preemptor fits.
 
 Theory of operation
-    The search works on the nodes themselves: victims are taken off them (``hypothetical``), and
+    The search works on the nodes themselves: victims are taken off them (``NodesView``), and
     the preemptor is placed by the code that places it in its cycle. At the end every pod is back.
 
     Pods that terminate already are taken off first. If the preemptor fits then, no pod is evicted.
@@ -47,8 +47,8 @@ from typing import Protocol, TypeAlias, final
 from attrs import define, field, frozen
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.framework.nodes.hypothetical import Holder, Vacancy
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
@@ -134,24 +134,24 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
     Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
     each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
-    vacancy = Vacancy(state.nodes)
+    view = NodesView(state.nodes)
     verdicts: dict[NodeClass, bool] = {}
 
     def is_candidate(index: int) -> bool:
-        given = vacancy.original(index)
+        given = view.original(index)
         found = verdicts.get(given)
         if found is None:
             found = verdicts[given] = preemptor.is_resolvable(given)
         return found
 
     try:
-        vacancy.vacate(candidates.terminating(state))
+        view.remove(candidates.terminating(state))
         places = preemptor.places()
         if places is not None:
             return VictimPlan(places)
         found: list[VictimPlan] = []
         for domain, within in _by_domain(state, preemptor.domains, units, is_candidate):
-            search = _Search(state, preemptor, vacancy, domain, is_candidate)
+            search = _Search(state, preemptor, view, domain, is_candidate)
             plan = search.run(within)
             search.undo()
             if plan is not None:
@@ -160,7 +160,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                 break
         return min(found, key=lambda plan: plan.cost, default=None)
     finally:
-        vacancy.close()
+        view.discard()
 
 
 def _by_domain(
@@ -204,7 +204,7 @@ class _Search:
 
     state: State
     preemptor: Preemptor
-    vacancy: Vacancy
+    view: NodesView
     domain: Domain | None
     is_candidate: IsCandidate
     taken: list[_Taken] = field(factory=list[_Taken])
@@ -232,7 +232,7 @@ class _Search:
     def undo(self, down_to: int = 0) -> None:
         """Put back all units that were taken, except the first *down_to*."""
         for _unit, holders in self.taken[down_to:]:
-            self.vacancy.take_back(holders)
+            self.view.put_back(holders)
         del self.taken[down_to:]
 
     # Taking ---------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ class _Search:
 
     def _take(self, unit: EvictionUnit) -> None:
         holders = unit.holders(self.state, self.is_candidate)
-        self.taken.append((unit, self.vacancy.vacate(holders)))
+        self.taken.append((unit, self.view.remove(holders)))
 
     def _fits(self) -> bool:
         if self.preemptor.shortfalls(self.domain):
@@ -451,10 +451,10 @@ class _Search:
         if not pieces:
             return []
         held = [holder for _unit, holders in pieces for holder in holders]
-        self.vacancy.take_back(held)
+        self.view.put_back(held)
         if self._fits():
             return []
-        self.vacancy.vacate(held)
+        self.view.remove(held)
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2

@@ -1,13 +1,13 @@
-"""Groups that start together or not at all.
+"""Bundles: pod groups that start together or not at all.
 
-A group's specification may name others; that they all name each other makes them a bundle. Until
-a bundle has started, one of its groups stands in the queue for all: the first by key of those that
-have not started. The others are held, and say with whom they start.
+The specification of a group may name other groups. Groups that all name each other are a bundle.
+Until a bundle has started, one of its groups stands in the queue for all of them: the first by key
+of the groups that have not started. The others are not admitted, and their reason names it.
 
 Rules:
-  R1  a group whose bundle is not whole is not tried: every group that is named has to exist, to
-      name the same ones, and to be complete;
-  R2  who has started is not waited for, and waits for nobody.
+  R1  a group is admitted only if its bundle is complete: every group that is named exists, names
+      the same groups, and is complete;
+  R2  a group that has started is not waited for, and does not wait for the others.
 
 Source: kubernetes-sigs/scheduler-plugins#107, and the composite groups of KEP-6012.
 """
@@ -25,14 +25,14 @@ __all__ = ["is_shared", "keys", "pending", "pre_enqueue", "siblings"]
 
 
 def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
-    """Return the groups of a group's bundle, itself among them, in order; empty for no bundle."""
+    """Return the keys of a group's bundle in order, its own included; empty without a bundle."""
     if spec is None or not spec.bundle:
         return ()
     return tuple(sorted({spec.key, *spec.bundle}))
 
 
 def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
-    """Return whom a turn of an entity is about: itself, or the groups that start with it."""
+    """Return the entities that one cycle is about: the entity, or the groups of its bundle."""
     info = entity.group
     if info is None or info.spec is None or not info.spec.bundle or info.was_scheduled:
         return [entity]
@@ -47,12 +47,12 @@ def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
 
 
 def is_shared(state: State, entity: QueuedEntity) -> bool:
-    """Say whether a turn of an entity is about other groups too. O(groups in its bundle)."""
+    """Return whether a cycle of an entity is about other groups too. O(groups of its bundle)."""
     return len(pending(state, entity)) > 1
 
 
 def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
-    """Return the other groups of a bundle that have members and not started. O(groups in it)."""
+    """Return the other groups of a bundle that have members and have not started. O(groups)."""
     found = (state.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
     return [
         entity
@@ -62,7 +62,7 @@ def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
 
 
 def pre_enqueue(state: State, pod: Pod, info: PodGroupInfo | None, now: float) -> Outcome:
-    """Ask whether a pod may queue: plugins first, then its bundle."""
+    """Ask whether a pod is admitted to the queue: plugins first, then its bundle."""
     answer = extension_points.pre_enqueue(state, pod, info, now)
     if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
         return answer
@@ -87,7 +87,7 @@ def _problem(
     other: PodGroupInfo | None,
     now: float,
 ) -> str:
-    """Return what keeps another group of a bundle from starting; empty when nothing does."""
+    """Return why another group of a bundle cannot start; empty if it can."""
     if other is None or other.spec is None:
         return f"waiting for pod group {key} of its bundle: it does not exist"
     if keys(other.spec) != bundle:

@@ -1,8 +1,9 @@
-"""What an entity asks for, so that entities that ask for the same are known to fail alike.
+"""The equivalence class of an entity: what it asks for, in all that a placement depends on.
 
 Rules:
-  R1  two entities of one shape get the same answer from the same cluster;
-  R2  what is not known in detail is like nothing else, and may always fit.
+  R1  two entities of one class get the same answer from the same cluster, so one failure proves
+      that all of them fail (KEP-5598);
+  R2  an entity that is not known in detail is a class of its own, and may always fit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 Quotas: TypeAlias = tuple[tuple[str, int], ...]
-"""How many more members must be placed: under ``""`` in all, then of each role that lacks some."""
+"""How many more members must be placed: ``""`` for any role, then each role that lacks some."""
 
 
 @final
@@ -47,16 +48,17 @@ class Shape:
     """What an entity asks for.
 
     Attributes:
-        needed: How many of its pending members must be placed for a try to succeed.
-        runs: How many pending members it has of which class, in the order in which they are
-            tried: who is placed first may take the room that another needs.
-        floor: What the nodes must have free in all for a try to be made.
-        quotas: How many of them must have which role, for each role that lacks some.
-        roles: Which of these roles each run has; empty for one that has none of them.
-        topology: Within one value of which label it belongs.
-        parts: The shapes of the groups of a bundle that is to start; empty for a group alone.
-        reach: Where there is preemption: the priority below which it may take kept room, and
-            whether it may displace pods too.
+        needed: How many of its pending members must be placed for the try to succeed.
+        runs: How many pending members of which pod class it has, in the order in which they are
+            tried. The order counts: the member that is placed first may take the capacity that
+            another needs.
+        floor: The resources that must be free in the cluster as a whole before it is tried.
+        quotas: How many members of each role must be placed, for the roles that lack some.
+        roles: The role of each run, if it is one of these; empty otherwise.
+        topology: The node label within one value of which it must be placed.
+        parts: The classes of the groups of a bundle that starts; empty for a group alone.
+        reach: With preemption, the priority below which it may take reserved capacity, and
+            whether it may evict pods too.
     """
 
     needed: int
@@ -70,7 +72,7 @@ class Shape:
 
 
 def shape(state: State, entity: QueuedEntity) -> Hashable:
-    """Return an entity's ``Shape``, or its number when no other is known to be like it.
+    """Return an entity's equivalence class, or its number if no other is known to be like it.
 
     Runtime complexity: O(members log members), of all groups that start with it.
     """
@@ -87,11 +89,10 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
 
 
 def reach_of(state: State, entity: QueuedEntity) -> tuple[int, bool]:
-    """Return below which priority an entity reaches, and whether it may displace pods.
+    """Return the priority below which an entity may preempt, and whether it may evict pods.
 
-    Of a bundle, the lowest priority counts, and nobody in it may say that it never does. So does
-    that of a member that ranks below its group, since its specification says no priority any more.
-    Runtime complexity: O(members).
+    The lowest priority of a group of the bundle, or of a member below its group's, counts. Every
+    group of a bundle must allow preemption. Runtime complexity: O(members).
     """
     parties = bundles.pending(state, entity)
     ranks = (pod.priority for party in parties for pod in party.pending)
@@ -107,9 +108,9 @@ def _may_displace(entity: QueuedEntity) -> bool:
 
 
 def _has_its_place(info: PodGroupInfo | None) -> bool:
-    """Say whether who is pending of a group has to go where others of it are. O(1).
+    """Return whether pending members must join the topology value of running members. O(1).
 
-    Where that is no other group need be, so such a group fails by itself.
+    Another group runs within another value, so such a group is a class of its own.
     """
     topology = None if info is None or info.spec is None else info.spec.topology
     return info is not None and topology is not None and topology.required and info.scheduled > 0
@@ -138,18 +139,17 @@ def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | N
 
 
 def needed(state: State, entity: QueuedEntity) -> int:
-    """Return how many of an entity's pending members must be placed for a try to succeed."""
+    """Return how many of an entity's pending members must be placed for the try to succeed."""
     number = None if entity.group is None else extension_points.members_needed(state, entity.group)
     return 1 if number is None else max(number, 1)
 
 
 def quotas(state: State, entity: QueuedEntity) -> Quotas:
-    """Return how many members of each role must be placed for a try to succeed. O(roles).
+    """Return how many members of each role must be placed for the try to succeed. O(roles).
 
     Returns:
-        First ``("", n)``: *n* in all, of any role, at least 1. Then ``(role, n)`` for each role of
-        which *n* more are needed, in the order of the names; these count among those in all, and
-        together are never more.
+        First ``("", n)``: *n* of any role, at least 1. Then ``(role, n)`` for each role that
+        needs *n* more, by name. These are part of the first number, and never more than it.
     """
     more, info = needed(state, entity), entity.group
     if info is None or not info.roles:
@@ -159,10 +159,10 @@ def quotas(state: State, entity: QueuedEntity) -> Quotas:
 
 
 def next_member(state: State, entity: QueuedEntity) -> Member:
-    """Return whose turn it is in an entity that has somebody ready. O(roles).
+    """Return the member that an entity tries next. O(roles).
 
-    The first to come; but while all who are still needed must be of certain roles, the first of
-    these: whoever is not needed shall not take the room of one who is.
+    That is the first to arrive. While every member that is still needed must have one of certain
+    roles, it is the first of these: an elastic member must not take their capacity.
     """
     pod = entity.next_member
     assert pod is not None
@@ -174,16 +174,16 @@ def next_member(state: State, entity: QueuedEntity) -> Member:
 
 
 def falls_short(state: State, entity: QueuedEntity) -> bool:
-    """Say whether those whose turn is still to come are too few for a try to succeed. O(roles)."""
+    """Return whether too few members are left to be tried for the try to succeed. O(roles)."""
     (_all, more), *lacking = quotas(state, entity)
     return entity.ready_count < more or any(entity.ready_of(role) < n for role, n in lacking)
 
 
 def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
-    """Return how many members exist and count, and of which roles too few do. O(roles).
+    """Return how many members count for the quorum, and which roles have too few. O(roles).
 
     Returns:
-        The number in all; role, minimum and number of each role of which there are too few.
+        The number of members; then role, minimum and number of each role with too few.
     """
     present, wanted = info.all, extension_points.roles_needed(state, info)
     if "" in wanted and info.min_available is not None:
@@ -197,7 +197,7 @@ def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, in
 
 
 def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
-    """Say whether pending members of a group go one by one, as regular pods do."""
+    """Return whether pending members of a group are scheduled one by one, as regular pods."""
     if info is None:
         return True
     number = extension_points.members_needed(state, info)
@@ -205,9 +205,9 @@ def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
 
 
 def missing(state: State, info: PodGroupInfo) -> Resources:
-    """Return what the nodes have too little of together for a try of a group to be made.
+    """Return the resources that the cluster as a whole lacks for a group to be tried.
 
-    Runtime complexity: O(1) for a group that asks for nothing in all, else O(members).
+    Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
     entity, floor = state.entities.get(info.key), NOTHING
     for each in [] if entity is None else bundles.pending(state, entity):
@@ -217,7 +217,7 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
 
 def _floor(state: State, info: PodGroupInfo | None) -> Resources:
-    """Return what must be free for a group: what it asks for, less what its members hold."""
+    """Return what must be free for a group: its own requests, less what its members hold."""
     if info is None or info.was_scheduled:
         return NOTHING
     floor = extension_points.group_requests(state, info)

@@ -1,13 +1,32 @@
-"""Who is woken by what.
+"""Requeueing: which parked entities a change may help.
+
+Theory of operation
+-------------------
+
+A try that failed proves something about its equivalence class only as long as nothing changed. The
+proof is kept in *steps*: ``State.step`` ascends with each event and each decision, so that causes
+can be ordered without looking at the time. An entity remembers four steps of its current attempt.
+
+-   ``tried_step``: a member was last tried.
+-   ``failed_step``: a member last found no node; -1 while every member found one. Only such a
+    failure proves something about the class.
+-   ``stirred_step``: the last event that may help a member that had been tried by then; -1 without
+    one. With such an event, the proof holds only if the class still cannot fit.
+-   ``round_step``: the first member of the current *round* was tried. A round tries every ready
+    member once. A group that waits on permit keeps its nodes from round to round.
+
+An equivalence class is *blocked* at the step of the proof, and *opened* by a later event that may
+help. Nodes that a rejected group gives back open only the classes that were blocked after the group
+took its first node. Classes that were blocked before failed without these nodes being in use.
 
 Rules:
-  R1  readiness is a level: after every fact, whoever may now be placed is tried, or is behind
-      one of its shape that is;
-  R2  a hint never errs on the side of sleep: who is left asleep cannot be placed. A fact matters
-      to an entity when a changed node can take one of its pods, and the cluster as a whole has
-      room for as many as it needs, and for what its group asks for in all;
-  R3  nodes that a falling group gives back are no news to whoever failed before it held them,
-      nor to the group itself: so nobody is tried again for nothing.
+  R1  readiness is a level: after every event, an entity that may be placed is active, or parked
+      behind an active entity of its class;
+  R2  a hint may be wrong only in one way: an entity may be requeued in vain, but an entity that
+      stays parked cannot be placed. A change matters to a class if a changed node can take one of
+      its pods, and the cluster as a whole has capacity for all that the class needs;
+  R3  nodes that a rejected group gives back do not requeue the group itself, nor the entities that
+      failed before it held them. Otherwise two gangs could requeue each other for ever.
 """
 
 from __future__ import annotations
@@ -29,6 +48,7 @@ __all__ = [
     "forget",
     "gain",
     "may_fit",
+    "pods_changed",
     "reaches_somebody",
     "reopen",
     "stir",
@@ -44,19 +64,19 @@ def gain(
     since: int | None = None,
     disproved: Hashable = None,
 ) -> None:
-    """Open the lines that nodes with more room than before may help.
+    """Open the equivalence classes that nodes with more free capacity may help.
 
-    Runtime complexity: O(lines x classes in a shape), plus judging the changed nodes once per
-    class.
+    Runtime complexity: O(blocked classes x pod classes in each), plus filtering the changed nodes
+    once per pod class.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         names: The nodes that may take more.
         now: The current instant.
-        since: For nodes given back by a group that fell: the step at which it took the first.
-            None for a fact from outside.
-        disproved: The shape that the group failed with, though it had these nodes: nobody else
-            of that shape can make more of them.
+        since: For nodes that a rejected group gave back, the step at which it took the first.
+            None for an event from outside.
+        disproved: The class that the group failed with although it had these nodes: no other
+            entity of that class can make more of them.
     """
     if names:
         state.reserving.news_of_room(since, disproved)
@@ -64,7 +84,7 @@ def gain(
 
 
 def reopen(state: State, names: Collection[NodeName], *, now: float) -> None:
-    """Open the lines that nodes may help of which less is kept for another. See ``gain``."""
+    """Open the classes that nodes with less reserved capacity may help. See ``gain``."""
     if names:
         _open(state, names, now=now, since=None, disproved=None)
 
@@ -81,25 +101,53 @@ def _open(
     for entity in state.tried.values():
         if since is None or entity.tried_step >= since:
             entity.stirred_step = step
-    for line in state.queue.blocked_lines():
-        if since is not None and (line.blocked_at < since or line.shape == disproved):
+    for line in state.queue.blocked_queues():
+        if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
-        if may_fit(state, line.shape, now=now, names=names):
+        if may_fit(state, line.equivalence_class, now=now, names=names):
             state.queue.open(line, step=step, now=now)
         else:
             state.queue.block(line, step=step)
 
 
+def pods_changed(state: State, *, now: float) -> None:
+    """Requeue the parked entities with a pod for which a plugin reads the pods on nodes.
+
+    Called when the pods on a node have changed and the node does not take more than before. Where
+    a node takes more, ``gain`` requeues these entities too. As in kube-scheduler, a pod counts as
+    new on its node when it is bound: a pod that is only assumed requeues no other.
+
+    Runtime complexity: O(classes of pods), and O(parked classes) if there is such a pod.
+    """
+    if not any(pod_class.reads_pods for pod_class in state.classes.values()):
+        return
+    step = state.tick()
+    for entity in state.tried.values():
+        if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
+            entity.stirred_step = step
+    for parked in state.queue.blocked_queues():
+        shape = parked.equivalence_class
+        if _reads_pods(shape) and may_fit(state, shape, now=now):
+            state.queue.open(parked, step=step, now=now)
+
+
+def _reads_pods(shape: Hashable) -> bool:
+    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
+    if not isinstance(shape, Shape):
+        return True
+    return any(pod_class.reads_pods for pod_class, _count in shape.runs)
+
+
 def may_fit(
     state: State, shape: Hashable, *, now: float, names: Collection[NodeName] | None = None
 ) -> bool:
-    """Say whether entities of a shape may be placed; False only when they cannot.
+    """Return whether entities of a class may be placed; False only if they cannot.
 
     Args:
-        state: The scheduler's memory.
-        shape: See ``State.shape``. What is not known in detail may always fit.
+        state: The scheduler's state.
+        shape: The class; see ``equivalence``. An entity that is a class of its own may always fit.
         now: The current instant.
-        names: Ask only whether a change of these nodes may matter.
+        names: The nodes whose change is asked about; None for all.
     """
     if not isinstance(shape, Shape):
         return True
@@ -112,12 +160,13 @@ def may_fit(
         counts[pod_class] = counts.get(pod_class, 0) + count
     needed = shape.needed
     lacking = dict(shape.quotas)
-    touched = names is None or bool(shape.floor)
+    # for a pod for which plugins read other pods, a change of one node matters on all nodes
+    touched = names is None or bool(shape.floor) or _reads_pods(shape)
     for pod_class, count in counts.items():
         try:
             filter_and_score.judged(state, pod_class, now)
         except GangschedError:
-            return True  # its own cycle will raise it, and name the pod
+            return True  # the cycle of one of its pods will raise the error, and name the pod
         needed -= min(count, pod_class.headroom)
         touched = touched or any(
             pod_class.takes(state.nodes.class_of(name)) for name in names or ()
@@ -129,17 +178,14 @@ def may_fit(
 
 
 def reaches_somebody(state: State, priority: int, displaces: bool) -> bool:
-    """Say whether there is somebody of a lower priority to give way. O(priorities)."""
+    """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
     if displaces and any(lower < priority for lower in state.priorities):
         return True
     return any(kept.priority < priority for kept in state.nominations.values())
 
 
 def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:
-    """Take note that a member of an entity has its turn in this step; return what was so before.
-
-    Runtime complexity: O(1).
-    """
+    """Note that a member of an entity is tried in this step; return the steps before it. O(1)."""
     before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
         entity.round_step = state.step
@@ -149,24 +195,24 @@ def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:
 
 
 def undo_turn(state: State, entity: QueuedEntity, before: tuple[int, int]) -> None:
-    """Take a turn that was broken off as one that was not had. O(1)."""
+    """Undo ``begin_turn`` for a cycle that was broken off. O(1)."""
     entity.round_step, entity.tried_step = before
     if entity.tried_step < 0:
         state.tried.pop(entity.seq, None)
 
 
 def stir(state: State, entity: QueuedEntity) -> None:
-    """Take note of a fact about an entity: what its turns have shown may be so no more."""
+    """Note an event about an entity: what its tries have proven may hold no more. O(1)."""
     if entity.seq in state.tried:
         entity.stirred_step = state.tick()
 
 
 def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
-    """End an attempt that failed; return as of which step its shape is known to fail.
+    """End a try that failed; return the step since which its class is known to fail.
 
     Returns:
-        The step; -1 when nothing is known: because no member found every node taken, or because
-        there was news since, and with it the shape may fit.
+        The step; -1 if nothing is proven, because no member was refused by every node, or because
+        an event has come since with which the class may fit.
     """
     step, stirred = entity.failed_step, entity.stirred_step
     forget(state, entity)
@@ -176,6 +222,6 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
 
 
 def forget(state: State, entity: QueuedEntity) -> None:
-    """End an attempt of which nothing is to be remembered."""
+    """Forget what the tries of an entity have proven. O(1)."""
     entity.tried_step = entity.failed_step = entity.stirred_step = -1
     state.tried.pop(entity.seq, None)

@@ -1,27 +1,33 @@
-"""Running the extension points: the one place that calls plugins.
+"""Run the extension points: which plugins are asked, in which order, and which answer counts.
+
+Where a point runs decides what a plugin that fails can undo. In the scheduling cycle of a pod or a
+gang nothing has been released yet, so the error is raised and the caller restores the state. In the
+middle of an event, or while nodes are given back, the work that is done cannot be undone. There the
+scheduler goes on with the safe answer, and the call raises the error at its end.
 
 Rules:
   R1  what a plugin raises, or returns against its contract, becomes a ``PluginError`` that names
-      the plugin and the point, and chains the cause;
-  R2  plugins run in the profile's order; ``unreserve`` in the reverse;
-  R3  the points that run where the scheduler cannot stop half-way (``queue_sort``,
-      ``pre_enqueue``, ``unreserve``, ``post_bind``, and what is optional at ``permit``) do not
-      raise: they answer as if the plugin had said no, and the error is raised when the call is
-      done. So do ``permit`` and what follows it where a fact, not a cycle, asks: who waits then
-      waits on, until the next fact about the group or the deadline.
+      the plugin, the point and the value, with the cause chained; see ``calls``;
+  R2  plugins run in the order of the profile; ``unreserve`` runs in the reverse order;
+  R3  ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind`` and the rules about groups do
+      not raise. The error is deferred to the end of the call, and the answer is the safe one: the
+      last place in the queue, not admitted, no verdict, the rule ``once_satisfied``;
+  R4  where an event lets waiting members go, an error at ``permit``, ``pre_bind`` or ``bind`` is
+      deferred too. The members wait on, until the next event of the group or their deadline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
-from gangsched._core import _quorum
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.runtime import calls, sort_keys
+from gangsched.framework.runtime.calls import name_of
+from gangsched.framework.runtime.group_rules import group_requests, members_needed, roles_needed
 from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.model import Node, NodeName, Pod, Resources
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,
     SUCCESS,
@@ -36,12 +42,9 @@ from gangsched.outcomes import (
     Wait,
 )
 from gangsched.protocols import EntityView, GroupView, Rank
-from gangsched.resources import NOTHING
 
 __all__ = [
     "bind",
-    "call",
-    "first_no",
     "group_requests",
     "members_needed",
     "name_of",
@@ -59,78 +62,31 @@ __all__ = [
 
 _Plugins: TypeAlias = tuple[Any, ...]
 
-_LAST = 1 << 62
-
-
-def call(
-    plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """Call a plugin at a point, and return its answer, which must be of an allowed class.
-
-    Raises:
-        PluginError: It raised, or answered against its contract.
-    """
-    try:
-        answer = getattr(plugin, point)(*args, **kwargs)
-    except PluginError:
-        raise  # of the plugins that it calls, one is named already
-    except Exception as error:
-        raise PluginError(plugin.name, point, _key(about), f"raised {error!r}") from error
-    if not isinstance(answer, allowed):
-        raise PluginError(plugin.name, point, _key(about), f"returned {answer!r}")
-    return answer
-
-
-def _key(about: Pod | GroupView | Node) -> str:
-    return about.name if isinstance(about, Node) else about.key
-
-
-def first_no(plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float) -> Outcome:
-    """Ask plugins in order; return the first no, or yes.
-
-    Raises:
-        PluginError: One raised, or answered against its contract.
-    """
-    plugin: Any = None
-    try:
-        for plugin in plugins:
-            answer = getattr(plugin, point)(*args, now=now)
-            if answer is SUCCESS:
-                continue
-            if isinstance(answer, Unschedulable):
-                return answer
-            if not isinstance(answer, Success | Skip):
-                raise PluginError(plugin.name, point, pod.key, f"returned {answer!r}")
-    except PluginError:
-        raise
-    except Exception as error:
-        raise PluginError(plugin.name, point, pod.key, f"raised {error!r}") from error
-    return SUCCESS
-
-
-def name_of(plugin: Any) -> str:
-    """Return what a plugin is called in an error; a profile takes none without a name."""
-    name: str = plugin.name
-    return name
+_POST_FILTER: Final = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
+_PERMIT: Final = (Success, Skip, Wait, Unschedulable)
+_UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
 
 
 def queue_sort(state: State, entity: EntityView) -> Rank:
-    """Ask for an entity's place in the queue; the last one where the plugin gives none."""
+    """Return the sort key of an entity; the last one if the plugin fails to give one."""
     plugin = state.profile.queue_sort
     try:
-        rank: Rank = call(plugin, "queue_sort", entity.pod, tuple, entity)
-        if len(rank) != 5 or not all(isinstance(n, int | float) and n == n for n in rank):
-            raise PluginError(plugin.name, "queue_sort", entity.pod.key, f"returned {rank!r}")
+        answer = calls.call(plugin, "queue_sort", entity.pod, object, entity)
+        key = sort_keys.comparable(answer)
+        if key is None:
+            raise calls.returned(plugin, "queue_sort", entity.pod, answer)
     except GangschedError as error:
         state.deferred.append(error)
-        return (_LAST, entity.queued_at, 2, entity.seq, 0)
-    return rank
+        return sort_keys.last(entity)
+    return key
 
 
 def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> Outcome:
-    """Ask whether a pod may queue."""
+    """Ask whether a pod is admitted to the queue."""
     try:
-        return first_no(state.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now)
+        return calls.first_unschedulable(
+            state.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now
+        )
     except GangschedError as error:
         state.deferred.append(error)
         return Unschedulable(str(error))
@@ -139,50 +95,54 @@ def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> 
 def pre_filter(
     state: State, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
 ) -> Outcome:
-    """Run the cheap checks of a cycle, all or those of *plugins*."""
+    """Run the checks that look at no node: of all plugins, or of *plugins*."""
     asked = state.profile.pre_filter if plugins is None else plugins
-    return first_no(asked, "pre_filter", pod, cycle, pod, now=now)
-
-
-def pre_bind(state: State, member: Member, now: float) -> Outcome:
-    """Run what precedes a bind."""
-    pod = member.pod
-    args = (member.cycle, pod, member.node)
-    return first_no(state.profile.pre_bind, "pre_bind", pod, *args, now=now)
+    return calls.first_unschedulable(asked, "pre_filter", pod, cycle, pod, now=now)
 
 
 def post_filter(
     state: State, cycle: CycleState, pod: Pod, reason: str, now: float
 ) -> Outcome | Verdict:
-    """Ask what follows from a failed cycle; the first answer but ``Skip`` counts."""
-    allowed = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
+    """Ask what follows from a failed cycle.
+
+    As in kube-scheduler, the first ``Success`` or verdict counts and ends the point. After
+    ``Unschedulable`` and ``Skip`` the next plugin is asked.
+
+    Returns:
+        ``Success`` or a verdict; without one, ``Unschedulable`` with the reasons of all plugins;
+        ``Skip`` if every plugin skipped.
+    """
+    reasons: list[str] = []
+    resolvable = False
     for plugin in state.profile.post_filter:
-        found: Outcome | Verdict = call(
-            plugin, "post_filter", pod, allowed, cycle, pod, reason, now=now
+        found: Outcome | Verdict = calls.call(
+            plugin, "post_filter", pod, _POST_FILTER, cycle, pod, reason, now=now
         )
-        if not isinstance(found, Skip):
+        if isinstance(found, Unschedulable):
+            reasons += found.reasons
+            resolvable = resolvable or found.resolvable
+        elif not isinstance(found, Skip):
             return found
-    return SKIP
+    return Unschedulable(reasons, resolvable=resolvable) if reasons else SKIP
 
 
 def reserve(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
-    """Let plugins take what a placement needs, all or those of *plugins*."""
+    """Run ``reserve`` for a tentative placement: of all plugins, or of *plugins*."""
     args = (member.cycle, member.pod, member.node)
     asked = state.profile.reserve if plugins is None else plugins
-    return first_no(asked, "reserve", member.pod, *args, now=now)
+    return calls.first_unschedulable(asked, "reserve", member.pod, *args, now=now)
 
 
 def unreserve(
     state: State, member: Member, cause: str, now: float
 ) -> RejectGroup | EvictGroup | None:
-    """Let plugins give back what a placement took; the first verdict counts."""
+    """Run ``unreserve`` of every plugin; return the first verdict."""
     verdict: RejectGroup | EvictGroup | None = None
-    allowed = (RejectGroup, EvictGroup, type(None))
     args = (member.cycle, member.pod, member.node)
     for plugin in reversed(state.profile.reserve):
         try:
-            answer: RejectGroup | EvictGroup | None = call(
-                plugin, "unreserve", member.pod, allowed, *args, cause=cause, now=now
+            answer: RejectGroup | EvictGroup | None = calls.call(
+                plugin, "unreserve", member.pod, _UNRESERVE, *args, cause=cause, now=now
             )
         except GangschedError as error:
             state.deferred.append(error)
@@ -191,57 +151,16 @@ def unreserve(
     return verdict
 
 
-def members_needed(state: State, group: GroupView) -> int | None:
-    """Ask how many more members a group needs; None where they go one by one."""
-    rule = state.profile.quorum
-    if rule is not None:
-        try:
-            answer = call(rule, "members_needed", group, (int, type(None)), group)
-        except GangschedError as error:
-            state.deferred.append(error)
-        else:
-            return cast("int | None", answer)
-    return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
-
-
-def roles_needed(state: State, group: GroupView) -> Mapping[str, int]:
-    """Ask how many more members of each role a group needs; see ``RoleRule``. O(roles)."""
-    rule = state.profile.roles
-    if group.roles and rule is not None:
-        try:
-            answer = call(rule, "roles_needed", group, Mapping, group)
-            if not all(isinstance(k, str) and type(n) is int for k, n in answer.items()):
-                raise PluginError(name_of(rule), "roles_needed", group.key, f"returned {answer!r}")
-        except GangschedError as error:
-            state.deferred.append(error)
-        else:
-            return cast("Mapping[str, int]", answer)
-    if state.profile.quorum is None:
-        return _quorum.roles_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
-    more = members_needed(state, group)
-    return {} if more is None else {"": more}
-
-
-def group_requests(state: State, group: GroupView) -> Resources:
-    """Ask what a group needs of the cluster in all; of several answers their sum."""
-    wanted = NOTHING
-    for plugin in state.profile.requests:
-        try:
-            answer: Resources = call(plugin, "group_requests", group, Resources, group)
-        except GangschedError as error:
-            state.deferred.append(error)
-        else:
-            wanted = wanted + answer if wanted else answer
-    return wanted
-
-
 def permit(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
-    """Ask whether a pod may go: any no, else the shortest wait, else yes."""
+    """Ask whether a pod may be released: of all plugins, or of *plugins*.
+
+    Returns:
+        The first ``Unschedulable``; else the shortest ``Wait``; else ``Success``.
+    """
     wait: Wait | None = None
     args = (member.cycle, member.pod, member.node)
     for plugin in state.profile.permit if plugins is None else plugins:
-        allowed = (Success, Skip, Wait, Unschedulable)
-        answer = call(plugin, "permit", member.pod, allowed, *args, now=now)
+        answer = calls.call(plugin, "permit", member.pod, _PERMIT, *args, now=now)
         if isinstance(answer, Unschedulable):
             return answer
         if isinstance(answer, Wait) and (wait is None or answer.timeout < wait.timeout):
@@ -249,35 +168,47 @@ def permit(state: State, member: Member, now: float, plugins: _Plugins | None = 
     return wait or SUCCESS
 
 
+def pre_bind(state: State, member: Member, now: float) -> Outcome:
+    """Run ``pre_bind`` of every plugin for a pod that is about to be bound."""
+    pod = member.pod
+    args = (member.cycle, pod, member.node)
+    return calls.first_unschedulable(state.profile.pre_bind, "pre_bind", pod, *args, now=now)
+
+
 def bind(state: State, member: Member, now: float) -> Bind:
-    """Ask for the effect that binds a pod; the first answer but ``Skip`` counts."""
+    """Ask for the effect that binds a pod; the first answer other than ``Skip`` counts.
+
+    Raises:
+        PluginError: A plugin raised, returned anything but the bind of this pod on this node in
+            this attempt, or all plugins skipped.
+    """
     pod, node = member.pod, member.node
     plugin: Any = None
     try:
         for plugin in state.profile.bind:
             answer = plugin.bind(pod, node, member.attempt, now=now)
-            if isinstance(answer, Skip):
+            if type(answer) is Skip:
                 continue
             if (
-                isinstance(answer, Bind)
+                type(answer) is Bind
                 and answer.uid == pod.uid
                 and answer.node == node
                 and answer.attempt == member.attempt
             ):
                 return answer
-            raise PluginError(plugin.name, "bind", pod.key, f"returned {answer!r}")
+            raise calls.returned(plugin, "bind", pod, answer)
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(plugin.name, "bind", pod.key, f"raised {error!r}") from error
-    names = ", ".join(plugin.name for plugin in state.profile.bind)
-    raise PluginError(names, "bind", pod.key, "all skipped")
+        raise calls.raised(plugin, "bind", pod, error) from error
+    names = ", ".join(name_of(plugin) for plugin in state.profile.bind)
+    raise PluginError(names, "bind", pod.key, "every plugin skipped the pod")
 
 
 def post_bind(state: State, pod: Pod, node: NodeName, now: float) -> None:
-    """Tell plugins of a pod that was bound."""
+    """Notify every plugin of a pod that was bound."""
     for plugin in state.profile.post_bind:
         try:
-            call(plugin, "post_bind", pod, type(None), pod, node, now=now)
+            calls.call(plugin, "post_bind", pod, type(None), pod, node, now=now)
         except GangschedError as error:
             state.deferred.append(error)

@@ -1,31 +1,50 @@
-"""Judging nodes: the filters, bounds and scores of plugins, asked once for each class of nodes."""
+"""Filter and score nodes for a pod, once for each equivalence class of nodes.
+
+Two ways lead to the scores. If every plugin gives a signature, the answers of a pod class are kept,
+and after a change only the new classes of nodes are asked. A plugin with ``pre_score`` or
+``normalize_score`` looks at all passing nodes at once, so that one changed node may change every
+score: then the answers are good for one scheduling cycle, and each cycle asks about all nodes.
+
+A node that is only hypothetical, such as a node after a sibling was planned for it, is scored in
+the same way. ``pre_score`` is called again only if that node did not pass before. The score of the
+node is normalized among the passing nodes, in the place of the node that it was.
+
+Rules:
+  R1  a plugin that distinguishes few nodes is asked once for all nodes that look alike to it,
+      although other plugins distinguish them;
+  R2  a score is an int from 0 to 100 after normalization, and is then multiplied by its weight;
+  R3  nodes of one class have one score, so equal raw scores must be normalized alike.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, final
+from typing import Any, Final, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime import calls, pod_readers
 from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.model import Pod
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
+from gangsched.protocols import NodeView
 
 __all__ = ["foresee", "is_resolvable", "judge_nodes", "judged"]
 
-_FILTERED = (Success, Skip, Unschedulable)
-_UNBOUNDED = 1 << 40
+_FILTERED: Final = (Success, Skip, Unschedulable)
+_UNBOUNDED: Final = 1 << 40
+_BEST: Final = 100
 
 
 @final
 class _Judge:
     """Filter, bound and score nodes for one pod; see ``gangsched.framework.nodes.pod_class.Judge``.
 
-    A plugin that tells few nodes apart is asked once for all nodes of which it reads the same,
-    whatever others read of them.
+    Attributes:
+        outcome: What ``pre_score`` returned; ``Success`` before it is called.
     """
 
     def __init__(
@@ -34,77 +53,161 @@ class _Judge:
         self._state = state
         self._cycle = cycle
         self._answers = pod_class.answers
+        profile = state.profile
+        self._filters: tuple[Any, ...] = profile.filter
+        self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
+        self._normalizers: Mapping[int, Any] = profile.normalizers
+        self._headrooms: tuple[Any, ...] = profile.headrooms
+        if pod_class.reads_pods:
+            # these are asked about single nodes; see pod_readers
+            reading = {id(plugin) for plugin in pod_readers.readers(state, pod)}
+            self._filters = tuple(p for p in profile.filter if id(p) not in reading)
+            self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
+            self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
+            self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
         self._pod = pod
         self._now = now
+        self._passing: dict[NodeName, NodeView] = {}
+        self._raw: dict[int, dict[NodeName, int]] = {}
+        self._totals: dict[NodeClass, int] = {}
         self.outcome: Outcome = SUCCESS
 
-    def screen(self, given: NodeClass) -> tuple[int, str]:
-        pod, profile, view = self._pod, self._state.profile, given.sample
-        for plugin in profile.filter:
-            answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
+    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
+        pod = self._pod
+        for plugin in self._filters:
+            answer: Outcome = self._ask(plugin, "filter", given)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
-                return (0, answer.reason or plugin.name)
-        room = _UNBOUNDED
-        for bounding in profile.headrooms:
-            bound = extension_points.call(bounding, "headroom", pod, int, pod, view)
-            if bound < room:
-                room = bound
-        return (room, "")
+                return (0, answer.reasons)
+        headroom = _UNBOUNDED
+        for bounding in self._headrooms:
+            bound = calls.call_for_count(bounding, "headroom", pod, pod, given.sample)
+            headroom = min(headroom, bound)
+        return (headroom, ())
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """Return False if any filter refuses a node and says that evictions cannot help."""
         # all are asked: one that cannot be helped may come after a lack of capacity
-        for plugin in self._state.profile.filter:
-            answer: Outcome = self._ask(plugin, "filter", _FILTERED, given)
+        for plugin in self._filters:
+            answer: Outcome = self._ask(plugin, "filter", given)
             if isinstance(answer, Unschedulable) and not answer.resolvable:
                 return False
         return True
 
-    def before_scoring(self) -> None:
-        self.outcome = extension_points.first_no(
-            self._state.profile.pre_score,
-            "pre_score",
-            self._pod,
-            self._cycle,
-            self._pod,
-            now=self._now,
-        )
+    def before_scoring(self, found: Sequence[NodeClass]) -> None:
+        profile = self._state.profile
+        if not profile.pre_score and not self._normalizers:
+            return
+        views = self._views(found)
+        if profile.pre_score and not self._passing.keys() >= views.keys():
+            self._passing |= views
+            shown = tuple(self._passing.values())
+            args = (self._cycle, self._pod, shown)
+            self.outcome = calls.first_unschedulable(
+                profile.pre_score, "pre_score", self._pod, *args, now=self._now
+            )
+        if self._normalizers and not isinstance(self.outcome, Unschedulable):
+            self._normalize(found)
 
     def score(self, given: NodeClass) -> int:
-        score = 0
-        if not isinstance(self.outcome, Unschedulable):
-            for plugin in self._state.profile.score:
-                score += self._ask(plugin, "score", int, given)
-        return score
+        if isinstance(self.outcome, Unschedulable):
+            return 0
+        if self._normalizers:
+            return self._totals[given]
+        return sum(weight * self._ask(plugin, "score", given) for plugin, weight in self._weighted)
 
-    def _ask(self, plugin: Any, point: str, allowed: Any, given: NodeClass) -> Any:
-        pod, part = self._pod, self._state.profile.parts.get(id(plugin))
+    def _ask(self, plugin: Any, point: str, given: NodeClass) -> Any:
+        part = self._state.profile.parts.get(id(plugin))
         if part is None or given.key is None:
-            return extension_points.call(
-                plugin, point, pod, allowed, self._cycle, pod, given.sample
-            )
+            return self._call(plugin, point, given)
         number, reads_labels = part
         seen = (id(plugin), point, given.key[number], given.key[-1] if reads_labels else None)
         answer = self._answers.get(seen)
         if answer is None:
-            answer = extension_points.call(
-                plugin, point, pod, allowed, self._cycle, pod, given.sample
-            )
-            self._answers[seen] = answer
+            answer = self._answers[seen] = self._call(plugin, point, given)
         return answer
+
+    def _call(self, plugin: Any, point: str, given: NodeClass) -> Any:
+        pod, args = self._pod, (self._cycle, self._pod, given.sample)
+        if point == "filter":
+            return calls.call(plugin, point, pod, _FILTERED, *args)
+        answer: Any = calls.call(plugin, point, pod, object, *args)
+        normalizes = id(plugin) in self._normalizers
+        if type(answer) is not int:
+            raise calls.returned(plugin, point, pod, answer, "an int" if normalizes else "")
+        if normalizes or 0 <= answer <= _BEST:
+            return answer
+        if given.nodes:
+            raise calls.returned(plugin, point, pod, answer)
+        # a node that does not exist may have more free than it can have, to find what is scarce
+        return min(max(answer, 0), _BEST)
+
+    def _views(self, found: Sequence[NodeClass]) -> dict[NodeName, NodeView]:
+        """Return the nodes of classes, in the order of nodes; of an empty class, its sample."""
+        nodes = self._state.nodes.by_index
+        indices = sorted(index for given in found for index in given.nodes)
+        views: dict[NodeName, NodeView] = {nodes[n].node.name: nodes[n] for n in indices}
+        for given in found:
+            if not given.nodes:
+                views.setdefault(given.sample.node.name, given.sample)
+        return views
+
+    def _names(self, given: NodeClass) -> list[NodeName]:
+        nodes = self._state.nodes.by_index
+        return [nodes[n].node.name for n in given.nodes] or [given.sample.node.name]
+
+    def _normalize(self, found: Sequence[NodeClass]) -> None:
+        """Compute the total scores of classes. O(passing nodes) for each plugin that normalizes."""
+        names = {given: self._names(given) for given in found}
+        totals = dict.fromkeys(found, 0)
+        for plugin, weight in self._weighted:
+            raw = {given: self._ask(plugin, "score", given) for given in found}
+            if id(plugin) in self._normalizers:
+                by_name = {name: raw[given] for given in found for name in names[given]}
+                scores = self._normalized(plugin, by_name)
+                for given in found:
+                    raw[given] = self._common(plugin, scores, names[given])
+            for given in found:
+                totals[given] += weight * raw[given]
+        self._totals |= totals
+
+    def _normalized(self, plugin: Any, found: dict[NodeName, int]) -> Mapping[NodeName, int]:
+        """Return the normalized scores of nodes, among all nodes that are scored in this cycle."""
+        among = {**self._raw.get(id(plugin), {}), **found}
+        self._raw.setdefault(id(plugin), among)
+        point = "normalize_score"
+        answer = calls.call(plugin, point, self._pod, Mapping, self._cycle, self._pod, dict(among))
+        try:
+            scores: dict[Any, Any] = dict(answer)
+        except Exception as error:
+            raise calls.raised(plugin, point, self._pod, error) from error
+        if scores.keys() != among.keys():
+            raise calls.returned(plugin, point, self._pod, answer)
+        if not all(type(score) is int and 0 <= score <= _BEST for score in scores.values()):
+            raise calls.returned(plugin, point, self._pod, answer)
+        return scores
+
+    def _common(
+        self, plugin: Any, scores: Mapping[NodeName, int], names: Sequence[NodeName]
+    ) -> int:
+        """Return the one score of the nodes of a class; see R3."""
+        score = scores[names[0]]
+        if any(scores[name] != score for name in names):
+            unequal = {name: scores[name] for name in names}
+            raise calls.returned(plugin, "normalize_score", self._pod, unequal)
+        return score
 
 
 def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
-    """Return a class of signed pods, judged as the nodes are now."""
+    """Return a class of signed pods, evaluated against the nodes as they are."""
     cycle = CycleState(None, state.nodes.infos)
     pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
     return pod_class
 
 
 def foresee(state: State, pod_class: PodClass, now: float) -> None:
-    """Judge nodes for a class that is new, before anybody of it has a turn.
+    """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
 
-    What a plugin raises is raised in that turn, and names the pod.
+    An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
     if state.profile.signed:
         with suppress(GangschedError):
@@ -114,14 +217,18 @@ def foresee(state: State, pod_class: PodClass, now: float) -> None:
 def judge_nodes(
     state: State, cycle: CycleState, member: Member, now: float
 ) -> tuple[PodClass, Judge, Outcome]:
-    """Filter and score for one pod; return its class, judged, and what ``pre_score`` said.
+    """Filter and score the nodes for one pod.
 
-    With it comes the judge, for nodes as they would be.
+    Returns:
+        The evaluated class of the pod, the judge for hypothetical nodes, and what ``pre_score``
+        returned.
     """
     pod_class = member.pod_class
     if not state.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(pod_class.signature, member.pod)
+        pod_class = PodClass(
+            pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
+        )
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome
@@ -137,5 +244,5 @@ def is_resolvable(
     """
     pod_class = member.pod_class
     if not state.profile.signed:
-        pod_class = PodClass(pod_class.signature, member.pod)
+        pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
     return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)

@@ -1,71 +1,85 @@
-"""What plugins say of themselves: which part of a pod and of a node they read.
+"""Ask plugins which part of a pod and of a node they read.
+
+Equal signatures make an equivalence class: the filters and scores are computed once for the class.
+A pod whose plugins do not all give a signature is evaluated by itself, and so is a node.
 
 Rules:
-  R1  pods of one signature are judged alike, and so are nodes of one signature;
-  R2  what one plugin does not say makes every pod, or every node, like no other.
+  R1  pods of one signature get the same answers, and so do nodes of one signature;
+  R2  if one plugin gives no signature, every pod, or every node, is a class of its own;
+  R3  the signature of a pod is read before the state changes, and an error is raised. The signature
+      of a node is read while nodes change, so its error is deferred, and the node stands alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Any
 
-from gangsched.errors import GangschedError, PluginError
-from gangsched.framework.runtime import extension_points
+from gangsched.errors import GangschedError
+from gangsched.framework.runtime import calls
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import Pod
+from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "signature"]
+__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
 
 
 def signature(state: State, pod: Pod) -> Hashable:
-    """Return the part of a pod that filters and scores depend on; its UID when unknown."""
+    """Return the part of a pod that filters and scores read; its UID if a plugin does not say.
+
+    Raises:
+        PluginError: A plugin raised, or returned a value that cannot be hashed.
+    """
     if not state.profile.signed:
         return pod.uid
-    parts: list[Hashable] = []
-    for plugin in state.profile.signers:
-        part = extension_points.call(plugin, "pod_signature", pod, Hashable, pod)
-        try:
-            hash(part)
-        except TypeError as error:
-            problem = f"returned {part!r}, which has no hash"
-            raise PluginError(
-                extension_points.name_of(plugin), "pod_signature", pod.key, problem
-            ) from error
-        parts.append(part)
-    return tuple(parts)
+    return tuple(_hashable(plugin, "pod_signature", pod, pod) for plugin in state.profile.signers)
 
 
 def labels_read(state: State, pod: Pod) -> frozenset[str]:
-    """Return which labels of nodes the plugins read for pods like *pod*."""
+    """Return the keys of the node labels that plugins read for pods like *pod*.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but strings.
+    """
     keys: set[str] = set()
     for plugin in state.profile.label_readers:
-        for key in extension_points.call(plugin, "labels_read", pod, Iterable, pod):
-            if not isinstance(key, str):
-                raise PluginError(
-                    extension_points.name_of(plugin), "labels_read", pod.key, f"returned {key!r}"
-                )
-            keys.add(key)
+        keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
 
+def reads_pods(state: State, pod: Pod) -> bool:
+    """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but a bool.
+    """
+    answers = [
+        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
+    ]
+    return any(answers)
+
+
 def fitted(state: State, pod: Pod) -> frozenset[str]:
-    """Return the resources that plugins fit pods like *pod* to."""
+    """Return the resources of which a node must have free what *pod* requests.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but strings.
+    """
     names: set[str] = set()
     for plugin in state.profile.fittings:
-        names.update(extension_points.call(plugin, "fitted", pod, Iterable, pod))
+        names.update(calls.call_for_names(plugin, "fitted", pod, pod))
     return frozenset(names)
 
 
 def node_signature(
     state: State, view: NodeView, keys: Iterable[str] | None = None
 ) -> tuple[Hashable, ...] | None:
-    """Return what plugins read of a node; None when one does not say, or failed to.
+    """Return what plugins read of a node; None if a plugin does not say, or failed.
 
     Args:
         state: The scheduler's memory.
         view: The node.
-        keys: Which labels are read; None for those that are read now.
+        keys: The keys of the labels that are read; None for those that are read at present.
     """
     signers = state.profile.node_signers
     if not signers:
@@ -77,25 +91,25 @@ def node_signature(
         parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
         hash(parts)
     except Exception:
-        _blame_signer(state, view)
+        _defer_signing_error(state, view)
         return None
     return (*parts, read)
 
 
-def _blame_signer(state: State, view: NodeView) -> None:
-    """Ask again, one after the other, to name who failed to say what it reads of a node."""
+def _defer_signing_error(state: State, view: NodeView) -> None:
+    """Ask the plugins again one by one, to name the plugin that failed."""
     for plugin in state.profile.node_signers:
         try:
-            part = extension_points.call(plugin, "node_signature", view.node, Hashable, view)
+            _hashable(plugin, "node_signature", view.node, view)
         except GangschedError as error:
             state.deferred.append(error)
             return
-        try:
-            hash(part)
-        except TypeError as error:
-            problem = f"returned {part!r}, which has no hash"
-            name = str(view.node.name)
-            failed = PluginError(extension_points.name_of(plugin), "node_signature", name, problem)
-            failed.__cause__ = error
-            state.deferred.append(failed)
-            return
+
+
+def _hashable(plugin: Any, point: str, about: Pod | Node, *args: Any) -> Hashable:
+    part: Hashable = calls.call(plugin, point, about, object, *args)
+    try:
+        hash(part)
+    except Exception as error:
+        raise calls.returned(plugin, point, about, part) from error
+    return part

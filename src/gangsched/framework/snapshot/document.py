@@ -1,10 +1,13 @@
-"""Snapshots: a scheduler's memory as plain data, and back.
+"""Snapshots: the state of a scheduler as plain data, and back.
+
+``write`` turns the state into rows, ``forms`` turns rows into plain data and back, and ``read``
+builds a new state from rows.
 
 Rules:
-  R1  ``HELD`` names every attribute of everything that a scheduler remembers, and what becomes of
-      it: it is kept, made anew from what is kept, given by whoever restores, or passing, which is
-      empty between two calls;
-  R2  a snapshot is read as a whole before anything is changed; what contradicts itself is
+  R1  ``HELD`` names every attribute of every object in the state, and how a snapshot treats it. An
+      attribute is written; or computed again from what is written; or an argument of the restoring
+      scheduler; or empty between two calls;
+  R2  a snapshot is read as a whole before anything changes. A snapshot that contradicts itself is
       refused.
 """
 
@@ -18,7 +21,7 @@ from attrs import frozen
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import Line, SchedulingQueue
+from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
@@ -67,7 +70,7 @@ HELD: Final[Mapping[type, Held]] = {
         " tried out deferred exhausted_searches step numbers",
         anew="priorities",
         given="cluster profile membership unit placement budget rest preemption",
-        passing="seen",
+        passing="seen seen_specs",
     ),
     Member: Held(
         kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
@@ -76,13 +79,14 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     CycleState: Held(kept="_scratch", anew="_group _nodes"),
     Nodes: Held(
-        kept="infos assumed classes _indices altered ledger departed",
-        anew="by_index version _total",
-        given="_cluster",
+        kept="infos assumed classes _indices altered ledger departed unread",
+        anew="by_index version pods_version _total",
+        given="_cluster _watches_pods",
         passing="_looked",
     ),
     NodeInfo: Held(
-        kept="node index free holders withheld withheld_pods", anew="nominated expected"
+        kept="node index free holders withheld withheld_pods",
+        anew="nominated expected pods_by_uid",
     ),
     CapacityLedger: Held(kept="_by_node", anew="expecting"),
     ReservedCapacity: Held(kept="owner node priority requests pods returning"),
@@ -101,23 +105,26 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels users headroom answers _seen _epoch _nodes _judged _order _ordered"
-        " _by_room _reasons",
+        anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
+        " _order _ordered _by_room _reasons",
     ),
     Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _lines", given="_sort"),
-    Line: Held(kept="shape blocked blocked_at opened_at leader standing resting"),
+    SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
+    EquivalenceQueue: Held(
+        kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
+    ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason unschedulable_member _pod _is_ready",
-        anew="place shape prospect _handle",
+        anew="place equivalence_class prospect _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
         " round_step reason unschedulable_member _pending",
-        anew="place shape prospect _handle _info _is_in_order _latest _turns _turns_by_role",
+        anew="place equivalence_class prospect _handle _info _is_in_order _latest _ready"
+        " _ready_by_role",
         passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
@@ -158,12 +165,12 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
         read_into(blank, rows)
         blank._check()
     except InternalError as error:
-        expected = f"one that agrees with itself: {error.invariant}"
+        expected = f"consistent: {error.invariant}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
     except GangschedError:
         raise
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
-        expected = f"one that agrees with itself: {error!r}"
+        expected = f"consistent: {error!r}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
     if blank.deferred:
         raise blank.deferred[0]
@@ -173,15 +180,17 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
 
 def _check_made_for(state: State, rows: SnapshotRow) -> None:
     if rows.unit is not state.unit:
-        raise InvalidValueError("unit", rows.unit.value, f"{state.unit.value}, as here")
+        raise InvalidValueError(
+            "unit", rows.unit.value, f"{state.unit.value}, the unit of this scheduler"
+        )
     names = tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins)
     if rows.plugins != names:
-        raise InvalidValueError("plugins", rows.plugins, f"{names}, as here")
+        raise InvalidValueError("plugins", rows.plugins, f"{names}, the plugins of this scheduler")
     if rows.nominations and state.preemption is None:
-        expected = "none, as there is no preemption here"
+        expected = "0, because preemption is off"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
     if state.reserving.policy is None:
-        expected = "none, as there is no backfill here"
+        expected = "None, because backfill is off"
         if rows.reserving is not None:
             made = rows.reserving.reservation
             found = rows.reserving.asking if made is None else made.key
@@ -192,7 +201,9 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     keepers = tuple(extension_points.name_of(plugin) for plugin in state.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:
-        raise InvalidValueError("plugin_states", kept, f"{keepers}, as here")
+        raise InvalidValueError(
+            "plugin_states", kept, f"{keepers}, the plugins with state in this scheduler"
+        )
 
 
 def restore_plugins(state: State, rows: SnapshotRow) -> None:

@@ -1,14 +1,13 @@
 """The forms of a snapshot: how its rows are written as plain data, and read.
 
 Rules:
-  R1  each row has its form, with every field;
-  R2  what a form reads is of the right type, and no more: whether rows agree with each other is
-      seen when they are read into a memory.
+  R1  each class of rows has a form with all its fields;
+  R2  a form checks types only. Whether rows agree with each other is checked by ``read``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gangsched._core._counters import MemberState
 from gangsched._core._waiting import WaitingPod
@@ -21,6 +20,7 @@ from gangsched._forms import (
     WHOLE,
     Form,
     Record,
+    at,
     by_name,
     choice,
     many,
@@ -29,6 +29,7 @@ from gangsched._forms import (
     union,
 )
 from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
+from gangsched.errors import InvalidValueError
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.snapshot.rows import (
@@ -57,6 +58,30 @@ _EDGES: Final = many(row(RESOURCES, WHOLE))
 _NUMBERS: Final = many(WHOLE)
 _TEXTS: Final = many(TEXT)
 _MAYBE_SECONDS: Final = optional(SECONDS)
+
+
+def _write_key_part(part: Any) -> Any:
+    if isinstance(part, str):
+        return {"text": part}  # as "Infinity" stands for a number
+    if isinstance(part, tuple):
+        return [_write_key_part(one) for one in cast("tuple[object, ...]", part)]
+    return SECONDS.write(part)
+
+
+def _read_key_part(value: Any, path: str) -> Any:
+    if isinstance(value, dict):
+        given = cast("dict[object, Any]", value)
+        if given.keys() != {"text"}:
+            raise InvalidValueError(path, given, "a number, an object with text, or a list")
+        return TEXT.read(given["text"], at(path, "text"))
+    if isinstance(value, list):
+        parts = cast("list[object]", value)
+        return tuple(_read_key_part(one, f"{path}[{n}]") for n, one in enumerate(parts))
+    return SECONDS.read(value, path)
+
+
+_KEY_PART: Final[Form[Any]] = Form(_write_key_part, _read_key_part)
+"""One part of a sort key: a number, a string or a tuple of parts."""
 
 _DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS)
 _SHORTAGE: Final = Record(
@@ -96,6 +121,7 @@ _NODE_ROW: Final = Record(
     holders=many(row(TEXT, RESOURCES)),
     withheld=_AMOUNTS,
     withheld_pods=WHOLE,
+    pods=many(POD.form),
 )
 _RESERVED: Final = Record(
     ReservedRow,
@@ -146,7 +172,7 @@ _ENTITY: Final = Record(
     queued_at=SECONDS,
     failures=WHOLE,
     backoff_until=SECONDS,
-    rank=optional(row(*[SECONDS] * 5)),
+    rank=optional(many(_KEY_PART)),
     tried_step=WHOLE,
     failed_step=WHOLE,
     stirred_step=WHOLE,
@@ -261,6 +287,7 @@ SNAPSHOT: Final = Record(
     altered=WHOLE,
     reserved=many(_RESERVED.form),
     departed=_TEXTS,
+    unread=_TEXTS,
     assumed=many(_ASSUMED.form),
     node_classes=many(_NODE_CLASS.form),
     node_classes_made=WHOLE,

@@ -1,20 +1,20 @@
-"""From rows to memory.
+"""From the rows of a snapshot to the state of a scheduler.
 
 Rules:
-  R1  what is made is new: whatever raises here has changed nothing of what is remembered;
-  R2  a row that names what is not there, or names twice what is there once, is refused by its
-      field;
-  R3  what plugins answer is not kept, and is asked again.
+  R1  the state is built anew: an error here leaves the state of the scheduler unchanged;
+  R2  a row that refers to a missing row, or repeats a row that must be unique, is refused with the
+      name of its field;
+  R3  answers of plugins are not part of a snapshot. The plugins are asked again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping
-from typing import TypeVar, cast, final
+from typing import TypeVar, final
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import Line
+from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
 from gangsched.framework.config.cycle_state import CycleState
@@ -23,7 +23,7 @@ from gangsched.framework.nodes.node_table import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing.equivalence import Shape
-from gangsched.framework.runtime import signatures
+from gangsched.framework.runtime import signatures, sort_keys
 from gangsched.framework.snapshot.rows import (
     EntityRow,
     LineRow,
@@ -37,7 +37,6 @@ from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import GroupKey, NodeName, PodUID
-from gangsched.protocols import Rank
 
 __all__ = ["read_into"]
 
@@ -76,6 +75,7 @@ class _Reader:
         self._read_nodes()
         self._read_members()
         self._read_assumed()
+        self._read_pods_on_nodes()
         self._read_node_classes()
         self._read_queue()
         for n, waiting in enumerate(rows.waiting):
@@ -99,7 +99,7 @@ class _Reader:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        """See that whoever comes next gets a number that nobody has."""
+        """Check that the counters are not below the numbers that are in use."""
         rows = self._rows
         for name, last, given in (
             ("numbers", rows.numbers, [*self._entities, *(row.seq for row in rows.members)]),
@@ -109,7 +109,7 @@ class _Reader:
         ):
             most = max(given, default=0)
             if last < most:
-                raise InvalidValueError(name, last, f"at least {most}, which was given out")
+                raise InvalidValueError(name, last, f"an int >= {most}, the largest number in use")
 
     # Pods and groups --------------------------------------------------------------------------
 
@@ -144,7 +144,9 @@ class _Reader:
         for n, row in enumerate(self._rows.pod_classes):
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
-            self._pod_classes[n] = pod_class = PodClass(signature, row.sample, labels)
+            reads_pods = signatures.reads_pods(state, row.sample)
+            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            self._pod_classes[n] = pod_class
             if row.known:
                 _fresh(state.classes, signature, f"pod_classes[{n}].sample")
                 state.classes[signature] = pod_class
@@ -171,7 +173,10 @@ class _Reader:
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.stirred_step, entity.round_step = row.stirred_step, row.round_step
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
-            entity.rank = cast("Rank | None", row.rank)
+            if row.rank is not None and not sort_keys.is_comparable(row.rank):
+                expected = "a sort key that compares with every other one"
+                raise InvalidValueError(f"{path}.rank", row.rank, expected)
+            entity.rank = row.rank
 
     def _entity(self, seq: int, path: str) -> QueuedEntity:
         return _get(self._entities, seq, path)
@@ -187,7 +192,9 @@ class _Reader:
             for uid in group.members:
                 member = self._known(uid, f"groups[{n}].members")
                 if member.group is not info or uid in info.members:
-                    raise InvalidValueError(f"groups[{n}].members", uid, "a member of it, once")
+                    raise InvalidValueError(
+                        f"groups[{n}].members", uid, "a member of the group, listed once"
+                    )
                 info.members.set(uid, member.state)
                 info.members.give_role(uid, member.role)
         for n, entity in enumerate(rows.entities):
@@ -203,7 +210,9 @@ class _Reader:
         member.reason, member.bind_failures = row.reason, row.bind_failures
         member.role, member.started_at = row.role, row.started_at
         if (row.cycle is None) != (row.node is None):
-            raise InvalidValueError(f"{path}.cycle", row.cycle, "what there is with a node")
+            raise InvalidValueError(
+                f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
+            )
         if row.cycle is not None:
             member.cycle = CycleState(entity.group, state.nodes.infos)
             for name, value in row.cycle:
@@ -219,11 +228,13 @@ class _Reader:
         members = [self._known(uid, f"{path}.pending") for uid in row.pending]
         entity = self._entities[row.seq]
         if any(member.entity is not entity for member in members):
-            raise InvalidValueError(f"{path}.pending", row.pending, "members of it")
+            raise InvalidValueError(f"{path}.pending", row.pending, "members of the group")
         if not tried <= set(row.pending):
             raise InvalidValueError(f"{path}.tried", row.tried, "pending members")
         if entity.group is None and len(members) > 1:
-            raise InvalidValueError(f"{path}.pending", row.pending, "one pod, as it has no group")
+            raise InvalidValueError(
+                f"{path}.pending", row.pending, "a single pod, because it has no group"
+            )
         entity.load([(m.pod, m.seq, m.role, m.pod.uid not in tried) for m in members])
 
     # Nodes ------------------------------------------------------------------------------------
@@ -240,6 +251,7 @@ class _Reader:
             nodes._sum_up(info, 1)
         nodes._indices = rows.indices
         nodes.altered, nodes.departed = rows.altered, list(rows.departed)
+        nodes.unread = dict.fromkeys(rows.unread)
         for each in rows.reserved:
             entry = ReservedCapacity(each.owner, each.node, each.priority, each.requests, each.pods)
             entry.returning = None if each.returning is None else set(each.returning)
@@ -272,6 +284,19 @@ class _Reader:
         for n, row in enumerate(self._rows.assumed):
             pod = self._known(row.uid, f"assumed[{n}].uid").pod if row.pod is None else row.pod
             self._state.nodes.assumed[row.uid] = (row.node, pod)
+
+    def _read_pods_on_nodes(self) -> None:
+        state = self._state
+        for n, row in enumerate(self._rows.nodes):
+            others = {pod.uid: pod for pod in row.pods}
+            info = state.nodes.infos[row.node.name]
+            for uid in info.holders:
+                member = state.members.get(uid)
+                pod = others.get(uid) or (None if member is None else member.pod)
+                if pod is not None:
+                    info.show(pod)
+                elif not uid.startswith("\0"):
+                    raise InvalidValueError(f"nodes[{n}].holders", uid, "a pod of the snapshot")
 
     def _read_node_classes(self) -> None:
         state, rows = self._state, self._rows
@@ -320,7 +345,7 @@ class _Reader:
     def _alone(self, number: int, free: dict[str, int], pods: int, path: str) -> NodeClass:
         other = _get(self._node_classes, number, path)
         if (_some(other.sample.free), other.sample.pod_count) != (_some(free), pods):
-            raise InvalidValueError(path, number, "a class of nodes with what is left")
+            raise InvalidValueError(path, number, "the number of a node class with free capacity")
         return other
 
     def _read_nominations(self) -> None:
@@ -373,9 +398,9 @@ class _Reader:
         path = "reserving.reservation"
         entity = self._entity(row.entity, f"{path}.entity")
         if entity.group is None:
-            raise InvalidValueError(f"{path}.entity", row.entity, "one of a group")
+            raise InvalidValueError(f"{path}.entity", row.entity, "an entity of a group")
         if row.key != entity.group.key:
-            expected = f"{entity.group.key}, as its entity is of that"
+            expected = f"{entity.group.key}, the group of its entity"
             raise InvalidValueError(f"{path}.key", row.key, expected)
         entries = [
             self._claim(number, row.entity, f"{path}.capacity[{n}]", nominated=False)
@@ -403,30 +428,30 @@ class _Reader:
             queue._gated[seq] = self._place(seq, Place.UNSCHEDULABLE, f"gated[{n}]")
         for n, row in enumerate(rows.lines):
             line = self._line(row, f"lines[{n}]")
-            _fresh(queue._lines, line.shape, f"lines[{n}].shape")
-            queue._lines[line.shape] = line
+            _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
+            queue._queues[line.equivalence_class] = line
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)
         if entity.place is not Place.NOWHERE:
-            raise InvalidValueError(path, seq, "an entity that is in one place")
+            raise InvalidValueError(path, seq, "an entity that is listed once")
         entity.place = place
         return entity
 
-    def _line(self, row: LineRow, path: str) -> Line:
-        line = Line(self._shape(row.shape, f"{path}.shape"))
+    def _line(self, row: LineRow, path: str) -> EquivalenceQueue:
+        line = EquivalenceQueue(self._shape(row.shape, f"{path}.shape"))
         line.blocked, line.blocked_at = row.blocked, row.blocked_at
         line.opened_at = row.opened_at
         for seq in row.standing:
             entity = self._place(seq, Place.UNSCHEDULABLE, f"{path}.standing")
-            entity.shape = line.shape
-            entity._handle = line.standing.push(entity.rank, entity)
+            entity.equivalence_class = line.equivalence_class
+            entity._handle = line.queued.push(entity.rank, entity)
         for seq in row.resting:
-            line.resting[seq] = self._entity(seq, f"{path}.resting")
-            line.resting[seq].shape = line.shape
+            line.in_backoff[seq] = self._entity(seq, f"{path}.resting")
+            line.in_backoff[seq].equivalence_class = line.equivalence_class
         if row.leader is not None:
             line.leader = self._entity(row.leader, f"{path}.leader")
-            line.leader.shape = line.shape
+            line.leader.equivalence_class = line.equivalence_class
         return line
 
     def _shape(self, row: int | ShapeRow, path: str) -> Hashable:
@@ -447,7 +472,7 @@ class _Reader:
 
 def _get(known: Mapping[K, V], name: K, path: str) -> V:
     if name not in known:
-        raise InvalidValueError(path, name, "something that the snapshot has")
+        raise InvalidValueError(path, name, "listed in the snapshot")
     return known[name]
 
 
@@ -458,4 +483,4 @@ def _some(free: Mapping[str, int]) -> dict[str, int]:
 
 def _fresh(known: Container[object], name: object, path: str) -> None:
     if name in known:
-        raise InvalidValueError(path, name, "something that the snapshot has once")
+        raise InvalidValueError(path, name, "listed once in the snapshot")

@@ -1,12 +1,12 @@
-"""The rows of a snapshot: what a scheduler remembers, as values that name each other.
+"""The rows of a snapshot: the state of a scheduler as values that refer to each other.
 
 Rules:
-  R1  whatever is remembered once stands in one row; others name it: a pod by its UID, a group by
-      its key, an entity, a node and a class by their numbers;
-  R2  where an order decides something, it is the order of a list: an object's fields may be
-      reordered by whoever keeps it.
+  R1  each object has one row. Other rows refer to a pod by its UID, to a group by its key, and to
+      an entity, a node or a class by its number;
+  R2  an order that matters is the order of a list, because a database may reorder the keys of a
+      JSON object.
 
-How they are written is in ``forms``.
+``forms`` defines how rows are written.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Edges: TypeAlias = tuple[tuple[Resources, int], ...]
 @final
 @frozen(kw_only=True)
 class NodeRow:
-    """A ``NodeInfo``."""
+    """A ``NodeInfo``; *pods* are those on it that differ from the member of the same UID."""
 
     node: Node
     index: int
@@ -73,6 +73,7 @@ class NodeRow:
     holders: tuple[tuple[PodUID, Resources], ...] = ()
     withheld: Amounts = ()
     withheld_pods: int = 0
+    pods: tuple[Pod, ...] = ()
 
 
 @final
@@ -159,7 +160,7 @@ class EntityRow:
     queued_at: float = 0.0
     failures: int = 0
     backoff_until: float = -math.inf
-    rank: tuple[float, ...] | None = None
+    rank: tuple[Any, ...] | None = None
     tried_step: int = -1
     failed_step: int = -1
     stirred_step: int = -1
@@ -207,7 +208,10 @@ class ShapeRow:
 @final
 @frozen(kw_only=True)
 class LineRow:
-    """A ``Line``; *shape* is the number of an entity where no other is known to be like it."""
+    """An ``EquivalenceQueue``.
+
+    *shape* is its equivalence class, or the number of its only entity if that has no class.
+    """
 
     shape: int | ShapeRow
     blocked: bool = False
@@ -317,6 +321,7 @@ class SnapshotRow:
     altered: int = 0
     reserved: tuple[ReservedRow, ...] = ()
     departed: tuple[PodUID, ...] = ()
+    unread: tuple[NodeName, ...] = ()
     assumed: tuple[AssumedRow, ...] = ()
     node_classes: tuple[NodeClassRow, ...] = ()
     node_classes_made: int = 0

@@ -1,9 +1,9 @@
-"""From memory to rows.
+"""From the state of a scheduler to the rows of a snapshot.
 
 Rules:
-  R1  nothing is asked of the cluster state, and of plugins nothing but what they keep;
-  R2  nothing changes: a scheduler goes on as if nobody had looked;
-  R3  what cannot be written is refused, never left out.
+  R1  the cluster state is not read, and plugins are asked only for their own state;
+  R2  nothing in the scheduler changes;
+  R3  a value that cannot be written is refused, never left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched._core._queue import Line
+from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
@@ -57,7 +57,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
     """
     nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
     numbered = _PodClasses(state)
-    lines = tuple(_line(line, numbered) for line in queue._lines.values())
+    lines = tuple(_line(line, numbered) for line in queue._queues.values())
     reserved = {id(entry): number for number, entry in enumerate(nodes.ledger)}
     reserving = _reserving(state.reserving, numbered, reserved)
     members = tuple(_member(state, member, numbered) for member in state.members.values())
@@ -78,6 +78,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
                 holders=tuple(info.holders.items()),
                 withheld=tuple(info.withheld.items()),
                 withheld_pods=info.withheld_pods,
+                pods=tuple(pod for pod in info.pods if not _is_known(state, pod)),
             )
             for info in nodes.infos.values()
         ),
@@ -95,6 +96,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
             for entry in nodes.ledger
         ),
         departed=tuple(nodes.departed),
+        unread=tuple(nodes.unread),
         assumed=tuple(
             AssumedRow(uid=uid, node=name, pod=None if _is_known(state, pod) else pod)
             for uid, (name, pod) in nodes.assumed.items()
@@ -281,7 +283,7 @@ def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str
 
 
 def _is_known(state: State, pod: Pod) -> bool:
-    """Return whether a pod is the version that the scheduler knows."""
+    """Return whether a pod equals the known member of its UID."""
     member = state.members.get(pod.uid)
     return member is not None and member.pod == pod
 
@@ -339,15 +341,15 @@ def _reserving(
     return None if row == ReservingRow() else row
 
 
-def _line(line: Line, classes: _PodClasses) -> LineRow:
+def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
     return LineRow(
-        shape=_shape(line.shape, classes),
+        shape=_shape(line.equivalence_class, classes),
         blocked=line.blocked,
         blocked_at=line.blocked_at,
         opened_at=line.opened_at,
         leader=None if line.leader is None else line.leader.seq,
-        standing=tuple(entity.seq for entity in line.standing),
-        resting=tuple(line.resting),
+        standing=tuple(entity.seq for entity in line.queued),
+        resting=tuple(line.in_backoff),
     )
 
 

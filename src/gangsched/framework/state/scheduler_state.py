@@ -1,13 +1,11 @@
-"""Everything a scheduler remembers, in one place.
+"""Everything that a scheduler remembers between two calls.
 
 Invariants (checked by ``_check``):
   I1  each known pod is in exactly one state, and its group, its entity, the waiting map and the
       assumed pods agree with it;
-  I2  a pod that holds a node without being assigned is assumed: it waits, or its bind is under
-      way, and then its end may have been asked for meanwhile; one that waits is in the waiting
-      map; nobody else is in either;
-  I3  who is pending is in an entity, and each entity with somebody pending is in the queue,
-      unless its group waits for nothing but its deadline.
+  I2  the assumed pods hold a node before the cluster state shows them there. They wait on permit,
+      or are being bound, evicted meanwhile or not. The waiting map holds the first of these only;
+  I3  each pending pod is in an entity, and each entity with a pending pod is in the queue.
 """
 
 from __future__ import annotations
@@ -35,39 +33,39 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.reservation_state import Reserving
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.protocols import ClusterState
 
 __all__ = ["HOLDING", "ON_NODES", "Member", "State"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
-"""The states in which a pod holds a node without being assigned to it."""
+"""The states of a pod that is assumed on a node."""
 
 ON_NODES = (*HOLDING, MemberState.ASSIGNED)
-"""The states in which a pod holds a node."""
+"""The states of a pod that uses capacity of a node."""
 
 
 @final
 @define(eq=False)
 class Member:
-    """One pod, as the scheduler knows it.
+    """One known pod.
 
     Attributes:
         pod: The pod, as the cluster state last showed it.
         seq: Its number in the order of arrival.
-        entity: What it queues in: its own entity or its group's.
+        entity: The entity that it queues in: its own, or that of its group.
         group: Its group; None for a regular pod.
-        pod_class: Whom it is evaluated with.
-        requests: What it asks for: for all of a class that ask for the same, the same object,
-            so that it is found again without being compared.
-        state: What it is doing.
-        node: The node that it holds; None when it holds none.
-        attempt: The number of its last placement, from 1.
-        cycle: The scratch of its last placement, until it is over.
-        reason: Why it has no node, in words; empty when nothing was said.
+        pod_class: The equivalence class of pods that it is evaluated with.
+        requests: What it requests. Members of one class with equal requests share one object, so
+            that a placement finds runs of them by identity.
+        state: Its state.
+        node: The node that it is assumed on; None if it is assumed on none.
+        attempt: The number of its last placement, from 1; 0 before the first.
+        cycle: The cycle state of its last placement, until it is bound or gives its node back.
+        reason: Why it has no node; empty if nothing was reported.
         bind_failures: How many of its binds in a row failed.
-        role: Its role in its group; None when it says none.
-        started_at: When it was bound, or first seen on its node; None before that.
+        role: Its role in its group; None without one.
+        started_at: The instant at which it was bound, or first seen on its node; None before.
     """
 
     pod: Pod
@@ -89,7 +87,7 @@ class Member:
         self.replace(self.pod)
 
     def replace(self, pod: Pod) -> None:
-        """Put a newer version of the pod in its place."""
+        """Keep a newer version of the pod. O(resources)."""
         common = self.pod_class.sample.requests
         self.pod = pod
         self.requests = common if pod.requests == common else pod.requests
@@ -98,27 +96,28 @@ class Member:
 @final
 @define(eq=False)
 class State:
-    """What a scheduler remembers, and what the current call has to tell.
+    """What a scheduler remembers, and the effects of the current call.
 
     Attributes:
-        step: Ascends with each decision and each fact: the clock of causes, not of time.
+        step: Ascends with each decision and each event: an order of causes, not of time.
         members: Every known pod.
         entities: The entity of each group that has a member.
-        classes: The class of each signature that a pod has.
-        labels: The labels that tell nodes apart for one of these classes.
-        evicted: The pods whose end was asked for, until they are gone.
-        overdue: The pods that were waited for in vain: their room is not counted on any more.
-        nominations: For whom room is kept, by the number of the entity.
+        classes: The equivalence class of each pod signature.
+        labels: The node labels that some filter or score plugin reads for one of these classes.
+        evicted: The pods that an ``Evict`` was posted for, until they are gone.
+        overdue: Victims that were not gone in time; no nomination counts on them any more.
+        nominations: The nominations, by the number of the entity.
         priorities: How many known pods have which priority.
-        holding: The groups that hold nodes, with the step since which they do.
-        yielding: The groups that give way to the next other entity, with the reason.
-        tried: The entities of which a member had its turn in the current attempt, by number.
-        seen: What the pods that the current call is about say of themselves.
-        out: What the current call returns.
-        reserving: Who asks for a reservation, and the one that is made.
+        holding: The groups with members that wait on permit, and the step since when.
+        yielding: The groups that are rejected when another entity is next, with the reason.
+        tried: The entities of which a member was tried in the current attempt, by number.
+        seen: The pods that the current call has read, with their claims and signatures.
+        seen_specs: The specifications that the current call has read.
+        out: The effects of the current call so far.
+        reserving: The gangs that qualify for a reservation, and the reservation.
         undecided: How many searches for a placement ended with their budget.
-        deferred: What plugins raised where the scheduler could not stop half-way; raised when
-            the call is done.
+        deferred: What plugins raised in steps that cannot stop half-way; raised at the end of
+            the call.
     """
 
     cluster: ClusterState
@@ -145,6 +144,7 @@ class State:
     yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
+    seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     reserving: Reserving = field(factory=Reserving)
@@ -153,17 +153,17 @@ class State:
     numbers: int = 0
 
     def tick(self) -> int:
-        """Begin a step; return its number."""
+        """Begin a step; return its number. O(1)."""
         self.step += 1
         return self.step
 
     def number(self) -> int:
-        """Return the next number in the order of arrival."""
+        """Return the next number in the order of arrival. O(1)."""
         self.numbers += 1
         return self.numbers
 
     def count_priority(self, priority: int, change: int) -> None:
-        """Count a known pod of a priority more, or less. O(1)."""
+        """Count one known pod of a priority more (1) or less (-1). O(1)."""
         count = self.priorities.get(priority, 0) + change
         if count:
             self.priorities[priority] = count
@@ -171,13 +171,13 @@ class State:
             del self.priorities[priority]
 
     def put(self, member: Member, state: MemberState) -> None:
-        """Move a member to a state, in its group's counts too. O(1)."""
+        """Put a member in a state, and count it so in its group. O(1)."""
         member.state = state
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
 
     def put_all(self, members: Sequence[Member], state: MemberState) -> None:
-        """Move members of one group, or one pod, to a state, in its counts too. O(members)."""
+        """Put the members of one group, or one pod, in a state, and count them so. O(members)."""
         group = members[0].group if members else None
         for member in members:
             member.state = state
@@ -198,9 +198,9 @@ class State:
         users = self._class_users()
         for signature, pod_class in self.classes.items():
             if pod_class.users != users.pop(signature, 0) or not pod_class.users:
-                raise InternalError(f"class {signature} miscounts its users")
+                raise InternalError(f"pod class {signature} miscounts its users")
         if users:
-            raise InternalError(f"classes {list(users)} are not known")
+            raise InternalError(f"pod classes {list(users)} are not known")
 
     def _class_users(self) -> dict[Hashable, int]:
         users: dict[Hashable, int] = {}
@@ -212,7 +212,7 @@ class State:
     def _check_members(self) -> None:
         for uid, member in self.members.items():
             if member.group is not None and member.group.members.state(uid) is not member.state:
-                raise InternalError(f"{uid} is {member.state.name}, its group has it otherwise")
+                raise InternalError(f"{uid} is {member.state.name}, its group counts it otherwise")
             if (uid in self.waiting) != (member.state is MemberState.WAITING):
                 raise InternalError(f"{uid} is {member.state.name}, the waiting map disagrees")
             under_way = member.node is not None and uid in self.evicted
@@ -221,7 +221,9 @@ class State:
             if (uid in self.nodes.assumed) != (member.node is not None):
                 raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
             if member.group is not None and member.group.members.role_of(uid) != member.role:
-                raise InternalError(f"{uid} is a {member.role}, its group has it otherwise")
+                raise InternalError(
+                    f"{uid} has the role {member.role}, its group counts it otherwise"
+                )
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
@@ -231,11 +233,11 @@ class State:
         for member in self.members.values():
             counted[member.pod.priority] = counted.get(member.pod.priority, 0) + 1
         if counted != self.priorities:
-            raise InternalError(f"of each priority there are {counted}, not {self.priorities}")
+            raise InternalError(f"pods by priority: {counted}, counted as {self.priorities}")
         strangers += [uid for uid in self.evicted if uid not in self.members]
         strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
         if strangers:
-            raise InternalError(f"{strangers} are remembered and not known")
+            raise InternalError(f"{strangers} are not known pods")
 
     def _check_reserved(self) -> None:
         reservation, ledger = self.reserving.reservation, self.nodes.ledger
@@ -251,13 +253,15 @@ class State:
         queued |= {id(e) for e in self.queue.unschedulable}
         wanted = {id(m.entity) for m in self.members.values() if len(m.entity)}
         if queued != wanted:
-            raise InternalError("who is pending and who is queued differ")
+            raise InternalError("the entities with pending pods and the queued entities differ")
         for info in self.registry:
             if bool(info.waiting) != (info.key in self.holding):
-                raise InternalError(f"{info.key}: {info.waiting} wait, holding disagrees")
+                raise InternalError(
+                    f"{info.key}: {info.waiting} members wait on permit, holding disagrees"
+                )
         for key in self.yielding:
             if key not in self.holding:
-                raise InternalError(f"{key} yields, and holds nothing")
+                raise InternalError(f"{key} gives way, and no member of it waits on permit")
         known_entities = {id(member.entity) for member in self.members.values()}
         for seq, entity in self.tried.items():
             if entity.seq != seq or entity.tried_step < 0 or id(entity) not in known_entities:
@@ -265,4 +269,4 @@ class State:
         for key, entity in self.entities.items():
             known = self.registry.get(key)
             if entity.group is not known or known is None or not known.members:
-                raise InternalError(f"entity {key} is not that of its group")
+                raise InternalError(f"the entity of {key} has another group")

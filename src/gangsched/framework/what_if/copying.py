@@ -1,15 +1,26 @@
-"""Forking a scheduler: another that remembers the same, and may go another way.
+"""Forking a scheduler: a copy of its state that can be run without changing the original.
+
+``_Fork.copied`` walks the objects that are reached from the scheduler. For each type it decides
+once what happens to objects of that type:
+
+- values, classes, functions and objects of other libraries are shared;
+- objects of ``gangsched._core`` and ``gangsched.framework`` are copied attribute by attribute;
+- containers are copied with their items. A dict with mutable values becomes a ``LazyDict``: the
+  dict itself is copied at once, and each value when it is first read.
+
+``copy.deepcopy`` is no alternative: it copies the values too, which are most of the state, and it
+copies every entry of every dict. Most questions read few of them.
 
 Rules:
-  R1  whatever may change is copied, whatever never does is shared: a fork and its origin have
-      nothing in common that either could change;
-  R2  a thing is copied once, so that who is shared with whom is as it was;
-  R3  what a dict holds is copied when somebody looks at it: what is not looked at costs nothing
-      but its place in the dict;
-  R4  nothing of the origin changes: not even who was looked at is noted there.
+  R1  mutable objects are copied and immutable ones are shared: a fork and its original have no
+      mutable object in common;
+  R2  each object is copied once, so aliasing is preserved;
+  R3  a value of a dict is copied when it is first read. An entry that is not read costs only its
+      slot in the dict;
+  R4  the original is not changed by a fork, nor by reading from the fork.
 
-What is not of the library is not looked into. Of a plugin, of what it wrote into the scratch of a
-cycle, and of run times, see ``gangsched.protocols.Forkable``.
+Objects that belong to the user are not examined by these rules. For plugins, for the values that a
+plugin writes into a cycle, and for run times, see ``gangsched.protocols.Forkable``.
 """
 
 from __future__ import annotations
@@ -42,58 +53,58 @@ T = TypeVar("T")
 _VALUES: Final = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type)
 _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
 _MEMORY: Final = ("gangsched._core.", "gangsched.framework.")
-"""Where frozen values are that hold things that change; those of other modules hold none."""
+"""The modules in which a frozen class may hold mutable objects. Elsewhere it never does."""
 _COMPILED: Final = "gangsched._core._heap._c"
 _READ_ONLY: Final = (Snapshot,)
-"""Classes of ours whose objects are made once and only read from then on."""
+"""Mutable classes of the library whose objects are never changed after construction."""
 
 
 def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
-    """Return a copy of a thing and of all that it reaches.
+    """Return a copy of an object and of everything that is reached from it.
 
-    Runtime complexity: O(what is reached without looking into a dict of things that change), and
-    for each such dict a copy as it stands.
+    Runtime complexity: O(objects reached without the values of dicts), plus one shallow copy of
+    each dict.
 
     Args:
-        thing: What is copied; it must not change while the copy is in use.
-        instead: What is not copied, but something else put in its place; or itself.
+        thing: The object to copy; it must not change while the copy is in use.
+        instead: Pairs of an object and its replacement in the copy.
 
     Raises:
-        ProfileError: A plugin wrote what cannot be copied into the scratch of a cycle.
-        PluginError: The ``fork`` of what a plugin wrote raised.
+        ProfileError: A plugin wrote a mutable value without ``fork`` into a cycle.
+        PluginError: The ``fork`` of a value that a plugin wrote raised.
     """
     return cast("T", _Fork(instead).copied(thing))
 
 
 def forked_profile(profile: Profile) -> Profile:
-    """Return a profile whose plugins may be asked what would be; see ``Forkable``.
+    """Return a profile with forks of the plugins that have state; see ``Forkable``.
 
     Raises:
-        ProfileError: A plugin keeps something, and cannot be forked.
+        ProfileError: A plugin has state and no ``fork``.
         PluginError: The ``fork`` of a plugin raised.
     """
     plugins = tuple(_plugin(plugin, extension_points.name_of(plugin)) for plugin in profile.plugins)
     if all(map(is_, plugins, profile.plugins)):
         return profile
-    return Profile(*plugins)
+    return Profile(*plugins, weights=profile.weights)
 
 
 def forked_cluster(cluster: ClusterState) -> ClusterState:
-    """Return what is read in the place of a cluster state: itself, if it has no ``fork``.
+    """Return the fork of a cluster state; the cluster state itself if it has no ``fork``.
 
     Raises:
-        PluginError: Its ``fork`` raised.
+        PluginError: The ``fork`` raised.
     """
     return cast("ClusterState", _forked(cluster, "cluster")) if _has_fork(cluster) else cluster
 
 
 def forked_policy(policy: Backfill | None) -> Backfill | None:
-    """Return a policy whose run times may be asked what would be; they are held to as plugins are.
+    """Return a backfill policy with a fork of its run times, by the same rules as for plugins.
 
     Raises:
-        ProfileError: They keep something, and cannot be forked.
+        ProfileError: The run times have state and no ``fork``.
         PluginError: Their ``fork`` raised.
-        InvalidValueError: Their ``fork`` returned no run times.
+        InvalidValueError: Their ``fork`` did not return run times.
     """
     if policy is None or policy.run_times is None:
         return policy
@@ -106,7 +117,7 @@ def _plugin(plugin: Any, name: str) -> Any:
         return _forked(plugin, name)
     if _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin)):
         return plugin
-    raise ProfileError("what_if", f"plugin {name!r} keeps something, and has no fork")
+    raise ProfileError("what_if", f"plugin {name!r} has state and no fork method")
 
 
 def _has_fork(thing: object) -> bool:
@@ -114,7 +125,7 @@ def _has_fork(thing: object) -> bool:
 
 
 def _forked(thing: Any, name: str) -> Any:
-    """Return the fork that a thing makes of itself."""
+    """Call the ``fork`` method of an object of the user."""
     try:
         return thing.fork()
     except GangschedError:
@@ -125,7 +136,11 @@ def _forked(thing: Any, name: str) -> Any:
 
 @final
 class _Fork:
-    """One copy of everything that is reached from somewhere."""
+    """One copy of an object graph.
+
+    ``_made`` maps the ``id`` of each original to its copy (R2); the originals stay alive meanwhile.
+    ``_how`` maps each type to the function that copies its objects, or to None if they are shared.
+    """
 
     def __init__(self, instead: tuple[tuple[object, object], ...]) -> None:
         self._made: dict[int, Any] = {id(one): other for one, other in instead}
@@ -133,7 +148,7 @@ class _Fork:
         self._names: dict[type, tuple[str, ...]] = {}
 
     def copied(self, thing: object) -> Any:
-        """Return what stands for a thing; the thing itself where it never changes."""
+        """Return the copy of an object; the object itself if it is immutable."""
         kind: type = type(thing)
         try:
             how = self._how[kind]
@@ -145,7 +160,7 @@ class _Fork:
         return how(thing) if found is self else found
 
     def _copier(self, kind: Any) -> Callable[[Any], Any] | None:
-        """Return what copies things of a type; None for things that are shared."""
+        """Return the function that copies objects of a type; None if they are shared."""
         for base, copier in (
             (FrozenMap, None),
             (tuple, self._tuple),
@@ -156,7 +171,6 @@ class _Fork:
             (deque, self._deque),
             (SortedList, self._sorted_list),
             (types.MethodType, self._method),
-            (types.FunctionType, self._function),
             (CycleState, self._cycle),
         ):
             if issubclass(kind, base):
@@ -170,7 +184,7 @@ class _Fork:
         return self._frozen if _is_frozen(kind) else self._object
 
     def _are_shared(self, kinds: set[type]) -> bool:
-        """Say whether things of these types are shared, all of them; keys that are tuples are."""
+        """Return whether objects of all these types are shared."""
         for kind in kinds:
             if kind not in self._how:
                 self._how[kind] = self._copier(kind)
@@ -193,7 +207,7 @@ class _Fork:
         return made
 
     def _reduced(self, thing: Any) -> Any:
-        """Copy what has no attributes to be seen, as a pickle would."""
+        """Copy an object of the compiled heap by its pickle protocol; it has no attributes."""
         make, args, state = thing.__reduce__()
         made = self._made[id(thing)] = make(*args)
         made.__setstate__(self.copied(state))
@@ -218,11 +232,13 @@ class _Fork:
 
     def _list(self, thing: list[Any]) -> list[Any]:
         made: list[Any] = []
-        self._made[id(thing)] = made  # before what is in it: it may hold itself
+        self._made[id(thing)] = made  # Before its items, because a list may contain itself.
         made.extend(map(self.copied, thing))
         return made
 
     def _dict(self, thing: dict[Any, Any]) -> Any:
+        # Keys that are tuples are shared: they are hashable, and the library has no mutable object
+        # in a key.
         keys: set[type] = {kind for kind in set(map(type, thing)) if not issubclass(kind, tuple)}
         if not self._are_shared(keys):
             made: Any = type(thing)()
@@ -260,20 +276,6 @@ class _Fork:
     def _method(self, thing: types.MethodType) -> types.MethodType:
         return types.MethodType(thing.__func__, self.copied(thing.__self__))
 
-    def _function(self, thing: Any) -> Any:
-        """Copy a function of ours that has memory in its closure; others are shared."""
-        if not thing.__closure__ or not _is_ours(thing):
-            return thing
-        cells = tuple(types.CellType() for _cell in thing.__closure__)
-        code, name, given = thing.__code__, thing.__name__, thing.__defaults__
-        made = types.FunctionType(code, thing.__globals__, name, given, cells)
-        made.__kwdefaults__ = thing.__kwdefaults__
-        made.__module__, made.__qualname__ = thing.__module__, thing.__qualname__
-        self._made[id(thing)] = made  # before its closure: what is there may hold it
-        for cell, original in zip(cells, thing.__closure__, strict=True):
-            cell.cell_contents = self.copied(original.cell_contents)
-        return made
-
     def _cycle(self, thing: CycleState) -> CycleState:
         made: CycleState = self._object(thing)
         written = thing._scratch
@@ -282,7 +284,7 @@ class _Fork:
         return made
 
     def _written(self, key: Any, value: Any) -> Any:
-        """Copy what a plugin wrote."""
+        """Copy a value that a plugin wrote into a cycle."""
         if _has_fork(value):
             return _forked(value, key.name)
         if _is_value(value):
@@ -291,12 +293,12 @@ class _Fork:
         held = [*value.keys(), *value.values()] if kind is dict else value
         if kind in (list, set, deque, dict) and all(map(_is_value, held)):
             return cast("Any", kind(value))
-        problem = f"{value!r}, written under {key!r}, may change, and has no fork"
+        problem = f"{value!r}, written under {key!r}, is mutable and has no fork method"
         raise ProfileError("what_if", problem)
 
 
 def _is_value(thing: Any) -> bool:
-    """Say whether a thing of somebody else's never changes, nor anything that it holds."""
+    """Return whether an object of the user, and everything that it holds, is immutable."""
     parts: Iterable[Any] = ()
     if isinstance(thing, _VALUES):
         return True
@@ -326,7 +328,7 @@ def _is_ours(kind: Any) -> bool:
 
 
 def _is_frozen(kind: type) -> bool:
-    """Say whether the attributes of a class are never set again."""
+    """Return whether a class is a frozen attrs class or dataclass."""
     if attrs.has(kind):
         return bool(attrs.inspect(kind).is_frozen)
     params = getattr(kind, "__dataclass_params__", None)
@@ -334,14 +336,14 @@ def _is_frozen(kind: type) -> bool:
 
 
 def _attributes(thing: object, slots: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Return what an object holds, in its slots and in its ``__dict__``."""
+    """Return the attributes of an object, from its slots and its ``__dict__``."""
     names = _slots(type(thing)) if slots is None else slots
     found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
     return {**found, **getattr(thing, "__dict__", {})}
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of a class, as its objects have them."""
+    """Return the names of the slots of a class and its bases, mangled if they are private."""
     of_each: list[tuple[type, Any]] = [
         (base, base.__dict__.get("__slots__", ())) for base in kind.__mro__
     ]
@@ -354,6 +356,6 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _mangled(owner: type, name: str) -> str:
-    """Return the name of an attribute as Python makes it of one in the body of a class."""
+    """Return the name of an attribute after Python's mangling of private names."""
     private = name.startswith("__") and not name.endswith("__")
     return f"_{owner.__name__.lstrip('_')}{name}" if private else name

@@ -1,9 +1,12 @@
-"""LazyDict: a dict whose values become copies when somebody looks at them.
+"""``LazyDict``: a copy of a dict whose values are copied when they are first read.
+
+It makes ``Scheduler.what_if`` copy what a question reads instead of the whole state. With plain
+dicts a question takes 2.3 to 2.5 times as long: 100 ms instead of 40 ms with 1,000 nodes and 8,000
+pods. ``smallest_change`` asks up to 65 of them.
 
 Rules:
-  R1  no value is ever handed out that is not a copy, by whatever method;
-  R2  keys, their order and their number are at once what they were: a dict is copied as it
-      stands, and only its values wait.
+  R1  every method that returns a value returns its copy;
+  R2  the keys, their order and their number are those of the given dict from the start.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ _NOTHING: Any = object()
 
 @final
 class LazyDict(dict[Any, Any]):
-    """A dict of which each value is copied at the first look.
+    """A copy of a dict that copies each value when it is first read.
 
     Args:
-        given: What is copied; it must not change while the copy is in use.
-        copied: Copies a value; asked once for each key at most.
+        given: The dict to copy; it must not change while the copy is in use.
+        copied: The function that copies a value. It is called at most once for each key.
     """
 
     __slots__ = ("_copied", "_own")
@@ -78,7 +81,8 @@ class LazyDict(dict[Any, Any]):
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 
-    # with its own, a dict made of this one is made by way of the methods above
+    # Overridden for dict(self): only if __iter__ is overridden, CPython calls keys() and
+    # __getitem__. Otherwise it reads the entries directly, and the values are not copies.
     def __iter__(self) -> Iterator[Any]:
         return super().__iter__()
 
@@ -111,7 +115,7 @@ class LazyDict(dict[Any, Any]):
 
 
 class _Values(ValuesView[Any]):
-    """The values, forwards and backwards."""
+    """The values view, which also supports ``reversed``."""
 
     def __init__(self, given: LazyDict) -> None:
         super().__init__(given)
@@ -122,7 +126,7 @@ class _Values(ValuesView[Any]):
 
 
 class _Items(ItemsView[Any, Any]):
-    """The items, forwards and backwards."""
+    """The items view, which also supports ``reversed``."""
 
     def __init__(self, given: LazyDict) -> None:
         super().__init__(given)

@@ -1,10 +1,13 @@
-"""Looking ahead: what a fork of a scheduler does, as the scheduler itself would.
+"""Running a fork of a scheduler ahead, to see what the scheduler would do.
+
+``look`` forks the scheduler and lays an ``OverlayCluster`` over its cluster state. ``Ahead`` then
+drives the fork as a driver would, and records the effects.
 
 Rules:
-  R1  the calls are those of every driver, on a fork; nothing is decided here;
-  R2  what an effect asks for is taken as performed at once, where the cluster allows it: a bind is
-      reported, and who is evicted is gone;
-  R3  it is looked until nobody can be tried, and with time passing no further than asked.
+  R1  the fork decides by the same four calls as the scheduler; this module decides nothing;
+  R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
+      the cluster does not allow it. An evicted pod is deleted and not recreated;
+  R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for.
 """
 
 from __future__ import annotations
@@ -29,18 +32,18 @@ __all__ = ["Ahead", "look", "span"]
 
 @final
 class Ahead:
-    """A fork of a scheduler that goes on by itself.
+    """A driver for a fork of a scheduler.
 
     Args:
         calls: The fork.
-        state: What it remembers.
-        cluster: What it reads.
+        state: The state of the fork.
+        cluster: The cluster state that the fork reads.
         now: The first instant.
 
     Attributes:
-        state: What it remembers.
-        cluster: What it reads.
-        timed: What its calls returned, each effect with the instant of the call.
+        state: The state of the fork.
+        cluster: The cluster state that the fork reads.
+        timed: The effects that the fork returned, each with the instant of the call.
         now: The current instant.
     """
 
@@ -52,20 +55,20 @@ class Ahead:
         self.now = now
 
     def tell(self, event: Event) -> None:
-        """Make a fact true, and tell it."""
+        """Apply an event to the overlay and let the fork handle it."""
         self._perform(self._calls.handle(self.cluster.apply(event), now=self.now))
 
     def take_in(self) -> None:
-        """Take in what the cluster lists, where that was not done, and decide nothing."""
+        """Let the fork read the listing of the cluster, if it has not yet, without deciding."""
         self._perform(self._calls.advance(now=self.now))
 
     def settle(self) -> None:
-        """Decide until nobody can be tried."""
+        """Run scheduling cycles until the active queue is empty."""
         while (effects := self._calls.schedule_one(now=self.now)) is not None:
             self._perform(effects)
 
     def run(self, until: float) -> None:
-        """Decide, and let time pass until an instant."""
+        """Run cycles and apply deadlines until an instant."""
         self.settle()
         while (due := self._calls.next_deadline()) is not None and due <= until:
             self.now = max(self.now, due)
@@ -74,27 +77,31 @@ class Ahead:
         self.now = max(self.now, until)
 
     def answer(self) -> WhatIf:
-        """Return all that happened. O(groups x active entities)."""
+        """Return the recorded effects, with the reasons at the end. O(groups x active entities)."""
         why = {str(info.key): answers.why(self.state, info.key) for info in self.state.registry}
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why))
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
-        """Perform effects in their order; what follows from one comes before the next."""
-        todo = [self._told(effects)]
+        """Perform effects in order.
+
+        The effects that follow from a report are performed before the next effect. The stack holds
+        one iterator for each level, because a long chain would exceed the recursion limit.
+        """
+        todo = [self._recorded(effects)]
         while todo:
             effect = next(todo[-1], None)
             if effect is None:
                 todo.pop()
             elif isinstance(effect, Bind | Evict):
                 report = self._bound(effect) if isinstance(effect, Bind) else self._gone(effect)
-                todo.append(self._told(self._calls.handle(report, now=self.now)))
+                todo.append(self._recorded(self._calls.handle(report, now=self.now)))
 
-    def _told(self, effects: tuple[Effect, ...]) -> Iterator[Effect]:
+    def _recorded(self, effects: tuple[Effect, ...]) -> Iterator[Effect]:
         self.timed += [(self.now, effect) for effect in effects]
         return iter(effects)
 
     def _bound(self, bind: Bind) -> Bound | BindFailed:
-        """Perform a bind, as a cluster does: one that cannot be is refused."""
+        """Perform a bind as an API server does, which refuses a bind that contradicts its state."""
         pod, node = self.cluster.pod(bind.uid), self.cluster.node(bind.node)
         if pod is None or node is None or pod.is_finished or pod.deleted_at is not None:
             return BindFailed(bind.uid, bind.attempt, "the pod or the node is gone")
@@ -103,17 +110,18 @@ class Ahead:
         return self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
 
     def _gone(self, evict: Evict) -> PodDeleted:
-        """Delete a pod; nobody makes another in its place."""
+        """Delete an evicted pod; no controller recreates it."""
         return self.cluster.apply(PodDeleted(evict.uid))
 
 
 def look(calls: FourCalls, state: State, now: float) -> Ahead:
-    """Fork a scheduler and what it remembers, to see what it would do from an instant on.
+    """Fork a scheduler and its state, to run the fork from an instant on.
 
     Raises:
-        ProfileError: A plugin, or what it wrote, or run times keep something, and cannot be forked.
+        ProfileError: A plugin, a value that it wrote into a cycle, or the run times have state and
+            no ``fork``.
         PluginError: A ``fork`` raised.
-        InvalidValueError: The ``fork`` of run times returned none.
+        InvalidValueError: The ``fork`` of the run times did not return run times.
     """
     cluster = OverlayCluster(copying.forked_cluster(state.cluster))
     profile = copying.forked_profile(state.profile)
@@ -128,22 +136,24 @@ def look(calls: FourCalls, state: State, now: float) -> Ahead:
 
 
 def span(last: float, now: float | None, until: float | None) -> tuple[float, float]:
-    """Return from when until when to look.
+    """Return the first and the last instant of a question.
 
     Args:
-        last: The instant of the last call; minus infinity before any.
-        now: From when; None for the instant of the last call.
-        until: Until when; None for no longer.
+        last: The instant of the last call; minus infinity before the first call.
+        now: The first instant; None for *last*.
+        until: The last instant; None for the first.
 
     Raises:
-        InvalidValueError: One is no instant, or comes before another.
+        InvalidValueError: An instant is not a finite number, or is before the one preceding it.
     """
     begin = last if now is None else now
     if not is_seconds(begin) or begin < last:
         first = last == -math.inf
-        expected = "a finite number of seconds" if first else f"an instant not before {last:g}"
+        expected = (
+            "a finite number of seconds" if first else f"a number >= {last!r}, as in the last call"
+        )
         raise InvalidValueError("now", now, expected)
     end = begin if until is None else until
     if not is_seconds(end) or end < begin:
-        raise InvalidValueError("until", until, f"an instant not before {begin:g}, or None")
+        raise InvalidValueError("until", until, f"a number >= {begin!r}, or None")
     return begin, end

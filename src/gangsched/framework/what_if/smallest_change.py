@@ -1,11 +1,12 @@
-"""The least number of nodes with which a group would start.
+"""The answer of ``Scheduler.smallest_change``: the least number of added nodes that is enough.
 
 Rules:
-  R1  each number is tried, from 0 on: what starts with some nodes need not start with more, as
-      others that have their turn before may start then, and take what it needs;
-  R2  a trial is all nodes at once, and then what ``Ahead`` does;
-  R3  the search ends early only where no number can help: nodes make no members. Who has them now,
-      and loses some on the way, may keep them with more nodes.
+  R1  each number is tried, from 0 on. Starting is not monotone in the number of nodes: with more
+      nodes a gang that is ahead in the queue may start and take the capacity that the group needs;
+  R2  a trial adds all nodes at once and then runs the fork; see ``Ahead``;
+  R3  the search ends early only if the group lacks members before the first cycle, because nodes
+      do not create members. If it has enough members and loses some while the fork runs (by an
+      eviction, for example), it may keep them with more nodes, so the search goes on.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ def search(
     now: float,
     until: float | None,
 ) -> SmallestChange:
-    """Return with how many more nodes a group would start by an instant.
+    """Return the least number of added nodes with which a group would start by an instant.
 
     Args:
         calls: The scheduler.
-        state: What it remembers.
+        state: The state of the scheduler.
         key: The group.
-        shape: The node; its name is what the names of those that are added begin with.
-        most: How many nodes are tried at most.
-        now: The instant.
-        until: By when it has to start; None for at once, or, while it rests, for when its rest
-            ends.
+        shape: The node of which copies are added. Their names begin with its name.
+        most: The largest number of nodes to try.
+        now: The current instant.
+        until: The instant by which the group has to start. None for *now*, or for the end of its
+            backoff if it is in backoff.
 
     Raises:
-        UnknownPodError: Nobody has heard of the group.
+        UnknownPodError: The group is not known.
     """
     known, entity = state.registry.get(key), state.entities.get(key)
     if known is not None and known.was_scheduled:
@@ -86,7 +87,7 @@ def search(
 
 
 def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
-    """Say whether a group has too few members before anything is decided."""
+    """Return whether a group has too few members before the first cycle."""
     if ahead.state.registry.get(key) is None:
         ahead.take_in()
     known = ahead.state.registry.get(key) is not None
@@ -94,7 +95,7 @@ def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
-    """Yield so many nodes of a shape, of names that nobody has."""
+    """Yield copies of a node, with names that no node of the cluster has."""
     suffix = 0
     for _node in range(number):
         while ahead.cluster.node(NodeName(f"{shape.name}-{suffix}")) is not None:
@@ -104,9 +105,9 @@ def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
 
 
 def _started_at(ahead: Ahead, key: GroupKey) -> float | None:
-    """Return when a group started; None if it had before."""
-    told = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
-    return next(told, None)
+    """Return the instant at which a group started in the fork; None if it had started before."""
+    starts = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
+    return next(starts, None)
 
 
 def _is_start(effect: object, key: GroupKey) -> bool:
@@ -114,21 +115,23 @@ def _is_start(effect: object, key: GroupKey) -> bool:
 
 
 def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
-    """Say why a node of a shape takes none of a group's pending members.
+    """Return why an empty node of a shape takes none of a group's pending members.
 
-    Empty where it takes one, and where one is turned down before any node is looked at.
+    An empty string if it takes one, or if ``pre_filter`` refuses one, because that does not depend
+    on the node.
     """
     entity = state.entities.get(key)
-    empty = NodeClass(None, 0, Snapshot(shape, dict(shape.allocatable), 0))
+    empty = NodeClass(None, 0, Snapshot(shape, shape.allocatable.to_milli(), 0))
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = state.members[pod.uid]
         cycle = CycleState(member.group, state.nodes.infos)
-        # of each, also what is asked once for a group: filters read what was written there
+        # pre_filter runs for each member, also where it is group-wide: filter may read what it
+        # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
             return ""
-        _room, reason = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
-        if not reason:
+        _room, refused = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
+        if not refused:
             return ""
-        reasons[reason] = None
+        reasons[", ".join(refused)] = None
     return "; ".join(reasons)

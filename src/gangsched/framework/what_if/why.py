@@ -1,8 +1,9 @@
-"""Saying why a pod or a group is where it is.
+"""The answer of ``Scheduler.why``: the state of a pod or a group, with the reason.
 
 Rules:
-  R1  a query changes nothing, and asks no plugin anything that may change something;
-  R2  what is said of a failed try is what was found in that try, not what would be found now.
+  R1  a question changes nothing, and calls no plugin method that may change anything;
+  R2  the reason for a failed attempt is the one that was found in that attempt. The nodes are not
+      evaluated again.
 """
 
 from __future__ import annotations
@@ -42,8 +43,15 @@ _APART = (
 )
 
 
-def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
-    """Say why a pod or a group is not running. O(active entities + members of the group)."""
+def why(state: State, subject: str | Pod | PodGroup) -> Why:
+    """Return why a pod or a group is not running. O(active entities + members of the group).
+
+    Raises:
+        UnknownPodError: *subject* is not known.
+        PluginError: A plugin raised.
+    """
+    # The state defers errors of plugins to the end of a call. A question is not a call, so the
+    # errors that it caused are taken out again and the first one is raised here.
     deferred = len(state.deferred)
     answer = _answer(state, subject)
     if len(state.deferred) > deferred:
@@ -53,7 +61,7 @@ def why(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
     return answer
 
 
-def _answer(state: State, subject: PodUID | GroupKey | Pod | PodGroup) -> Why:
+def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
     key = subject.uid if isinstance(subject, Pod) else subject
     if isinstance(key, str):
         member = state.members.get(PodUID(key))

@@ -1,1 +1,1 @@
-"""Whether enough pods can be placed at once: greedy passes, bounds, a search within a budget."""
+"""Packing: greedy passes, upper bounds, and a search within a budget."""

@@ -1,8 +1,8 @@
-"""How many pods could be placed at most: bounds that cost little.
+"""Cheap upper bounds on the number of pods that can be placed.
 
 Rules:
-  R1  never too low: a bound that is below what is needed is a proof;
-  R2  each kind of pod is counted as if it were the only one, each resource as if it were.
+  R1  a bound is never too low, so a bound below the number that is needed is a proof;
+  R2  each kind of pod is counted as if there were no other, and each resource as well.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _AnyProblem: TypeAlias = "Problem[Any, Any]"
 
 
 def ceiling(problem: _AnyProblem, need: Need) -> int:
-    """Return more than which of a need's pods cannot be placed; often fewer can.
+    """Return an upper bound on the number of a need's pods that can be placed.
 
-    Runtime complexity: O(states x pods that a node takes), and less where all of a kind fit.
+    Runtime complexity: O(states x pods that a node takes), and less if all pods of a kind fit.
     """
     most = sum(_headroom(problem, kind) for kind in need.kinds)
     for resource in sorted(problem.states.room.binding):
@@ -29,7 +29,7 @@ def ceiling(problem: _AnyProblem, need: Need) -> int:
 
 
 def _headroom(problem: _AnyProblem, kind: int) -> int:
-    """Return how many pods of one kind fit when there are no others."""
+    """Return how many pods of one kind fit if there are no others."""
     want = problem.counts[kind]
     room = 0
     for state, count in problem.nodes:
@@ -40,7 +40,7 @@ def _headroom(problem: _AnyProblem, kind: int) -> int:
 
 
 def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
-    """Return how many pods fit into the sum of one resource, in pieces that they can use."""
+    """Return how many pods fit into the sum of one resource, in pieces of a usable size."""
     price = {kind: problem.demands[kind].requests.amount(resource) for kind in need.kinds}
     piece = gcd(*price.values())
     afforded = sum(problem.counts[kind] for kind in need.kinds if not price[kind])

@@ -1,11 +1,17 @@
-"""Whether enough pods can be placed at once, with a placement or the reason why not.
+"""Decide whether enough pods can be placed at once: a placement, or the reason why there is none.
+
+Theory of operation. Three methods follow each other, from cheap to exact. Greedy passes in several
+orders mostly find a placement. Upper bounds prove that there is none if a sum of resources or a
+count is too low. Otherwise a search looks at every way that matters, within a budget of steps.
+
+If there is no placement, a second part finds the reason: which quota fails first, how many pods of
+it fit, and which single resource, if it were unlimited, would let the quota be met.
 
 Rules:
-  R1  greedy passes first, in more than one order; then bounds; then a search of every way that
-      matters, within a budget of steps: what can be placed is found, unless the budget ends first;
-  R2  the answer is a placement, a proof that there is none, or a plain "not decided";
-  R3  no more is placed than the quotas ask for: without any one of the pods a quota is not met;
-  R4  the same arguments give the same answer, whatever the hashes of the kinds are.
+  R1  if there is a placement, it is found, or the budget is exhausted;
+  R2  the answer is a placement, a proof that there is none, or that the budget is exhausted;
+  R3  no more pods are placed than the quotas need: without any one of them a quota is not met;
+  R4  equal arguments give equal answers, whatever the hashes of the kinds are.
 """
 
 from __future__ import annotations
@@ -22,24 +28,24 @@ from gangsched.framework.placement.packing.problem import Need, Problem, Purse, 
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
 
-__all__ = ["Demand", "Impossible", "Packed", "Quota", "Room", "BudgetExhausted", "pack"]
+__all__ = ["BudgetExhausted", "Demand", "Impossible", "Packed", "Quota", "Room", "pack"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
 _AnyProblem: TypeAlias = "Problem[Any, Any]"
 _Fills: TypeAlias = "list[tuple[int, int, Taken]]"
-"""State of the node, how many such nodes, and what each takes."""
+"""The state of a node, the number of such nodes, and what each takes."""
 
 
 @final
 @frozen
 class Packed(Generic[N, P]):
-    """Enough pods can be placed, and this is where.
+    """A placement of enough pods.
 
     Attributes:
-        nodes: One entry for each node that is used: its kind as given, and how many pods of which
-            kind it takes, in the order in which the room was asked.
-        steps: Steps that the search took; 0 where a greedy pass was enough.
+        nodes: One entry for each node that is used: its kind as given, and how many pods of each
+            kind it takes, in the order in which the room accepted them.
+        steps: The number of steps of the search; 0 if a greedy pass was enough.
     """
 
     nodes: tuple[tuple[N, tuple[tuple[P, int], ...]], ...]
@@ -53,17 +59,17 @@ class Impossible(Generic[P]):
 
     Attributes:
         quota: The first quota, in the order given, that cannot be met.
-        fits: How many pods of that quota fit at most.
-        exact: Whether so many do fit; else it is only known that not more do.
-        alone: Whether the quota cannot be met even if it were the only one; else it cannot be met
-            together with those given before it, and ``fits`` is what fits beside them.
-        pending: How many pods there are that count for the quota.
-        resource: The resource which alone, if it were boundless, would let the quota be met; the
-            scarcest when there are several. None where there is none, or none was found in what
-            was left of the budget: several resources are short, or it is for want of nodes.
-        in_pieces: Whether what the quota would then take of that resource is there, all nodes
-            together: it is in pieces too small, not short.
-        steps: Steps that the search took, the reasons included.
+        fits: An upper bound on the number of its pods that fit.
+        exact: Whether that many fit; False if ``fits`` is only known to be an upper bound.
+        alone: Whether the quota cannot be met even if it were the only one. Otherwise it cannot be
+            met together with the quotas before it, and ``fits`` counts what fits beside them.
+        pending: The number of pending pods that count for the quota.
+        resource: The single resource that, if it were unlimited, would let the quota be met; the
+            scarcest of several. None if there is none, or none was found within the budget: several
+            resources are short, or too few nodes are feasible.
+        in_pieces: Whether enough of that resource is free in sum. Then it is not short, but free
+            in pieces that are too small.
+        steps: The number of steps, those to find the reasons included.
     """
 
     quota: Quota[P]
@@ -90,11 +96,11 @@ class Impossible(Generic[P]):
 @final
 @frozen
 class BudgetExhausted:
-    """The budget ended first: there may be a placement.
+    """The search budget is exhausted, so it is not known whether there is a placement.
 
     Attributes:
-        steps: Steps that the search took.
-        placed: The most pods that any greedy pass placed.
+        steps: The number of steps that the search took.
+        placed: The largest number of pods that a greedy pass placed.
     """
 
     steps: int
@@ -117,17 +123,17 @@ def pack(
     """Decide whether pods can be placed so that every quota is met at once.
 
     Runtime complexity: O((states + nodes used) x kinds x log) for each of at most 9 greedy
-    passes, then O(quotas x kinds x resources) for each step. The room is asked at most
-    O(states x kinds) times, counting the states that nodes come to; for a no, once more for each
-    resource that may be to blame.
+    passes, then O(quotas x kinds x resources) for each step. The room is called at most
+    O(states x kinds) times, counting all states that nodes reach. If there is no placement, it is
+    called as often again for each resource that may be short.
 
     Args:
-        demands: What is pending; each kind of pod once.
-        quotas: What must be met. The order matters only to which one is named when it cannot be.
-        nodes: Kinds of nodes, and how many there are of each.
-        room: What says which node can take what; see ``Room`` for what it must hold to.
-        budget: How many steps the search may take, the reasons for a no included; 0 for greedy
-            passes and bounds alone.
+        demands: The pending pods; each kind once.
+        quotas: The quotas to meet. Their order matters only for which one is reported as failed.
+        nodes: Kinds of nodes, each with the number of nodes.
+        room: Answers which node can take which pod; see ``Room`` for its duties.
+        budget: The number of steps that the search may take, those to find the reasons included;
+            0 for greedy passes and bounds alone.
 
     Raises:
         InvalidValueError: *budget* or a number of nodes is no whole number of at least 0, or a
@@ -139,7 +145,7 @@ def pack(
     known: set[P] = set()
     for demand in demands:
         if demand.kind in known:
-            raise InvalidValueError("demands", demand.kind, "each kind of pod once")
+            raise InvalidValueError("demands", demand.kind, "unique by kind of pod")
         known.add(demand.kind)
     quotas = [quota for quota in quotas if quota.at_least]
     needs = tuple(_need(quota, demands) for quota in quotas)
@@ -158,7 +164,7 @@ def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
 
 
 def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | None:
-    """Return what nodes take so that every need is met; None when there is no way."""
+    """Return what each node takes to meet every need; None if there is no placement."""
     placed = 0
     for number, one in enumerate(passes(problem)):
         if all(need.met(one.placed) for need in problem.needs):
@@ -179,7 +185,7 @@ def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | No
 
 
 def _packed(problem: Problem[N, P], fills: _Fills, purse: Purse) -> Packed[N, P]:
-    """Take what is needed, and name it."""
+    """Return the placement, reduced to the pods that are needed."""
     left = _necessary(problem, fills)
     states = problem.states
     nodes: list[tuple[N, tuple[tuple[P, int], ...]]] = []
@@ -197,7 +203,7 @@ def _packed(problem: Problem[N, P], fills: _Fills, purse: Purse) -> Packed[N, P]
 
 
 def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
-    """Return how many pods of each kind to keep; the hardest to place are given up first."""
+    """Return how many pods of each kind are needed; the hardest kinds are left out first."""
     counts = [0] * len(problem.counts)
     for _state, count, taken in fills:
         for kind, number in taken:
@@ -214,8 +220,8 @@ def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
 
 
 def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Purse) -> Impossible[P]:
-    """Say which quota cannot be met, how far it is from it, and for want of what."""
-    before, number = _culprit(problem, purse)
+    """Return which quota fails, how many of its pods fit, and which resource is short."""
+    before, number = _failing(problem, purse)
     need = problem.needs[number]
     narrow = problem.narrowed((*before, need))
     fits, exact = _most(narrow, purse)
@@ -235,8 +241,8 @@ def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Purse) -> I
     )
 
 
-def _culprit(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]:
-    """Return the first need that cannot be met alone, else beside those before it, and those."""
+def _failing(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]:
+    """Return the first need that fails, alone or beside earlier needs, and these earlier needs."""
     needs = problem.needs
     if len(needs) == 1:
         return (), 0
@@ -250,7 +256,7 @@ def _culprit(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]
 
 
 def _most(problem: _AnyProblem, purse: Purse) -> tuple[int, bool]:
-    """Return how many pods of the last need fit while the others are met, and whether exactly."""
+    """Return how many pods of the last need fit beside the others, and whether that is exact."""
     need = problem.needs[-1]
     number = len(problem.needs) - 1
     most = min(ceiling(problem, need), need.at_least - 1)
@@ -269,7 +275,7 @@ def _most(problem: _AnyProblem, purse: Purse) -> tuple[int, bool]:
 
 
 def _binding(problem: _AnyProblem, purse: Purse) -> tuple[str | None, bool]:
-    """Return the scarcest resource that alone is in the way, and whether there is enough in all."""
+    """Return the scarcest resource that alone is missing, and whether its sum is enough."""
     wanted = problem.wanted()
     free = problem.free_anywhere()
     order = sorted(wanted, key=lambda name: (free.get(name, 0) / wanted[name], name))

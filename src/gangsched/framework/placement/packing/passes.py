@@ -1,9 +1,9 @@
-"""Greedy passes: quick ways to place pods, none of which tries anything twice.
+"""Greedy passes: quick ways to place pods without backtracking.
 
 Rules:
-  R1  a pass that meets the needs is a placement; one that does not has shown nothing;
-  R2  like nodes are filled together: a pass costs O((states + nodes used) x log), never O(pods x
-      nodes).
+  R1  a pass that meets the needs is a placement; a pass that does not proves nothing;
+  R2  nodes in equal states are filled together, so a pass costs O((states + nodes used) x log) and
+      never O(pods x nodes).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["Bin", "Pass", "Taken", "passes"]
 
 _AnyProblem: TypeAlias = "Problem[Any, Any]"
 Taken: TypeAlias = "tuple[tuple[int, int], ...]"
-"""Kind of pod, and how many, in the order in which a node takes them."""
+"""Kinds of pods, each with a number of pods, in the order in which a node takes them."""
 
 
 @final
 @define
 class Bin:
-    """Like nodes that took the same pods.
+    """Nodes in equal states that took the same pods.
 
     Attributes:
-        origin: What they were.
-        state: What they are.
-        taken: What they took.
-        count: How many there are.
+        origin: Their state before they took any.
+        state: Their state now.
+        taken: The pods that each took.
+        count: The number of nodes.
     """
 
     origin: int
@@ -41,7 +41,7 @@ class Bin:
     count: int
 
     def split(self, nodes: int, kind: int, pods: int, state: int) -> Bin:
-        """Let some of the nodes take pods of one kind each, and return them. O(1)."""
+        """Give pods of one kind to each of some nodes, and return these nodes. O(1)."""
         self.count -= nodes
         taken = self.taken
         if taken and taken[-1][0] == kind:
@@ -52,11 +52,11 @@ class Bin:
 @final
 @frozen
 class Pass:
-    """What one pass placed.
+    """The result of one pass.
 
     Attributes:
-        bins: The nodes, like ones together.
-        placed: How many pods of each kind.
+        bins: The nodes, those in equal states together.
+        placed: The number of placed pods of each kind.
     """
 
     bins: tuple[Bin, ...]
@@ -67,7 +67,7 @@ _Fit: TypeAlias = "Callable[[_AnyProblem, list[Bin], int, int], int]"
 
 
 def passes(problem: _AnyProblem) -> Iterator[Pass]:
-    """Place pods in one way after another; each is made when it is asked for.
+    """Iterate over greedy passes; each is computed when it is requested.
 
     Runtime complexity: O((states + nodes used) x kinds x log) each; at most 9.
     """
@@ -95,7 +95,7 @@ def passes(problem: _AnyProblem) -> Iterator[Pass]:
 
 
 def _plan(problem: _AnyProblem, choice: tuple[int, ...]) -> tuple[int, ...]:
-    """Choose how many of each kind; roles before their groups, as they leave less choice."""
+    """Choose how many pods of each kind to place: for roles first, which have less choice."""
     plan = [0] * len(problem.counts)
     for need in sorted(problem.needs, key=lambda need: len(need.kinds)):
         lack = need.at_least - need.placed(plan)
@@ -118,7 +118,7 @@ def _pass(
     placed = [0] * len(plan)
     for kind in order:
         placed[kind] = fit(problem, bins, kind, plan[kind])
-    # what did not fit of one kind, another kind may make up for
+    # if too few pods of one kind fit, pods of another kind may count for the same need
     for need in sorted(problem.needs, key=lambda need: len(need.kinds)):
         for kind in choice:
             lack = need.at_least - need.placed(placed)
@@ -129,14 +129,14 @@ def _pass(
 
 
 def _best_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
-    """Fill the nodes that can take the fewest other kinds, and have the least free, first."""
+    """Fill the nodes first that accept the fewest kinds, and of these the fullest."""
     able = _able(problem, bins, kind, want)
     able.sort(key=lambda b: (problem.breadth(b.state), problem.size(b.state)))
     return _fill(problem, bins, able, kind, want)
 
 
 def _least_left(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
-    """Fill the nodes first that are left with the least once they are full."""
+    """Fill the nodes first that have the least left over when no more pods fit."""
     able = _able(problem, bins, kind, want)
     chain = problem.states.chain
     able.sort(key=lambda b: problem.size(chain(b.state, kind, want)[-1]))
@@ -144,7 +144,7 @@ def _least_left(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> 
 
 
 def _worst_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
-    """Give each pod to the node that has the most free."""
+    """Place each pod on the node with the most free capacity."""
     heap = [
         (-problem.size(b.state), number, b)
         for number, b in enumerate(_able(problem, bins, kind, want))
@@ -177,7 +177,7 @@ def _fill(problem: _AnyProblem, bins: list[Bin], able: list[Bin], kind: int, wan
         full = min(b.count, left // len(chain))
         bins.append(b.split(full, kind, len(chain), chain[-1]))
         left -= full * len(chain)
-        if left and b.count:  # fewer are left than fill a node
+        if left and b.count:  # the last pods do not fill a node
             bins.append(b.split(1, kind, left, chain[left - 1]))
             left = 0
     return want - left

@@ -1,10 +1,12 @@
-"""A packing problem by numbers.
+"""A packing problem with kinds of pods and of nodes as numbers.
+
+A *state* is the number of a kind of node: what a node is and what it has taken so far.
 
 Rules:
-  R1  kinds of pods and of nodes are numbered in the order in which they are met, and from then
-      on only numbers are compared: nothing depends on a hash or on an order of the kinds;
-  R2  the room is asked once for each pair of a kind of node and a kind of pod;
-  R3  like nodes are counted, never listed; a node that can take nothing is left out.
+  R1  kinds are numbered in the order in which they are met, and afterwards only numbers are
+      compared, so nothing depends on a hash or on an order of the kinds;
+  R2  the room is called once for each pair of a state and a kind of pod;
+  R3  nodes in equal states are counted, never listed; a node that accepts no pod is left out.
 """
 
 from __future__ import annotations
@@ -23,22 +25,22 @@ N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
 
 NOWHERE: Final = -1
-"""The state that a node does not become, as it cannot take the pod."""
+"""Stands for the next state if a node cannot take the pod."""
 
 _UNKNOWN: Final = -2
 
 
 class Spent(Exception):
-    """The budget is spent; never leaves ``pack``."""
+    """The budget is exhausted; never leaves ``pack``."""
 
 
 @final
 class Purse:
-    """The budget of one call.
+    """The budget of steps of one call.
 
     Attributes:
-        left: How many steps may still be taken.
-        steps: How many were taken.
+        left: The number of steps that are left.
+        steps: The number of steps that were taken.
     """
 
     __slots__ = ("left", "steps")
@@ -48,10 +50,10 @@ class Purse:
         self.steps = 0
 
     def spend(self) -> None:
-        """Take a step.
+        """Take one step.
 
         Raises:
-            Spent: There is none left.
+            Spent: No step is left.
         """
         if not self.left:
             raise Spent
@@ -61,12 +63,12 @@ class Purse:
 
 @final
 class States(Generic[N, P]):
-    """What nodes are and become, by number.
+    """The states of nodes and the transitions between them.
 
     Attributes:
         kinds: The kinds of pods, by number.
         nodes: The kinds of nodes, by number.
-        room: What answers.
+        room: Answers which transitions there are.
     """
 
     __slots__ = ("_after", "_numbers", "kinds", "nodes", "room")
@@ -87,7 +89,7 @@ class States(Generic[N, P]):
         return number
 
     def after(self, state: int, kind: int) -> int:
-        """Return what a node becomes by taking a pod, or NOWHERE. O(1); asks the room once."""
+        """Return the state after a node has taken a pod, or NOWHERE. O(1); calls the room once."""
         then = self._after[state][kind]
         if then == _UNKNOWN:
             node = self.room.after(self.nodes[state], self.kinds[kind])
@@ -96,7 +98,7 @@ class States(Generic[N, P]):
         return then
 
     def chain(self, state: int, kind: int, most: int) -> list[int]:
-        """Return what a node becomes by each of up to *most* pods of one kind. O(pods)."""
+        """Return the state after each of up to *most* pods of one kind. O(pods)."""
         chain: list[int] = []
         while len(chain) < most:
             state = self.after(state, kind)
@@ -109,37 +111,37 @@ class States(Generic[N, P]):
 @final
 @frozen
 class Need:
-    """A quota by numbers.
+    """A quota with kinds as numbers.
 
     Attributes:
         kinds: The kinds of pods that count, ascending.
-        at_least: How many must be placed.
+        at_least: The number of them that must be placed.
     """
 
     kinds: tuple[int, ...]
     at_least: int
 
     def placed(self, counts: Mapping[int, int] | tuple[int, ...] | list[int]) -> int:
-        """Return how many of the pods count, of so many of each kind. O(kinds)."""
+        """Return how many pods count, given the number of each kind. O(kinds)."""
         return sum(counts[kind] for kind in self.kinds)
 
     def met(self, counts: tuple[int, ...] | list[int]) -> bool:
-        """Say whether so many pods of each kind are enough. O(kinds)."""
+        """Return whether these numbers of each kind are enough. O(kinds)."""
         return self.placed(counts) >= self.at_least
 
 
 @final
 class Problem(Generic[N, P]):
-    """What is to be placed where, by numbers.
+    """A packing problem.
 
     Attributes:
-        states: What nodes are and become.
-        demands: What is pending, by number of the kind.
-        needs: What must be met.
-        counts: How many pods of each kind may be placed; none of a kind that counts for no need.
-        nodes: The nodes that can take something: state, and how many there are of it.
-        kinds: The kinds of pods that may be placed, hardest first: who asks for the largest share
-            of what is free.
+        states: The states of nodes.
+        demands: The pending pods, by number of the kind.
+        needs: The quotas.
+        counts: The number of pods of each kind that may be placed; 0 for a kind in no need.
+        nodes: The states that accept a pod, each with its number of nodes.
+        kinds: The kinds of pods that may be placed, hardest first: those that request the largest
+            share of what is free.
     """
 
     __slots__ = (
@@ -192,16 +194,16 @@ class Problem(Generic[N, P]):
         self.kinds = tuple(sorted(active, key=lambda kind: (-self._share(kind, total), kind)))
 
     def narrowed(self, needs: tuple[Need, ...]) -> Problem[N, P]:
-        """Return the problem with other needs; what the room answered is kept. O(nodes)."""
+        """Return the problem with other needs; the answers of the room are kept. O(nodes)."""
         return Problem(self.states, self.demands, needs, self._given)
 
     def without(self, resource: str) -> Problem[N, P]:
-        """Return the problem with one boundless resource. O(nodes), all asked anew."""
+        """Return the problem with one unlimited resource. O(nodes); the room is called again."""
         states = States(self.states.room.without(resource), self.states.kinds)
         return Problem(states, self.demands, self.needs, self._given)
 
     def size(self, state: int) -> float:
-        """Return how much a node has free of what is scarce; asked once. O(resources)."""
+        """Return the weighted free capacity of a node; computed once. O(resources)."""
         size = self._sizes.get(state)
         if size is None:
             free = self.states.room.free(self.states.nodes[state])
@@ -210,11 +212,11 @@ class Problem(Generic[N, P]):
         return size
 
     def load(self, counts: tuple[int, ...]) -> float:
-        """Return how much of what is scarce so many pods of each kind take. O(kinds)."""
+        """Return the weighted requests of these numbers of each kind. O(kinds)."""
         return sum(load * count for load, count in zip(self._loads, counts, strict=True) if count)
 
     def breadth(self, state: int) -> int:
-        """Return how many kinds of pods a node can take; asked once. O(kinds)."""
+        """Return how many kinds of pods a node accepts; computed once. O(kinds)."""
         breadth = self._breadths.get(state)
         if breadth is None:
             breadth = sum(self.states.after(state, kind) != NOWHERE for kind in self.kinds)
@@ -222,7 +224,7 @@ class Problem(Generic[N, P]):
         return breadth
 
     def scarcest(self) -> tuple[int, ...]:
-        """Return the kinds of pods, those with the fewest nodes per pod first. O(nodes x kinds)."""
+        """Return the kinds, those with the fewest usable nodes per pod first. O(nodes x kinds)."""
         places = {
             kind: sum(n for state, n in self.nodes if self.states.after(state, kind) != NOWHERE)
             for kind in self.kinds
@@ -230,7 +232,7 @@ class Problem(Generic[N, P]):
         return tuple(sorted(self.kinds, key=lambda kind: places[kind] / self.counts[kind]))
 
     def wanted(self) -> dict[str, int]:
-        """Return what all pods ask for together, in thousandths. O(kinds x resources)."""
+        """Return the requests of all pods in sum, in thousandths. O(kinds x resources)."""
         wanted: dict[str, int] = {}
         for kind, count in enumerate(self.counts):
             for name, amount in self.demands[kind].requests.items():
@@ -238,11 +240,11 @@ class Problem(Generic[N, P]):
         return {name: amount for name, amount in sorted(wanted.items()) if amount}
 
     def free(self) -> dict[str, int]:
-        """Return what the nodes have free together that can take something. O(nodes)."""
+        """Return what is free in sum on the nodes that accept a pod. O(nodes)."""
         return self._sum(self.nodes)
 
     def free_anywhere(self) -> dict[str, int]:
-        """Return what all nodes have free together, also those that can take nothing. O(nodes)."""
+        """Return what is free in sum on all nodes. O(nodes)."""
         return self._sum([(self.states.number(node), count) for node, count in self._given])
 
     def _sum(self, nodes: Iterable[tuple[int, int]]) -> dict[str, int]:
@@ -254,7 +256,7 @@ class Problem(Generic[N, P]):
         return total
 
     def _pressure(self, total: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
-        # a share of the whole, times how much of the whole is wanted
+        # one over what is free gives a share of it; a scarcer resource weighs more
         wanted = self.wanted()
         return tuple(
             (name, amount / total[name] / total[name])

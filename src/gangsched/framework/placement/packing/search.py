@@ -1,12 +1,17 @@
 """An exact search for a placement, node by node.
 
+Theory of operation. For each state of a node, the maximal sets of pods that it can take are listed
+(*fills*). A node with one fill takes it (*fixed*). The other nodes are *layers*, and the search
+chooses a fill for one layer after another, depth first. What is left to place before a layer is a
+*position*. For each need and several weightings of its pods (*loads*), the most that the remaining
+layers can hold is known in advance; a position that has more left than that is given up.
+
 Rules:
-  R1  a node's choices are the fullest sets of pods that it can take: to take fewer never helps;
-  R2  a position is what is left to place before a node, so like pods and like nodes are never
-      told apart; each position is looked at once;
-  R3  a position is given up when the nodes after it cannot hold what is still needed, in number
-      of pods or in any one resource, each node counted at its best;
-  R4  the search ends with a placement, or with none left to try, or with ``Spent``.
+  R1  only maximal fills are tried, because to take fewer pods never helps;
+  R2  each position is visited once. Pods of one kind, and nodes in one state, are interchangeable;
+  R3  a position is given up if the remaining layers cannot hold what is needed, by number of pods
+      or by any one resource, with each layer counted at its best;
+  R4  the search ends with a placement, with no position left, or with ``Spent``.
 """
 
 from __future__ import annotations
@@ -28,12 +33,12 @@ _Counts: TypeAlias = "tuple[int, ...]"
 @final
 @frozen
 class _Load:
-    """Pods of a need, weighed: what is left to place must not outweigh what can be held.
+    """The pods of a need with weights: what is left to place must not exceed what layers hold.
 
     Attributes:
-        need: Which need, by number.
-        weights: Kind and weight, lightest first.
-        holds: What the nodes from each layer on can hold.
+        need: The number of the need.
+        weights: Kinds with their weights, lightest first.
+        holds: The weight that the layers from each one on can hold.
     """
 
     need: int
@@ -43,15 +48,15 @@ class _Load:
 
 @final
 class Search:
-    """Every way to fill the nodes, but for those that cannot matter.
+    """The search for one problem.
 
     Args:
-        problem: What is to be placed where.
-        purse: What it may cost: a step for each set of pods that a node is tried with, and one
-            for each position that is reached.
+        problem: The problem.
+        purse: The budget. A step is one set of pods that is tried while fills are listed, or one
+            position that is reached.
 
     Raises:
-        Spent: The choices of the nodes alone cost too much.
+        Spent: Listing the fills exhausted the budget.
     """
 
     __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
@@ -74,7 +79,8 @@ class Search:
             self._start = tuple(
                 max(0, left - count * n) for left, n in zip(self._start, fill, strict=True)
             )
-        # nodes that leave little choice come first, and those with like choices together
+        # layers with few fills come first, because they cut the search early; layers with equal
+        # fills are adjacent, so that equal positions meet
         self._layers = [
             (state, fills)
             for fills in sorted(choices, key=len)
@@ -84,7 +90,7 @@ class Search:
         self._loads = tuple(self._weigh())
 
     def _fills(self, state: int) -> Iterator[_Counts]:
-        """Give every set of pods to which a node can take no more, the hardest kinds first."""
+        """Iterate over the maximal sets of pods that a node can take, hardest kinds first."""
         kinds = self._problem.kinds
         counts = self._problem.counts
         after = self._problem.states.after
@@ -109,7 +115,7 @@ class Search:
                 yield tuple(fill)
 
     def _weigh(self) -> Iterator[_Load]:
-        """Weigh the pods of each need by number, by kind, and by each resource."""
+        """Iterate over the loads of each need: by number, by kind, and by each resource."""
         for number, need in enumerate(self._problem.needs):
             requests = {kind: self._problem.demands[kind].requests for kind in need.kinds}
             resources = sorted({name for asked in requests.values() for name in asked})
@@ -142,13 +148,13 @@ class Search:
     # Looking --------------------------------------------------------------------------------
 
     def place(self) -> list[tuple[int, int, _Counts]] | None:
-        """Return a placement that meets every need; None when there is none.
+        """Return a placement that meets every need; None if there is none.
 
         Returns:
-            State of the node, how many such nodes, and what each takes; more than is needed.
+            States, each with its number of nodes and what each node takes; more than is needed.
 
         Raises:
-            Spent: There was more to try.
+            Spent: The budget is exhausted.
         """
         for _rest, path in self._met():
             layers = zip(self._layers, path, strict=False)
@@ -156,14 +162,14 @@ class Search:
         return None
 
     def at_most(self, need: int, least: int, most: int) -> int:
-        """Return more than which pods of one need cannot be placed while the others are met.
+        """Return an upper bound on the pods of one need that fit while the other needs are met.
 
         Runtime complexity: O((most - least) x kinds x resources).
 
         Args:
-            need: Which need, by number.
-            least: So many can be placed.
-            most: More than so many cannot be placed.
+            need: The number of the need.
+            least: A known lower bound.
+            most: A known upper bound.
         """
         pods = self._problem.needs[need].placed(self._problem.counts)
         while most > least:
@@ -174,17 +180,17 @@ class Search:
         return most
 
     def most(self, need: int, at_least: int) -> int | None:
-        """Return how many pods of one need fit at most while the others are met.
+        """Return the largest number of pods of one need that fit while the others are met.
 
         Args:
-            need: Which need, by number.
-            at_least: Fewer are not looked for.
+            need: The number of the need.
+            at_least: Only this number or more is searched for.
 
         Returns:
-            The number; None when it is less than *at_least*.
+            The number; None if it is less than *at_least*.
 
         Raises:
-            Spent: There was more to try.
+            Spent: The budget is exhausted.
         """
         whose = self._problem.needs[need]
         pods = whose.placed(self._problem.counts)
@@ -193,13 +199,13 @@ class Search:
         for rest, _path in self._met():
             left = whose.placed(rest)
             most = pods - left
-            self._slack[need] = left - 1  # from here on only more will do
+            self._slack[need] = left - 1  # from here on, only positions with more pods count
         return most
 
     def _met(self) -> Iterator[tuple[_Counts, list[_Counts]]]:
-        """Give every position that meets the needs, with the sets that led to it.
+        """Iterate over the positions that meet the needs, each with the fills that led to it.
 
-        The slack may be made smaller, not larger, between one and the next.
+        Between two of them the caller may reduce the slack, but not increase it.
         """
         if self._meets(self._start):
             yield self._start, []
@@ -225,7 +231,7 @@ class Search:
                 open_.append(self._next(layer, rest))
 
     def _next(self, layer: int, rest: _Counts) -> Iterator[tuple[_Counts, _Counts]]:
-        """Give what a node may take, and what is left to place then."""
+        """Iterate over the fills of a layer, each with what is left to place afterwards."""
         for fill in self._layers[layer][1]:
             yield fill, tuple([a - b if a > b else 0 for a, b in zip(rest, fill, strict=True)])
 
@@ -236,7 +242,7 @@ class Search:
         )
 
     def _may_meet(self, rest: _Counts, layer: int) -> bool:
-        """Say whether the nodes from a layer on could hold what is still needed, by weight."""
+        """Return whether the layers from one on may hold what is still needed, by weight."""
         lacks = [
             need.placed(rest) - slack
             for need, slack in zip(self._problem.needs, self._slack, strict=True)
@@ -252,7 +258,7 @@ class Search:
                     pods = lack
                 lack -= pods
                 holds -= weight * pods
-            # pods of no weight may come first, so what is lacking is not all that weighs
+            # pods with weight 0 come first, so a lack may remain although no weight is exceeded
             if holds < 0 or lack > 0:
                 return False
         return True

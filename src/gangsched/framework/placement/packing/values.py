@@ -1,8 +1,8 @@
-"""What packing is asked: pods that are pending, quotas to meet, and the room there is.
+"""The arguments of packing: pending pods, quotas to meet, and the nodes as a ``Room``.
 
 Rules:
-  R1  amounts are whole numbers of thousandths, and counts whole numbers, neither negative;
-  R2  kinds of pods and of nodes are any hashables: they are compared, and never looked into.
+  R1  amounts are ints in thousandths, counts are ints, and neither is negative;
+  R2  kinds of pods and of nodes are any hashables; they are compared and never inspected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ P_contra = TypeVar("P_contra", bound=Hashable, contravariant=True)
 
 
 def check_count(name: str, value: object) -> None:
-    """Ask for a whole number that is not negative."""
+    """Check that a value is an int >= 0."""
     if type(value) is not int or value < 0:
-        raise InvalidValueError(name, value, "a whole number that is not negative")
+        raise InvalidValueError(name, value, "an int >= 0")
 
 
 def _check_count(_owner: object, attribute: Attribute[Any], value: object) -> None:
@@ -44,20 +44,20 @@ def _as_amounts(given: Mapping[str, int]) -> Resources:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InvalidValueError("requests", given, "a mapping of names to thousandths")
     for name, amount in given.items():
-        if type(amount) is not int:
-            raise InvalidValueError(f"requests.{name}", amount, "a whole number of thousandths")
+        if not isinstance(amount, int) or isinstance(amount, bool):
+            raise InvalidValueError(f"requests.{name}", amount, "an int (thousandths)")
     return Resources.from_milli(given)
 
 
 @final
 @frozen
 class Demand(Generic[P]):
-    """How many pods of one kind are pending.
+    """The pending pods of one kind.
 
     Attributes:
-        kind: What these pods have in common: a node that takes one of them takes any of them.
-        count: How many there are; a whole number, not negative.
-        requests: What each asks for, in thousandths; not negative.
+        kind: Identifies the kind: a node that can take one of these pods can take any of them.
+        count: The number of pods; an int >= 0.
+        requests: The requests of each pod, in thousandths; not negative.
 
     Raises:
         InvalidValueError: A value is malformed; it names the field.
@@ -71,14 +71,14 @@ class Demand(Generic[P]):
 @final
 @frozen
 class Quota(Generic[P]):
-    """How many pods of some kinds must be placed together: a group, or a role of it.
+    """How many pods of some kinds must be placed together: those of a group, or of a role.
 
-    Quotas may overlap, as a role lies within its group: a pod counts for each of its quotas.
+    Quotas may overlap, because a role is part of its group. A pod counts for each of its quotas.
 
     Attributes:
-        kinds: Which kinds of pods count; those that nobody demands count for nothing.
-        at_least: How many must be placed; a whole number, not negative.
-        name: What to call it in a sentence.
+        kinds: The kinds of pods that count; kinds without a demand are ignored.
+        at_least: The number of pods that must be placed; an int >= 0.
+        name: The name of the quota in messages.
 
     Raises:
         InvalidValueError: A value is malformed; it names the field.
@@ -90,41 +90,42 @@ class Quota(Generic[P]):
 
 
 class Room(Protocol[N, P_contra]):
-    """The cluster, as packing may ask about it.
+    """The nodes of the cluster, for packing.
 
-    A node is known by its kind, which says all that matters of it: what it is, and what it has
-    taken so far. The room must be *fair*, which is what completeness rests on:
+    A node is known by its kind, which identifies what the node is and what it has taken so far. The
+    room must be *fair*, because the search is complete only then:
 
-    - a node that can take some pods can take them in every order, and is the same afterwards;
-    - a node that can take some pods can take any part of them.
+    - a node that can take some pods can take them in every order, and is of one kind afterwards;
+    - a node that can take some pods can take any subset of them;
+    - what a node can take does not depend on what other nodes have taken.
 
-    Resources, counts of pods, selectors, taints and mutual exclusion are fair. A filter that
-    wants one pod on a node before another is not.
+    Resources, counts of pods, selectors and taints are fair. A filter that wants one pod on a node
+    before another is not.
     """
 
     @property
     def binding(self) -> Collection[str]:
         """The resources that ``after`` counts: a pod takes exactly what it requests of them.
 
-        A node that has less free of one than a pod requests (more than nothing) refuses the pod.
-        Name none, and no proof is made from sums of resources.
+        A node with less free of one of them than a pod requests refuses the pod. Without names, no
+        proof is made from sums of resources.
         """
         ...
 
     def after(self, node: N, pod: P_contra) -> N | None:
-        """Return what *node* becomes by taking a pod; None when it cannot take it.
+        """Return the kind of *node* after it has taken a pod; None if it cannot take the pod.
 
-        Pure. It is called once for each pair that packing comes to.
+        Pure. It is called once for each pair that packing meets.
         """
         ...
 
     def free(self, node: N) -> Mapping[str, int]:
-        """Return what a node has free, in thousandths; below zero where it is overcommitted."""
+        """Return what is free on a node, in thousandths; negative if it is overcommitted."""
         ...
 
     def without(self, resource: str) -> Room[N, P_contra]:
-        """Return the same room with boundless *resource*: ``after`` no longer asks for it.
+        """Return the same room with unlimited *resource*, which ``after`` then ignores.
 
-        Called only to say why something is impossible.
+        Called only to find the reason why a quota cannot be met.
         """
         ...

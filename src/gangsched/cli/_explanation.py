@@ -1,0 +1,117 @@
+"""The answer of ``gangsched explain``: as text for people, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from attrs import frozen
+
+from gangsched._text import plain_number, printable
+from gangsched._values import EFFECT
+from gangsched.explain import Why
+from gangsched.model import GroupKey
+from gangsched.simulation import LogEntry
+from gangsched.what_if import SmallestChange, Sufficient, WhatIf
+
+__all__ = ["SCHEMA", "Explanation", "WhatIfAnswer"]
+
+SCHEMA: Final = "gangsched.explain/1"
+_LINES: Final = 40
+
+
+@final
+@frozen
+class WhatIfAnswer:
+    """What the scheduler would do if some events arrived.
+
+    Attributes:
+        answer: The answer of the scheduler.
+        entries: Its events and effects as log entries.
+    """
+
+    answer: WhatIf
+    entries: tuple[LogEntry, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"  t={plain_number(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
+        ]
+        if len(self.entries) > _LINES:
+            lines.append(f"  and {len(self.entries) - _LINES} more")
+        lines += [f"  then {key}: {why}" for key, why in self.answer.why.items()]
+        return "\n".join(["what if:", *map(printable, lines)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data."""
+        return {
+            "until": self.answer.until,
+            "effects": [{"at": at, **EFFECT.write(effect)} for at, effect in self.answer.timed],
+            "why": {key: _why(why) for key, why in self.answer.why.items()},
+        }
+
+
+@final
+@frozen
+class Explanation:
+    """Why a group does not run, and what would make it start.
+
+    Attributes:
+        at: When the scheduler was asked.
+        group: The group.
+        why: Why it does not run.
+        changes: For each kind of node, how many more nodes would start it.
+        untried: How many further kinds of nodes were not tried.
+        what_if: The answer to ``--add`` and ``--apply``; None without either.
+    """
+
+    at: float
+    group: GroupKey
+    why: Why
+    changes: tuple[SmallestChange, ...]
+    untried: int = 0
+    what_if: WhatIfAnswer | None = None
+
+    def __str__(self) -> str:
+        lines = [f"t={plain_number(self.at)}s  pod group {self.group}: {self.why}"]
+        lines += dict.fromkeys(str(change) for change in self.changes)
+        if self.untried:
+            lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
+        text = "\n".join(map(printable, lines))
+        return text if self.what_if is None else f"{text}\n{self.what_if}"
+
+    def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the explanation as plain data.
+
+        Args:
+            settings: The settings of the scheduler and of the run.
+        """
+        return {
+            "schema": SCHEMA,
+            "settings": settings,
+            "at": self.at,
+            "group": self.group,
+            "why": _why(self.why),
+            "smallest_changes": [_change(change) for change in self.changes],
+            "untried": self.untried,
+            "what_if": None if self.what_if is None else self.what_if.to_dict(),
+        }
+
+
+def _why(why: Why) -> dict[str, Any]:
+    return {"answer": type(why).__name__, "text": str(why)}
+
+
+def _change(change: SmallestChange) -> dict[str, Any]:
+    shape = change.shape
+    found = change if isinstance(change, Sufficient) else None
+    lacking = None if isinstance(change, Sufficient) else change
+    return {
+        "shape": {name: shape.allocatable.quantity(name) for name in shape.allocatable},
+        "labels": dict(shape.labels),
+        "nodes": None if found is None else found.nodes,
+        "at": None if found is None else found.at,
+        "tried": None if lacking is None else lacking.most,
+        "refusal": None if lacking is None else lacking.refusal,
+        "why": None if lacking is None else _why(lacking.why),
+        "text": str(change),
+    }

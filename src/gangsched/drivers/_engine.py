@@ -1,0 +1,321 @@
+"""The part of a driver that never waits: the calls of the scheduler and their effects.
+
+Both drivers are a loop around one ``Engine``. Everything flows one way::
+
+    tell -> inbox -> apply -> handle --+
+                         schedule_one -+-> effects -> observers -> operations -> bind, evict
+                         advance ------+                                             |
+        handle <- apply <- reports, in the order of their binds <- outcome ----------+
+
+The driver calls ``take`` and ``decide``. What these calls return is put in ``operations`` before
+any observer sees it, so an exception of an observer loses no bind. The driver then performs
+operations as ``start`` hands them out, at most *max_binds* at once, on tasks or threads of its own.
+Each ends with ``finish``, which reports binds to the scheduler.
+
+Rules:
+  R1  every ``Bind`` ends in one report, ``Bound`` or ``BindFailed``. A bind that raises is a
+      ``BindFailed``. So is a bind that was done and that ``apply`` refuses, since the pod has been
+      deleted meanwhile: its node must not stay assumed;
+  R2  the reports of one call's binds are told in the order of these binds, however long each took.
+      The binds of different calls do not wait for each other;
+  R3  an event that ``apply`` refuses, or the scheduler with ``ClusterStateError``, is dropped. A
+      failed eviction is repeated. Both go to *on_error* and the log, and the loop goes on;
+  R4  any other exception is kept as ``failure``. The driver then stops deciding, performs and
+      reports what is under way, and raises it. Operations, reports and events outlive that, for
+      the next ``run``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec, final
+
+from attrs import define, field
+
+from gangsched.drivers._contract import DrivenScheduler, ErrorHandler
+from gangsched.drivers._evictions import Evictions
+from gangsched.drivers._inbox import Marker
+from gangsched.errors import ClusterStateError, InvalidValueError
+from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted, PodUpdated
+from gangsched.protocols import Observer
+
+__all__ = ["BATCH", "Engine", "Operation"]
+
+P = ParamSpec("P")
+
+BATCH: Final = 64
+"""How many events are taken in before decisions are made, while more events wait."""
+
+_log = logging.getLogger("gangsched.drivers")
+
+
+@define(eq=False)
+class Operation:
+    """One ``Bind`` or ``Evict``, from the effect to its outcome.
+
+    Attributes:
+        effect: What to perform.
+        siblings: The operations of the binds of the same call that are not reported yet, in order.
+        report: How the bind went; None while it is under way.
+    """
+
+    effect: Bind | Evict
+    siblings: deque[Operation] = field(factory=lambda: deque[Operation]())
+    report: Bound | BindFailed | None = None
+
+
+@final
+class Engine:
+    """The state of a driver without its threads or tasks. Not thread-safe.
+
+    Args:
+        scheduler: The scheduler.
+        apply: Makes an event true in the cluster state.
+        observe: Called with every effect; or None.
+        observers: Called with every event and every result.
+        on_error: Called with what was refused or failed, and the exception; or None.
+        clock: The current instant.
+        can_evict: Whether the driver was given a function that evicts.
+        max_binds: How many operations may be under way at once.
+
+    Attributes:
+        failure: The first exception that has to end ``run``; None if there is none.
+        operations: What is to be started, in order.
+        under_way: What was started and has not ended.
+    """
+
+    __slots__ = (
+        *("_apply", "_can_evict", "_clock", "_evictions", "_observe", "_observers", "_on_error"),
+        *("_max", "_scheduler", "_unreported", "failure", "operations", "under_way"),
+    )
+
+    def __init__(
+        self,
+        scheduler: DrivenScheduler,
+        *,
+        apply: Callable[[Event], object],
+        observe: Callable[[Effect], object] | None,
+        observers: Sequence[Observer],
+        on_error: ErrorHandler | None,
+        clock: Callable[[], float],
+        can_evict: bool,
+        max_binds: int,
+    ) -> None:
+        self._scheduler = scheduler
+        self._apply = apply
+        self._observe = observe
+        self._observers = tuple(observers)
+        self._on_error = on_error
+        self._clock = clock
+        self._can_evict = can_evict
+        self._max = max_binds
+        self._evictions = Evictions()
+        self._unreported: list[Bound | BindFailed] = []
+        self.failure: Exception | None = None
+        self.operations: deque[Operation] = deque()
+        self.under_way: set[Operation] = set()
+
+    # Calls of the scheduler -----------------------------------------------------------------
+
+    def take(self, item: Event | Marker) -> None:
+        """Take in one item of the inbox."""
+        if isinstance(item, Marker):
+            self.rebuild()
+        else:
+            self._take(item)
+
+    def decide(self) -> bool:
+        """Make one decision; return whether there was one to make."""
+        now = self._clock()
+        try:
+            effects = self._scheduler.schedule_one(now=now)
+        except Exception as error:
+            self._fail(error)
+            return False
+        if effects is None:
+            return False
+        self._returned(effects, now)
+        return True
+
+    def advance(self) -> None:
+        """Let time pass: permit timeouts, backoff, evictions to be repeated."""
+        now = self._clock()
+        self.operations.extend(Operation(evict) for evict in self._evictions.due(now=now))
+        try:
+            effects = self._scheduler.advance(now=now)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._returned(effects, now)
+
+    def rebuild(self) -> None:
+        """Have the scheduler read the whole cluster state."""
+        now = self._clock()
+        try:
+            effects = self._scheduler.rebuild(now=now)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._returned(effects, now)
+
+    def resume(self) -> None:
+        """Continue after a ``run`` that did not end by ``stop``.
+
+        An event whose call raised may be lost, so the cluster state is read again. A report whose
+        call raised is told again.
+        """
+        self.rebuild()
+        reports, self._unreported = self._unreported, []
+        for report in reports:
+            self._take(report)
+
+    def settle(self) -> None:
+        """Tell the observers that nothing happens until time passes or an event comes."""
+        now = self._clock()
+        for observer in self._observers:
+            self._guard(observer.settled, now)
+
+    def timeout(self) -> float | None:
+        """Return in how many seconds ``advance`` is due; None if only an event can do anything."""
+        deadlines = (self._scheduler.next_deadline(), self._evictions.next_deadline())
+        when = min((each for each in deadlines if each is not None), default=None)
+        return None if when is None else max(0.0, when - self._clock())
+
+    # Operations -----------------------------------------------------------------------------
+
+    def start(self) -> Operation | None:
+        """Return the next operation to perform; None if there is none, or enough are under way."""
+        if not self.can_start:
+            return None
+        operation = self.operations.popleft()
+        self.under_way.add(operation)
+        return operation
+
+    def finish(self, operation: Operation, error: BaseException | None) -> None:
+        """Take in the outcome of an operation: *error*, or None if it was performed."""
+        if operation not in self.under_way:
+            return
+        self.under_way.remove(operation)
+        effect = operation.effect
+        if isinstance(effect, Evict):
+            self._evicted(effect, error)
+            return
+        operation.report = _report(effect, error)
+        siblings = operation.siblings
+        while siblings and (report := siblings[0].report) is not None:
+            siblings.popleft()
+            self._take(report)
+
+    @property
+    def can_start(self) -> bool:
+        """Whether ``start`` returns an operation."""
+        return bool(self.operations) and len(self.under_way) < self._max
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any operation is to be started or under way."""
+        return bool(self.operations or self.under_way)
+
+    def take_failure(self) -> Exception | None:
+        """Return the exception that has to end ``run``, and forget it."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        try:
+            self._apply(event)
+        except Exception as error:
+            self._refused(event, error)
+            if isinstance(event, Bound):
+                said = f"it was bound to {event.node}, but the cluster state refused that: {error}"
+                self._take(BindFailed(event.uid, event.attempt, said))
+                return
+            if not isinstance(event, BindFailed):
+                return
+        if isinstance(event, PodDeleted):
+            self._evictions.end(event.uid)
+        elif isinstance(event, PodUpdated) and (
+            event.pod.deleted_at is not None or event.pod.is_finished
+        ):
+            self._evictions.end(event.pod.uid)
+        now = self._clock()
+        for observer in self._observers:
+            self._guard(observer.event, event, now)
+        try:
+            effects = self._scheduler.handle(event, now=now)
+        except ClusterStateError as error:
+            self._refused(event, error)
+        except Exception as error:
+            self._fail(error)
+            if isinstance(event, Bound | BindFailed):
+                self._unreported.append(event)
+        else:
+            self._returned(effects, now)
+
+    def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
+        # operations first: whatever an observer raises, they are performed
+        binds: deque[Operation] = deque()
+        for effect in effects:
+            if isinstance(effect, Bind):
+                binds.append(Operation(effect, binds))
+                self.operations.append(binds[-1])
+            elif isinstance(effect, Evict) and self._can_evict:
+                self._evictions.begin(effect)
+                self.operations.append(Operation(effect))
+        for observer in self._observers:
+            self._guard(observer.effects, effects, now)
+        for effect in effects:
+            _log.debug("%s", effect)
+            if self._observe is not None:
+                self._guard(self._observe, effect)
+            if isinstance(effect, Evict) and not self._can_evict:
+                expected = (
+                    f"a function that evicts pods, as the scheduler asks to evict {effect.uid}"
+                )
+                self._fail(InvalidValueError("evict", None, expected))
+
+    def _evicted(self, evict: Evict, error: BaseException | None) -> None:
+        if error is None:
+            self._evictions.end(evict.uid)
+            return
+        if not self._evictions.failed(evict, now=self._clock()):
+            return  # the pod is gone, which is what was wanted
+        failed = error if isinstance(error, Exception) else RuntimeError(_said(error))
+        _log.warning("eviction of %s from %s failed: %s", evict.uid, evict.node, _said(error))
+        self._tell_error(evict, failed)
+
+    def _refused(self, event: Event, error: Exception) -> None:
+        _log.warning("%s was refused: %s", event, error)
+        self._tell_error(event, error)
+
+    def _tell_error(self, what: Event | Evict, error: Exception) -> None:
+        if self._on_error is not None:
+            self._guard(self._on_error, what, error)
+
+    def _guard(self, call: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+        """Call a function of the host; keep what it raises, to end ``run`` with it."""
+        try:
+            call(*args, **named)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure = error
+        elif self.failure is not error:
+            self.failure.add_note(f"and also: {type(error).__name__}: {error}")
+
+
+def _report(bind: Bind, error: BaseException | None) -> Bound | BindFailed:
+    if error is None:
+        return Bound(bind.uid, bind.node, bind.attempt)
+    _log.warning("bind of %s to %s failed: %s", bind.uid, bind.node, _said(error))
+    return BindFailed(bind.uid, bind.attempt, _said(error))
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or repr(error)

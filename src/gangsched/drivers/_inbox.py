@@ -1,0 +1,156 @@
+"""The inbox of a driver: what was told and is not yet taken in.
+
+Rules:
+  R1  items leave in the order in which they came;
+  R2  from *limit* waiting items on, an update of an object replaces the event that waits for the
+      same object, and keeps its place. So a flood of updates does not make the inbox grow. The
+      scheduler reads the object from the cluster state, so the latest event is enough;
+  R3  deletions and reports of binds are never replaced, and no event is moved across one of the
+      same object. If a pod is recreated under its UID, the scheduler sees the deletion first;
+  R4  no event is moved across a marker, since ``stop`` covers what was told before it.
+
+Not thread-safe. The blocking driver calls it under its lock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Hashable
+from typing import Final, final
+
+from attrs import define
+
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+
+__all__ = ["DEFAULT_LIMIT", "Inbox", "Marker"]
+
+DEFAULT_LIMIT: Final = 4096
+"""How many events may wait before updates replace each other."""
+
+
+class Marker(enum.Enum):
+    """An item of the inbox that is no event."""
+
+    STOP = "stop"
+    REBUILD = "rebuild"
+
+
+@define(eq=False)
+class _Slot:
+    item: Event | Marker
+
+
+@final
+class Inbox:
+    """Events and markers, first in, first out.
+
+    Args:
+        limit: From how many waiting items on updates replace each other.
+    """
+
+    __slots__ = ("_replaceable", "_slots", "limit")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self._slots: deque[_Slot] = deque()
+        self._replaceable: dict[Hashable, _Slot] = {}
+
+    def put(self, event: Event) -> None:
+        """Add an event, or let it replace one that waits. O(1)."""
+        subject, replaces = _subject(event)
+        waiting = self._replaceable.get(subject)
+        if replaces and waiting is not None and len(self._slots) >= self.limit:
+            waiting.item = _merged(waiting.item, event)
+            return
+        slot = _Slot(event)
+        self._slots.append(slot)
+        if replaces:
+            self._replaceable[subject] = slot
+        else:
+            self._replaceable.pop(subject, None)
+
+    def mark(self, marker: Marker) -> None:
+        """Add a marker. Events that wait are not replaced any more."""
+        self._slots.append(_Slot(marker))
+        self._replaceable.clear()
+
+    def take(self) -> Event | Marker | None:
+        """Remove and return the first item; None if there is none, or if it is ``STOP``. O(1)."""
+        if not self.is_ready:
+            return None
+        slot = self._slots.popleft()
+        if not isinstance(slot.item, Marker):
+            subject, _replaces = _subject(slot.item)
+            if self._replaceable.get(subject) is slot:
+                del self._replaceable[subject]
+        return slot.item
+
+    def take_stop(self) -> bool:
+        """Remove ``STOP`` if it is the first item; return whether it was."""
+        if not self.stop_is_next:
+            return False
+        self._slots.popleft()
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``take`` returns an item."""
+        return bool(self._slots) and self._slots[0].item is not Marker.STOP
+
+    @property
+    def stop_is_next(self) -> bool:
+        """Whether all that was told before ``stop`` has been taken."""
+        return bool(self._slots) and self._slots[0].item is Marker.STOP
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many items wait as the limit says."""
+        return len(self._slots) >= self.limit
+
+    def __len__(self) -> int:
+        """Return the number of items that wait."""
+        return len(self._slots)
+
+
+def _subject(event: Event) -> tuple[Hashable, bool]:
+    """Return the object that an event is about, and whether a later event may replace it."""
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            return ("pod", pod.uid), True
+        case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
+            return ("pod", uid), False
+        case NodeAdded(node) | NodeUpdated(node):
+            return ("node", node.name), True
+        case NodeDeleted(name):
+            return ("node", name), False
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            return ("group", group.key), True
+        case PodGroupDeleted(key):
+            return ("group", key), False
+
+
+def _merged(waiting: Event | Marker, event: Event) -> Event:
+    """Return the later of two events, as an addition if the earlier is one."""
+    match waiting, event:
+        case PodAdded(), PodUpdated(pod):
+            return PodAdded(pod)
+        case NodeAdded(), NodeUpdated(node):
+            return NodeAdded(node)
+        case PodGroupAdded(), PodGroupUpdated(group):
+            return PodGroupAdded(group)
+        case _:
+            return event

@@ -1,0 +1,146 @@
+"""Members that hold a node before they are bound: how they take it, wait, and give it back.
+
+Rules:
+  R1  a node is taken and given back here only, so the node table, the counters of the group, the
+      waiting map and the entity always change together;
+  R2  nothing here moves an entity in the queue: callers pass an outcome to ``transition``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import Evict, PodRejected, PodWaiting
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import NodeName
+from gangsched.outcomes import EvictGroup, RejectGroup, Wait
+
+__all__ = [
+    "assume",
+    "assume_together",
+    "evict",
+    "give_back",
+    "note_permit_ended",
+    "report_rejected",
+    "unassume",
+    "wait",
+]
+
+
+def assume(state: State, member: Member, cycle: CycleState, node: NodeName) -> None:
+    """Assume a pod on a node. O(log nodes)."""
+    member.node = node
+    member.cycle = cycle
+    member.attempt += 1
+    state.nodes.assume(member.pod, node)
+    state.put(member, MemberState.WAITING)
+    member.entity.discard(member.pod.uid)
+
+
+def assume_together(
+    state: State,
+    parties: Iterable[Sequence[Member]],
+    placed: Sequence[tuple[Member, int]],
+    become: Iterable[tuple[int, NodeClass]],
+    cycles: Mapping[int, CycleState],
+) -> None:
+    """Assume the members of a planned gang. O(members), O(nodes x log nodes) of theirs.
+
+    Args:
+        state: The scheduler's state.
+        parties: The members, by group.
+        placed: The members in the order in which they were placed, with the index of the node.
+        become: The equivalence class that each node is in afterwards.
+        cycles: The cycle state of each member, by its number.
+    """
+    by_index = state.nodes.by_index
+    for member, index in placed:
+        member.node = by_index[index].node.name
+        member.cycle = cycles[member.seq]
+        member.attempt += 1
+    for members in parties:
+        state.put_all(members, MemberState.WAITING)
+        members[0].entity.discard_all([member.pod.uid for member in members])
+    state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
+
+
+def unassume(state: State, member: Member) -> None:
+    """Undo ``assume`` for a cycle that is broken off: the attempt of the pod does not count."""
+    member.node = member.cycle = None
+    member.attempt -= 1
+    state.nodes.forget(member.pod.uid)
+    state.put(member, MemberState.UNSCHEDULED)
+    member.entity.add(member.pod, member.seq, member.role)
+    member.entity.put_back(member.pod.uid)
+
+
+def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
+    """Let an assumed pod wait on permit, and post ``PodWaiting``. O(log n)."""
+    info, node, uid = member.group, member.node, member.pod.uid
+    assert node is not None
+    waiting = state.waiting.wait(
+        uid,
+        node=node,
+        timeout=outcome.timeout,
+        now=now,
+        group=None if info is None else info.key,
+        attempt=member.attempt if info is None else info.attempts,
+    )
+    remaining = 0
+    if info is not None:
+        state.holding.setdefault(info.key, state.step)
+        remaining = max(extension_points.members_needed(state, info) or 0, 0)
+    state.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
+
+
+def give_back(
+    state: State, member: Member, *, cause: str, to: MemberState, now: float
+) -> RejectGroup | EvictGroup | None:
+    """Take an assumed member off its node, and put it in state *to*.
+
+    The counters change before ``unreserve`` is called, so a plugin sees the group without the
+    member.
+
+    Returns:
+        The verdict of a plugin on the group. The caller applies it when its own step is done,
+        so that no rejection runs inside another.
+    """
+    assert member.node is not None
+    state.waiting.remove(member.pod.uid)
+    state.nodes.forget(member.pod.uid)
+    state.put(member, to)
+    verdict = extension_points.unreserve(state, member, cause, now)
+    member.node = member.cycle = None
+    if to is MemberState.UNSCHEDULED:
+        member.entity.add(member.pod, member.seq, member.role)
+        member.entity.put_aside(member.pod.uid)
+    return verdict
+
+
+def report_rejected(state: State, member: Member, node: NodeName, reason: str) -> None:
+    """Post ``PodRejected`` for a pod that has given a node back."""
+    member.reason = reason
+    state.out.append(PodRejected(member.pod.uid, node, reason))
+
+
+def note_permit_ended(state: State, info: PodGroupInfo | None) -> None:
+    """Forget that a group waits on permit, once no member of it does. O(1)."""
+    if info is not None and not info.waiting:
+        state.holding.pop(info.key, None)
+        state.yielding.pop(info.key, None)
+
+
+def evict(state: State, member: Member, reason: str) -> None:
+    """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1)."""
+    node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
+    if node is None or member.state is MemberState.WAITING or member.pod.uid in state.evicted:
+        return
+    state.evicted.add(member.pod.uid)
+    state.put(member, MemberState.TERMINATING)
+    member.reason = reason
+    state.out.append(Evict(member.pod.uid, node, reason))

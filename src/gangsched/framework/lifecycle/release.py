@@ -1,0 +1,105 @@
+"""The binding cycle: PreBind and Bind for members that may go, then their release.
+
+Rules:
+  R1  the binding cycle begins only when permit is granted, for every member that waits for it;
+  R2  PreBind and Bind are asked of all members before anything changes: they may refuse so many
+      that no quorum is left;
+  R3  a release is one step over one state. Its effects are one ``Release`` and the binds, in the
+      order in which the members took their nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gangsched._core._counters import MemberState
+from gangsched.events import Bind, PodUnschedulable, Release
+from gangsched.framework.lifecycle import assume, attempts
+from gangsched.framework.lifecycle.outcomes import PermitGranted, Prepared
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import NodeName
+from gangsched.outcomes import SUCCESS, Unschedulable
+
+__all__ = ["perform", "prepare"]
+
+
+def prepare(state: State, *parties: list[Member], now: float) -> PermitGranted | None:
+    """Ask PreBind and Bind of members that may go together. Nothing changes. O(members).
+
+    Args:
+        state: The scheduler's state.
+        parties: The members of one group each, or one regular pod: all are released, or none.
+        now: The current instant.
+
+    Returns:
+        The release; None if members were refused so that no quorum is left. The ``reason`` of
+        the last member says why.
+    """
+    prepared: list[Prepared] = []
+    for members in parties:
+        found = _prepare(state, members, now=now)
+        if found is None:
+            parties[-1][-1].reason = members[-1].reason
+            return None
+        prepared.append(found)
+    return PermitGranted(prepared)
+
+
+def _prepare(state: State, members: list[Member], *, now: float) -> Prepared | None:
+    refused: dict[int, str] = {}
+    binds: list[Bind | None] = []
+    asked = bool(state.profile.pre_bind)
+    for member in members:
+        outcome = extension_points.pre_bind(state, member, now) if asked else SUCCESS
+        if isinstance(outcome, Unschedulable):
+            refused[member.seq] = outcome.reason
+            binds.append(None)
+        else:
+            binds.append(extension_points.bind(state, member, now))
+    if refused and not _is_quorum_without(state, members, refused):
+        members[-1].reason = next(iter(refused.values()))
+        return None
+    return Prepared(members, binds, refused)
+
+
+def _is_quorum_without(state: State, members: list[Member], refused: Mapping[int, object]) -> bool:
+    """Return whether the members that were not refused may go. O(members x roles)."""
+    info = members[-1].group
+    needed: Mapping[str, int] = {} if info is None else extension_points.roles_needed(state, info)
+    lost = [member.role for member in members if member.seq in refused]
+    if not needed:
+        return len(lost) < len(members)
+    return all(
+        more + (lost.count(role) if role else len(lost)) <= 0 for role, more in needed.items()
+    )
+
+
+def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
+    """Release members, and return the nodes of those that PreBind refused. O(members)."""
+    members, refused = prepared.members, prepared.refused
+    info = members[-1].group
+    freed: list[NodeName] = []
+    released: Sequence[Member] = members
+    if refused:
+        released = [member for member in members if member.seq not in refused]
+    if info is not None:
+        if info.key in state.holding:
+            state.waiting.allow(info.key)
+        if info.attempt_started_at is not None:
+            attempts.succeed(state, info, now=now)
+        if released:  # a quorum may run already, and every member that joins it be refused
+            uids = tuple([member.pod.uid for member in released])
+            state.out.append(Release(info.key, uids))
+    state.put_all(released, MemberState.BINDING)
+    for member, effect in zip(members, prepared.binds, strict=True):
+        if effect is None:
+            assert member.node is not None
+            freed.append(member.node)
+            assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
+            member.reason = refused[member.seq]
+            state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+        else:
+            state.out.append(effect)
+    assume.note_permit_ended(state, info)
+    return freed

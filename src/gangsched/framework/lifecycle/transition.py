@@ -1,0 +1,380 @@
+"""Where a queued entity goes after an outcome: the one decision point of the lifecycle.
+
+Theory of operation
+-------------------
+
+An entity is a regular pod or a pod group. It is in one place: active, backoff, unschedulable (in
+the queue of its equivalence class, or *not admitted*), or out of the queue because it has no
+pending pod. A scheduling cycle, an event, a permit timeout and a preemption all end in one
+*outcome* about one entity; ``transition`` is the only function that turns an outcome into a place,
+and the only one that ends an attempt.
+
+Every outcome comes to the same questions, in this order:
+
+1.  Has the entity a pending pod? If not, it leaves the queue.
+2.  Does PreEnqueue admit it? If not, it waits for an event about itself, without backoff: it was
+    never tried, so it is not penalised. A group that waits on permit is rejected first.
+3.  Has it just failed? Then it goes to the queue of its equivalence class, behind a backoff. The
+    class is blocked from the failure on, if the failure proves that no entity of the class fits.
+4.  Otherwise it is active.
+
+A rejection of an attempt (``Rejected``) gives back every node at once. The order of its steps
+matters:
+
+-   The nodes are given back before the group's failure is recorded, because ``unreserve`` of a
+    plugin reads the group while the attempt is still under way.
+-   The equivalence class is blocked before the entity leaves the lead of its class: otherwise the
+    next entity of the class would be promoted, and tried in vain.
+-   The entity is out of the queue while ``failures`` and ``last_failure_at`` change, because the
+    sort key is frozen while it is queued.
+-   Other entities are requeued before the group is asked about again, and after the failure is
+    recorded: the capacity that it gives back is no news to the group itself.
+
+Rules:
+  R1  only ``transition`` moves an entity between places after an outcome;
+  R2  a plugin that raises here does not stop the transition. Its error is deferred to the end of
+      the call, because half of a transition would break the invariants of the state;
+  R3  effects are in the order in which they happened.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
+from gangsched.framework.lifecycle import assume, attempts, permit_recheck, release
+from gangsched.framework.lifecycle.outcomes import (
+    Changed,
+    CycleEnded,
+    Failed,
+    KeepsWaiting,
+    Outcome,
+    PermitGranted,
+    Prepared,
+    Rejected,
+)
+from gangsched.framework.queueing import bundles, equivalence, requeue
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import GroupKey, NodeName, Pod
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
+
+__all__ = ["apply_verdict", "give_way", "readmit", "reject_group", "transition"]
+
+
+def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: float) -> None:
+    """Put an entity where an outcome says it belongs.
+
+    Runtime complexity: O(log n), plus O(k log n) for k members that give a node back, plus the
+    requeueing of others that the capacity may help.
+    """
+    match outcome:
+        case Changed():
+            _changed(state, entity, now=now)
+        case CycleEnded():
+            _cycle_ended(state, entity, now=now)
+        case Failed():
+            _failed(state, entity, now=now)
+        case KeepsWaiting():
+            _keeps_waiting(state, entity, now=now)
+        case PermitGranted(parties):
+            for prepared in parties:
+                _released(state, prepared, now=now)
+        case Rejected():
+            _rejected(state, entity, outcome, now=now)
+        case _:
+            assert_never(outcome)
+
+
+def reject_group(state: State, key: GroupKey, outcome: Rejected, *, now: float) -> None:
+    """Reject the current attempt of a group by its key; nothing happens if it has no members."""
+    entity = state.entities.get(key)
+    if entity is not None:
+        transition(state, entity, outcome, now=now)
+
+
+def apply_verdict(
+    state: State,
+    verdict: EvictGroup | HoldGroup | RejectGroup,
+    *,
+    now: float,
+    freed: tuple[NodeName, ...] = (),
+) -> None:
+    """Reject, and if the verdict says so evict, the group that a plugin's verdict names."""
+    evict = isinstance(verdict, EvictGroup)
+    outcome = Rejected(verdict.reason, freed=freed, evict=evict)
+    reject_group(state, verdict.group, outcome, now=now)
+
+
+def give_way(state: State, member: Member, reason: str, *, now: float) -> NodeName:
+    """Take a regular pod that waits on permit off its node for a preemptor; return the node."""
+    node = member.node
+    assert node is not None
+    verdict = assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
+    assume.report_rejected(state, member, node, reason)
+    transition(state, member.entity, Failed(), now=now)
+    if verdict is not None:
+        apply_verdict(state, verdict, now=now)
+    return node
+
+
+def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
+    """Return whether the next entity may still be tried; if not, it waits for an event.
+
+    Only a group that starts with others is asked about: what the others have done since it was
+    queued is no event about itself. O(groups of its bundle).
+    """
+    if not bundles.is_shared(state, entity):
+        return True
+    denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    if isinstance(denied, Unschedulable):
+        _not_admitted(state, entity, denied, now=now)
+        return False
+    return True
+
+
+# One function for each outcome ----------------------------------------------------------------
+
+
+def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
+    info = entity.group
+    state.reserving.news_of(entity)
+    if info is not None:
+        _note_progress(state, info, now=now)
+    pod = _speaker(state, entity)
+    if pod is None:
+        requeue.forget(state, entity)
+        state.queue.remove(entity, now=now)
+        return
+    requeue.stir(state, entity)
+    rejected, denied = _admission(state, entity, pod, now=now)
+    if rejected is not None:
+        _rejected(state, entity, rejected, now=now)
+    elif denied is not None:
+        _not_admitted(state, entity, denied, now=now)
+    elif (granted := _permit_again(state, info, now=now)) is not None:
+        transition(state, entity, granted, now=now)
+    elif not len(entity):
+        state.queue.remove(entity, now=now)
+    else:
+        active = entity.place is Place.ACTIVE
+        if not active or not entity.ready_count:
+            # the last member that was still to be tried in this round may just have left
+            entity.refill()
+        if not active or not state.queue.is_ranked(entity):
+            state.queue.activate(entity, now=now)
+
+
+def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
+    if entity.ready_count:
+        return
+    info = entity.group
+    if not len(entity):
+        state.queue.remove(entity, now=now)
+    elif info is not None and info.key in state.holding:
+        _keeps_waiting(state, entity, now=now)
+    elif info is None or equivalence.goes_alone(state, info):
+        _failed(state, entity, now=now)
+    else:
+        reason = state.members[entity.pod.uid].reason
+        _rejected(state, entity, Rejected(reason), now=now)
+
+
+def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Put an entity that assumed no node into backoff.
+
+    Without a member that found no node, nothing is known about the cluster, so the entity is
+    tried again after its backoff.
+    """
+    _note_cut_short(state, entity)
+    if entity.place is not Place.ACTIVE:
+        # the backoff queue is sorted by the deadline that changes below
+        state.queue.remove(entity, now=now)
+    _back_off(state, entity, now=now)
+    entity.refill()
+    entity.reason = state.members[entity.pod.uid].reason
+    if entity.group is not None:
+        # after a member has given its node back, too few may be left for a quorum
+        denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+        if isinstance(denied, Unschedulable):
+            _not_admitted(state, entity, denied, now=now)
+            return
+    shape = equivalence.shape(state, entity)
+    step = requeue.conclude(state, entity, shape, now=now)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=False)
+    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+
+
+def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Park a group that waits on permit and cannot be completed now; it keeps its nodes.
+
+    If no member is known to fit nowhere, any event may help the group, so it is parked alone.
+    """
+    entity.refill()
+    if entity.failed_step < 0:
+        state.queue.park(entity, equivalence_class=entity.seq, step=state.step, now=now)
+        return
+    shape = equivalence.shape(state, entity)
+    step = entity.failed_step
+    if entity.stirred_step > entity.round_step:
+        step = -1 if requeue.may_fit(state, shape, now=now) else state.step
+    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+
+
+def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: float) -> None:
+    """End an attempt without a release. See the theory of operation for the order of the steps."""
+    info = entity.group
+    assert info is not None
+    if outcome.evict:
+        for member in state.of_group(info):
+            assume.evict(state, member, outcome.reason)
+        info.was_scheduled = False
+    since = state.holding.get(info.key)
+    if not outcome.lacks_capacity:
+        _note_cut_short(state, entity)
+    freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
+    attempts.fail(info, now=now)
+    shape = equivalence.shape(state, entity)
+    step = requeue.conclude(state, entity, shape, now=now)
+    if step >= 0:
+        state.queue.prove(shape, step=step)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=outcome.lacks_capacity)
+    state.queue.remove(entity, now=now)
+    _back_off(state, entity, now=now)
+    entity.reason = outcome.reason
+    info.failures = entity.failures
+    info.backoff_until = entity.backoff_until
+    state.out.append(GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until))
+    if since is not None:
+        disproved = shape if step >= 0 else None
+        requeue.gain(state, freed, now=now, since=since, disproved=disproved)
+    if not len(entity):
+        return
+    entity.refill()
+    denied = bundles.pre_enqueue(state, entity.pod, info, now)
+    if isinstance(denied, Unschedulable):
+        _not_admitted(state, entity, denied, now=now)
+    else:
+        state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+
+
+def _released(state: State, prepared: Prepared, *, now: float) -> None:
+    """Release members of one entity to bind, and queue what is left of it."""
+    last = prepared.members[-1]
+    entity, info = last.entity, last.group
+    since = None if info is None else state.holding.get(info.key)
+    freed = release.perform(state, prepared, now=now)
+    _after_release(state, entity, now=now)
+    if since is not None:
+        requeue.gain(state, freed, now=now, since=since)
+
+
+def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
+    entity.failures = 0
+    entity.reason, entity.unschedulable_member = "", None
+    if not len(entity):
+        requeue.forget(state, entity)
+        state.queue.remove(entity, now=now)
+        return
+    denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    if isinstance(denied, Unschedulable):
+        # the members that are left may be too few for the next quorum
+        entity.refill()
+        _not_admitted(state, entity, denied, now=now)
+    elif entity.ready_count:
+        # a release may change what the sort key of a group is made of
+        state.queue.activate(entity, now=now)
+    else:
+        _failed(state, entity, now=now)
+
+
+def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, now: float) -> None:
+    """Keep an entity out of the active queue until an event about it, and post why."""
+    state.queue.gate(entity, now=now)
+    requeue.forget(state, entity)
+    entity.reason = denied.reason
+    info = entity.group
+    if info is None:
+        state.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
+        return
+    attempts.fail(info, now=None)
+    present, absent = equivalence.presence(state, info)
+    if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
+        # its own members are complete: another group of its bundle is not
+        state.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
+    else:
+        state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+
+
+# What they share ------------------------------------------------------------------------------
+
+
+def _note_progress(state: State, info: PodGroupInfo, *, now: float) -> None:
+    """Record when a group became complete, and whether it has started. O(1) amortised."""
+    if info.complete_at is None and info.is_complete:
+        info.complete_at = now
+    attempts.forget_start(info)
+    if not info.was_scheduled and attempts.has_started(state, info):
+        info.was_scheduled = True
+
+
+def _speaker(state: State, entity: QueuedEntity) -> Pod | None:
+    """Return the pod that PreEnqueue is asked about; None if none is pending or waits."""
+    if len(entity):
+        return entity.pod
+    info = entity.group
+    if info is not None and info.waiting:
+        return state.members[state.waiting.of(info.key)[0].uid].pod
+    return None
+
+
+def _admission(
+    state: State, entity: QueuedEntity, pod: Pod, *, now: float
+) -> tuple[Rejected | None, Unschedulable | None]:
+    """Return why an entity may not queue: a rejection of what it holds, or PreEnqueue's answer."""
+    info = entity.group
+    denied = bundles.pre_enqueue(state, pod, info, now)
+    holds = info is not None and info.key in state.holding
+    if isinstance(denied, Unschedulable):
+        return (Rejected(denied.reason), None) if holds else (None, denied)
+    if info is None:
+        return None, None
+    if holds and bundles.is_shared(state, entity):
+        # its attempt began alone, and it starts with other groups now
+        return Rejected("starts with others of its bundle"), None
+    return permit_recheck.astray(state, info), None
+
+
+def _permit_again(state: State, info: PodGroupInfo | None, *, now: float) -> PermitGranted | None:
+    return None if info is None else permit_recheck.recheck(state, info, now=now)
+
+
+def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:
+    """Take every waiting member of a group off its node; return the nodes. O(members)."""
+    freed: list[NodeName] = []
+    for waiting in state.waiting.of(info.key):
+        member = state.members[waiting.uid]
+        # a verdict of unreserve is dropped: the group is being rejected already
+        assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
+        assume.report_rejected(state, member, waiting.node, reason)
+        freed.append(waiting.node)
+    assume.note_permit_ended(state, info)
+    return freed
+
+
+def _note_cut_short(state: State, entity: QueuedEntity) -> None:
+    """Note that a round ends before every member was tried: it proves nothing then."""
+    if entity.place is Place.ACTIVE and entity.ready_count:
+        requeue.stir(state, entity)
+
+
+def _back_off(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Count a failure, and set the end of the backoff."""
+    entity.failures += 1
+    entity.queued_at = now
+    until = now + state.rest.delay(entity.failures)
+    # if the clock is too coarse for the delay, the next instant ends the backoff
+    entity.backoff_until = max(until, math.nextafter(now, math.inf))

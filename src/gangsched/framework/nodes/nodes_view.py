@@ -1,0 +1,170 @@
+"""NodesView: nodes with a few pods added or removed, for one decision.
+
+Theory of operation. A decision often needs the nodes after a few changes: with the members of a
+gang that are planned so far, or without the pods that preemption would evict. All questions about
+nodes go to one table and its classes. So the view is laid over that table in place, as Volcano's
+``Statement`` is laid over its session. A node is copied before its first change, and the table
+shows the copy. From then on every reader of the table, plugins included, sees the changed node.
+``discard`` puts the originals back.
+
+Views nest: the inner one copies what the outer one has changed, and is discarded first.
+
+Rules (I1 and I2 are checked by ``_check``):
+  I1  while it is open, each node has the class, the free capacity and the pods that follow from the
+      pods on it;
+  I2  no original node is in the table once the view has changed it;
+  R1  the view is discarded however the decision ends; then each node has the free capacity, the
+      pods and the class that it had before;
+  R2  no pod is assumed by it: ``Nodes.assumed`` does not change;
+  R3  the capacity that is reserved on a node is computed anew after each change, so it is also
+      reserved of what a removed pod leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, final
+
+from gangsched.errors import InternalError
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.model import Pod, PodUID, Resources
+
+__all__ = ["Holder", "NodesView"]
+
+
+class Holder(NamedTuple):
+    """A pod that holds capacity of a node, or that capacity is reserved for.
+
+    Attributes:
+        uid: The pod.
+        at: The index of the node.
+        requests: The amounts.
+        reserved: The entry of the ledger, for a nominated pod; None for a pod on the node.
+    """
+
+    uid: PodUID
+    at: int
+    requests: Resources
+    reserved: ReservedCapacity | None = None
+
+    def is_on(self, info: NodeInfo) -> bool:
+        """Return whether it holds capacity of a node. O(1), O(entries) for a nominated pod."""
+        if self.reserved is not None:
+            return self.reserved in info.nominated
+        return self.uid in info.holders
+
+
+@final
+class NodesView:
+    """Changes to nodes that are made for one decision and taken back.
+
+    Runtime complexity: O(log nodes) for each node that changes, O(resources) for each pod, and
+    O(pods on the node) for the first change of a node.
+    """
+
+    __slots__ = ("_before", "_nodes", "_pods", "_total")
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._before: dict[int, tuple[NodeInfo, NodeClass]] = {}
+        self._pods: dict[PodUID, Pod] = {}
+        self._total = nodes.total().copy()
+
+    def assume(self, pod: Pod, requests: Resources, index: int) -> None:
+        """Put a pod, which holds no node, on the node with this index."""
+        classes = self._nodes.classes
+        info = self._changed(index)
+        given = classes.taking(classes.of(index), requests)
+        info.take(pod.uid, requests, self._nodes.total())
+        info.show(pod)
+        self._move({index: given})
+
+    def unassume(self, pod: Pod, requests: Resources, index: int) -> None:
+        """Undo ``assume``."""
+        classes = self._nodes.classes
+        info = self._changed(index)
+        given = classes.giving_back(classes.of(index), requests)
+        info.give_back(pod.uid, self._nodes.total())
+        self._move({index: given})
+
+    def remove(self, holders: Iterable[Holder]) -> list[Holder]:
+        """Take pods, or reserved capacity, off their nodes; return those that were still there."""
+        removed: list[Holder] = []
+        become: dict[int, NodeClass] = {}
+        classes, total = self._nodes.classes, self._nodes.total()
+        for holder in holders:
+            index = holder.at
+            info = self._changed(index)
+            if not holder.is_on(info):
+                continue
+            given = become.get(index) or classes.of(index)
+            become[index] = classes.giving_back(given, holder.requests)
+            pod = info.pods_by_uid.get(holder.uid)
+            if pod is not None:
+                self._pods[holder.uid] = pod
+            if holder.reserved is None:
+                info.give_back(holder.uid, total)
+            else:
+                info.withdraw(holder.reserved, total)
+            removed.append(holder)
+        self._move(become)
+        return removed
+
+    def put_back(self, holders: Sequence[Holder]) -> None:
+        """Put pods that were removed back on their nodes."""
+        become: dict[int, NodeClass] = {}
+        classes, total = self._nodes.classes, self._nodes.total()
+        for holder in holders:
+            index = holder.at
+            given = become.get(index) or classes.of(index)
+            become[index] = classes.taking(given, holder.requests)
+            info = self._nodes.by_index[index]
+            if holder.reserved is None:
+                info.take(holder.uid, holder.requests, total)
+            else:
+                info.nominate(holder.reserved, total)
+            pod = self._pods.get(holder.uid)
+            if pod is not None:
+                info.show(pod)
+        self._move(become)
+
+    def discard(self) -> None:
+        """Restore the original nodes."""
+        nodes = self._nodes
+        for index, (info, given) in self._before.items():
+            nodes.infos[info.node.name] = nodes.by_index[index] = info
+            nodes.classes.move(index, given)
+        self._before.clear()
+        self._pods.clear()
+        nodes.restore_total(self._total)
+
+    def original(self, index: int) -> NodeClass:
+        """Return the class that a node had before its first change. O(1)."""
+        before = self._before.get(index)
+        return self._nodes.classes.of(index) if before is None else before[1]
+
+    def _changed(self, index: int) -> NodeInfo:
+        """Return a node that may be changed: a copy, made before its first change."""
+        nodes = self._nodes
+        info = nodes.by_index[index]
+        if index not in self._before:
+            self._before[index] = (info, nodes.classes.of(index))
+            info = info.copy()
+            nodes.infos[info.node.name] = nodes.by_index[index] = info
+        return info
+
+    def _move(self, become: dict[int, NodeClass]) -> None:
+        nodes = self._nodes
+        for index, given in become.items():
+            nodes.classes.move(index, given)
+        if nodes.ledger.expecting:
+            for index in become:
+                nodes.withhold_anew(nodes.by_index[index])
+
+    def _check(self) -> None:
+        self._nodes._check_nodes()
+        for index, (info, _given) in self._before.items():
+            if self._nodes.by_index[index] is info or self._nodes.infos[info.node.name] is info:
+                raise InternalError(f"{info.node.name} was changed in place")

@@ -1,0 +1,137 @@
+"""Choosing a node for a pod for which plugins read which pods are on nodes.
+
+Theory of operation. ``PodClass`` knows which classes of nodes the other plugins accept, with their
+scores. Plugins that read pods are asked about nodes of these classes only, best first. If none of
+them scores, the first accepted node is the best, and the remaining nodes are not asked about.
+
+Rules:
+  R1  of nodes with equal scores, the one that came first is taken, as for any pod;
+  R2  a node is accepted only if the plugins that read pods accept it as it is now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+
+from gangsched.explain import Diagnosis
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.placement import topology
+from gangsched.framework.placement.plan import Domain
+from gangsched.framework.placement.tentative import Tentative
+from gangsched.framework.runtime.pod_readers import NodeCheck
+from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import NodeName
+
+__all__ = ["accepts_all", "best", "choose", "diagnosis", "ranked"]
+
+
+def choose(
+    state: State,
+    cycle: CycleState,
+    member: Member,
+    pod_class: PodClass,
+    domain: Domain | None,
+    nominated: NodeName | None = None,
+) -> NodeName | Diagnosis:
+    """Return the node for one pod, or why no node can take it.
+
+    Runtime complexity: as ``PodClass.best``; for a pod for which plugins read pods O(nodes that
+    are asked about x plugins).
+
+    Args:
+        state: The scheduler's memory.
+        cycle: The cycle of the pod.
+        member: The pod.
+        pod_class: Its class, judged.
+        domain: The nodes that may be used; None for all.
+        nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
+    """
+    if not member.pod_class.reads_pods:
+        node = nominated
+        if node is None and domain is None:
+            node = pod_class.best(state.nodes)
+        elif node is None and domain is not None:
+            node = topology.best(state, pod_class, domain)
+        return pod_class.diagnosis() if node is None else node
+    check = NodeCheck(state, cycle, member.pod)
+    if nominated is not None and not check.refusal(state.nodes.infos[nominated]):
+        return nominated
+    index = best(state, pod_class, check, domain)
+    if index is None:
+        return diagnosis(state, pod_class, check, domain)
+    return state.nodes.by_index[index].node.name
+
+
+def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
+    """Return the index of the best node that is accepted; None if none is."""
+    by_index = state.nodes.by_index
+    accepted = (
+        (score, index)
+        for score, index in ranked(pod_class.ranked(), domain)
+        if not check.refusal(by_index[index])
+    )
+    if not check.scores:
+        return next((index for _score, index in accepted), None)
+    found = list(accepted)
+    more = check.totals([by_index[index] for _score, index in found])
+    totals = ((score + extra, -index) for (score, index), extra in zip(found, more, strict=True))
+    top = max(totals, default=None)
+    return None if top is None else -top[1]
+
+
+def ranked(
+    classes: Iterable[tuple[int, NodeClass]], domain: Domain | None
+) -> Iterator[tuple[int, int]]:
+    """Iterate over nodes, best first: (score, index). O(log classes) for each.
+
+    Args:
+        classes: Scores and classes, best first.
+        domain: The nodes that may be used; None for all.
+    """
+    for score, equal in groupby(classes, key=itemgetter(0)):
+        allowed = [given for _score, given in equal if domain is None or domain.has(given)]
+        for index in merge(*(given.nodes for given in allowed)):
+            yield score, int(index)
+
+
+def diagnosis(
+    state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
+) -> Diagnosis:
+    """Return why no node can take a pod, the refusals by plugins that read pods included.
+
+    Runtime complexity: O(nodes x plugins).
+    """
+    reasons = Counter(dict(pod_class.diagnosis().reasons))
+    for _score, index in ranked(pod_class.ranked(), domain):
+        reasons.update(check.refusal(state.nodes.by_index[index]))
+    return Diagnosis(len(state.nodes.infos), tuple(sorted(reasons.items())))
+
+
+def accepts_all(
+    state: State, placed: Sequence[tuple[Member, int]], cycles: Mapping[int, CycleState]
+) -> bool:
+    """Return whether members may go to these nodes one after another, in this order.
+
+    Asks the plugins that read pods only. Runtime complexity: O(members x plugins), and O(members^2
+    x plugins) where a plugin has ``add_pod``.
+
+    Args:
+        state: The scheduler's memory.
+        placed: The members in order, with the index of the node.
+        cycles: The cycle of each member, by its number.
+    """
+    if not any(member.pod_class.reads_pods for member, _index in placed):
+        return True
+    checks = [NodeCheck(state, cycles[member.seq], member.pod) for member, _index in placed]
+    with Tentative(state, checks) as tentative:
+        for check, (member, index) in zip(checks, placed, strict=True):
+            if check.refusal(state.nodes.by_index[index]):
+                return False
+            tentative.put(member, index)
+    return True

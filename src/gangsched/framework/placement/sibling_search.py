@@ -1,0 +1,383 @@
+"""Placing a gang of which plugins read where the other members are.
+
+Theory of operation. For most gangs a node is known by its class, and a plan lays members over
+classes. A plugin that reads which pods are on nodes may answer otherwise after each member, and for
+any node. So the members are placed one after another on a view of the nodes, and the plugins are
+asked again before each placement:
+
+1. ``greedy``: the kinds in the order in which they came, each member on the best node that is
+   accepted. Nothing is taken back.
+2. ``prove``: the search over classes of nodes without these plugins. What is impossible without
+   them is impossible with them.
+3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
+
+``explore`` is complete, up to its budget. If the needed members can be placed one after another in
+some order, such that each is accepted when it is placed, a placement is found. That rests on three
+duties of a plugin:
+
+- what is accepted depends on which pods are on which nodes, not on the order in which they came;
+- members with equal signatures are interchangeable;
+- empty nodes with equal ``node_signature`` and equal labels of ``labels_read`` are, too.
+
+Rules:
+  R1  a position is which kinds are on which nodes; each is looked at once;
+  R2  of empty nodes of one class only the first is tried at a position;
+  R3  a position is given up when the members that are left cannot meet what is asked for, each
+      kind counted as if it were alone on the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias, final
+
+from attrs import define, evolve, field, frozen
+
+from gangsched.explain import Diagnosis
+from gangsched.framework.config.scheduling_unit import PlacementStrategy
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.placement import by_node
+from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
+from gangsched.framework.placement.plan import Domain, Plan
+from gangsched.framework.placement.search import Kind, Task, search
+from gangsched.framework.placement.tentative import Tentative
+from gangsched.framework.state.scheduler_state import Member
+from gangsched.model import GroupKey
+
+__all__ = ["Failed", "place"]
+
+_Within: TypeAlias = Mapping[GroupKey, Domain | None]
+
+
+@final
+@frozen
+class Failed:
+    """No placement was found.
+
+    Attributes:
+        answer: A proof that there is none, or that the budget was exhausted.
+        kind: The first kind of member that did not fit in the greedy pass.
+        member: The first member that did not.
+        diagnosis: Why no node could take it beside the members that were placed before it.
+        steps: How many steps it took.
+    """
+
+    answer: Impossible[Kind] | BudgetExhausted
+    kind: Kind
+    member: Member
+    diagnosis: Diagnosis
+    steps: int
+
+
+def place(task: Task, within: _Within, budget: int) -> Plan | Failed:
+    """Place as many members as are asked for, and those beyond that as far as they fit.
+
+    Runtime complexity: O(members x nodes that are asked about x plugins) if the greedy pass is
+    enough; then as ``search``, and O(*budget* x plugins).
+
+    Args:
+        task: What is to be placed.
+        within: The nodes of each group; None for all.
+        budget: For how many steps at most.
+    """
+    with Tentative(task.state, task.checks.values()) as tentative:
+        run = _Run(task, within, tentative)
+        refused = run.greedy()
+        if run.is_met() or refused is None:
+            return run.plan()
+        kind, member, diagnosis = refused
+        placed = run.counts.copy()
+        run.take_back()
+        relaxed = search(task, Plan(task.state), budget, within)
+        if isinstance(relaxed, Impossible):
+            # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
+            exact = relaxed.exact and placed[int(relaxed.quota.name)] >= relaxed.fits
+            proof = evolve(relaxed, exact=exact)
+            return Failed(proof, kind, member, diagnosis, relaxed.steps)
+        left = budget - relaxed.steps
+        answer = run.explore(left)
+        if isinstance(answer, Impossible):
+            answer = _refined(run, answer, left - run.steps)
+        if answer is not None:
+            return Failed(answer, kind, member, diagnosis, relaxed.steps + answer.steps)
+        run.greedy()
+        return run.plan()
+
+
+def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind]:
+    """Look for how many members fit at most, if only one thing is asked for.
+
+    Positions from which the number that is asked for cannot be reached were given up, so more may
+    fit than were met.
+    """
+    if len(run.task.asks) > 1:
+        return proof
+    (ask,) = run.task.asks
+    most, fits, steps = run.most[0], proof.fits, proof.steps
+    while fits > most:
+        fewer = _Run(evolve(run.task, asks=(evolve(ask, count=fits),)), run.within, run.tentative)
+        answer = fewer.explore(budget)
+        fewer.take_back()
+        budget, steps = budget - fewer.steps, steps + fewer.steps
+        if isinstance(answer, BudgetExhausted):
+            return evolve(proof, fits=fits, steps=steps)
+        if answer is None:
+            break
+        most = max(most, fewer.most[0])
+        fits -= 1
+    return evolve(proof, fits=fits, exact=True, steps=steps)
+
+
+class _Refused(NamedTuple):
+    """The first member that no node could take."""
+
+    kind: Kind
+    member: Member
+    diagnosis: Diagnosis
+
+
+class _BudgetSpent(Exception):
+    """The budget is spent; never leaves ``explore``."""
+
+
+@final
+@define(eq=False)
+class _Run:
+    """One search.
+
+    Attributes:
+        left: The members of each kind that are not placed, the first to come last.
+        counts: How many members are placed for each ask.
+        most: How many were placed for each ask at once, at any position of ``explore``.
+        steps: Steps that ``explore`` took.
+    """
+
+    task: Task
+    within: _Within
+    tentative: Tentative
+    left: dict[Kind, list[Member]] = field(init=False)
+    counts: list[int] = field(init=False)
+    most: list[int] = field(init=False)
+    steps: int = 0
+    _budget: int = 0
+    _kinds: list[Kind] = field(factory=list[Kind])
+    _on: dict[tuple[Kind, int], int] = field(factory=dict[tuple[Kind, int], int])
+
+    def __attrs_post_init__(self) -> None:
+        self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
+        self.counts = [0] * len(self.task.asks)
+        self.most = self.counts.copy()
+
+    def is_met(self) -> bool:
+        """Return whether as many members are placed as are asked for. O(asks)."""
+        asks = self.task.asks
+        return all(count >= ask.count for count, ask in zip(self.counts, asks, strict=True))
+
+    def plan(self) -> Plan:
+        """Return the placement as a plan. O(members)."""
+        classes = self.task.state.nodes.classes
+        placed = self.tentative.placed.copy()
+        self.take_back()
+        made, touched = Plan(self.task.state), set[int]()
+        for member, index in placed:
+            given = made.at(index) if index in touched else classes.of(index)
+            made.put(member, given, on=index)
+            touched.add(index)
+        return made
+
+    def take_back(self) -> None:
+        """Take all members back."""
+        while self.tentative.placed:
+            self._pop()
+
+    def _put(self, kind: Kind, index: int) -> None:
+        self.tentative.put(self.left[kind].pop(), index)
+        self._kinds.append(kind)
+        self._on[kind, index] = self._on.get((kind, index), 0) + 1
+        self._count(kind, 1)
+
+    def _pop(self) -> None:
+        member, index = self.tentative.placed[-1]
+        self.tentative.pop()
+        kind = self._kinds.pop()
+        self.left[kind].append(member)
+        self._on[kind, index] -= 1
+        if not self._on[kind, index]:
+            del self._on[kind, index]
+        self._count(kind, -1)
+
+    def _count(self, kind: Kind, change: int) -> None:
+        for n, ask in enumerate(self.task.asks):
+            self.counts[n] += change * kind.counts_for(ask)
+
+    def _domain(self, kind: Kind) -> Domain | None:
+        return self.within.get(kind.group)
+
+    # One pass -------------------------------------------------------------------------------
+
+    def greedy(self) -> _Refused | None:
+        """Place each member on the best node; return the first that no node could take."""
+        refused: _Refused | None = None
+        placed = True
+        while placed:  # a member may be accepted only beside one that is placed after it
+            placed = False
+            for kind, left in self.left.items():
+                while left:
+                    index = self._best(kind, len(left))
+                    if index is None:
+                        refused = refused or self._refusal(kind, left[-1])
+                        break
+                    self._put(kind, index)
+                    placed = True
+        return refused
+
+    def _refusal(self, kind: Kind, member: Member) -> _Refused:
+        check, state = self.task.checks[kind], self.task.state
+        kind.pod_class.refresh(state.nodes, self.task.judges[kind.pod_class])
+        found = by_node.diagnosis(state, kind.pod_class, check, self._domain(kind))
+        return _Refused(kind, member, found)
+
+    def _best(self, kind: Kind, wanted: int) -> int | None:
+        state, pod_class, domain = self.task.state, kind.pod_class, self._domain(kind)
+        pod_class.refresh(state.nodes, self.task.judges[pod_class])
+        placement = state.placement
+        if placement is PlacementStrategy.AUTO:
+            scarce = any("/" in name for name in kind.requests)
+            placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
+        check = self.task.checks[kind]
+        if placement is PlacementStrategy.SCORE:
+            return by_node.best(state, pod_class, check, domain)
+        by_index = state.nodes.by_index
+        pack = placement is PlacementStrategy.PACK
+        order = self._packed(kind, wanted) if pack else self._spread(kind)
+        return next((index for index in order if not check.refusal(by_index[index])), None)
+
+    def _packed(self, kind: Kind, wanted: int) -> Iterator[int]:
+        """Iterate over nodes: those in use first, then those that take the most members."""
+        classes, domain = self.task.state.nodes.classes, self._domain(kind)
+        judge = self.task.judges[kind.pod_class]
+        used = dict.fromkeys(index for _member, index in self.tentative.placed)
+        rooms: list[tuple[int, int]] = []
+        for index in used:
+            given = classes.of(index)
+            known = kind.pod_class.judgement(given, judge)
+            if not known.reasons and (domain is None or domain.has(given)):
+                rooms.append((-known.room, index))
+        yield from (index for _room, index in sorted(rooms))
+        for strands in (False, True):
+            for given in kind.pod_class.by_room(strands, wanted):
+                if domain is None or domain.has(given):
+                    yield from (index for index in given.nodes if index not in used)
+
+    def _spread(self, kind: Kind) -> Iterator[int]:
+        """Iterate over nodes: those with the fewest members of the gang first, then by score."""
+        counts: dict[int, int] = {}
+        for _member, index in self.tentative.placed:
+            counts[index] = counts.get(index, 0) + 1
+        used: list[tuple[int, int, int]] = []
+        for score, index in by_node.ranked(kind.pod_class.ranked(), self._domain(kind)):
+            if index in counts:
+                used.append((counts[index], -score, index))
+            else:
+                yield index
+        yield from (index for _count, _score, index in sorted(used))
+
+    # Every way ------------------------------------------------------------------------------
+
+    def explore(self, budget: int) -> Impossible[Kind] | BudgetExhausted | None:
+        """Look for a placement of what is asked for; return why there is none, None if found."""
+        self._budget = budget
+        closest, best = -1, self.counts.copy()
+        seen: set[frozenset[tuple[tuple[Kind, int], int]]] = set()
+        open_ = [self._moves()]
+        try:
+            while open_:
+                move = next(open_[-1], None)
+                if move is None:
+                    open_.pop()
+                    if open_:
+                        self._pop()
+                    continue
+                self._put(*move)
+                position = frozenset(self._on.items())
+                if position in seen:
+                    self._pop()
+                    continue
+                seen.add(position)
+                self.most = [max(pair) for pair in zip(self.most, self.counts, strict=True)]
+                if self._progress() > closest:
+                    closest, best = self._progress(), self.counts.copy()
+                if self.is_met():
+                    return None
+                open_.append(self._moves())
+        except _BudgetSpent:
+            self.take_back()
+            return BudgetExhausted(self.steps, max(closest, 0))
+        return self._impossible(best)
+
+    def _progress(self) -> int:
+        """Return how many of the members that are asked for are placed. O(asks)."""
+        asks = self.task.asks
+        return sum(min(n, ask.count) for n, ask in zip(self.counts, asks, strict=True))
+
+    def _moves(self) -> Iterator[tuple[Kind, int]]:
+        """Iterate over what may be placed next: the kinds that are still needed first.
+
+        The nodes are as they were at the first step whenever the next one is taken.
+        """
+        if not self._may_meet():
+            return
+        lacking = [ask for n, ask in zip(self.counts, self.task.asks, strict=True) if n < ask.count]
+        kinds = [kind for kind, left in self.left.items() if left]
+        kinds.sort(key=lambda kind: -sum(kind.counts_for(ask) for ask in lacking))
+        for kind in kinds:
+            for index in self._accepted(kind):
+                yield kind, index
+
+    def _accepted(self, kind: Kind) -> Iterator[int]:
+        state, pod_class, domain = self.task.state, kind.pod_class, self._domain(kind)
+        pod_class.refresh(state.nodes, self.task.judges[pod_class])
+        check, by_index = self.task.checks[kind], state.nodes.by_index
+        empty: set[NodeClass] = set()
+        for _score, index in list(by_node.ranked(pod_class.ranked(), domain)):
+            info, given = by_index[index], state.nodes.classes.of(index)
+            if not info.holders:
+                if given in empty:
+                    continue
+                empty.add(given)
+            if not self._budget:
+                raise _BudgetSpent
+            self._budget -= 1
+            self.steps += 1
+            if not check.refusal(info):
+                yield index
+
+    def _may_meet(self) -> bool:
+        """Return whether the members that are left may meet what is asked for. O(asks x kinds)."""
+        room: dict[Kind, int] = {}
+        for kind, left in self.left.items():
+            pod_class = kind.pod_class
+            pod_class.refresh(self.task.state.nodes, self.task.judges[pod_class])
+            room[kind] = min(len(left), pod_class.headroom)
+        return all(
+            count + sum(n for kind, n in room.items() if kind.counts_for(ask)) >= ask.count
+            for count, ask in zip(self.counts, self.task.asks, strict=True)
+        )
+
+    def _impossible(self, best: list[int]) -> Impossible[Kind]:
+        """Return the first ask that is not met at the position that comes closest."""
+        asks = self.task.asks
+        number = next(n for n, ask in enumerate(asks) if best[n] < ask.count)
+        ask = asks[number]
+        kinds = frozenset(kind for kind in self.task.kinds if kind.counts_for(ask))
+        pending = sum(len(self.task.kinds[kind]) for kind in kinds)
+        return Impossible(
+            Quota(kinds, ask.count, str(number)),
+            fits=ask.count - 1,
+            exact=False,
+            alone=len(asks) == 1,
+            pending=pending,
+            resource=None,
+            in_pieces=False,
+            steps=self.steps,
+        )

@@ -1,0 +1,183 @@
+"""Call one plugin at one extension point, and check what it returns.
+
+A plugin is foreign code. It may raise, and it may return anything: ``None``, a string, an object
+whose ``repr`` raises. Whatever happens becomes a ``PluginError`` with the plugin's name, the
+point, the pod and the returned value, so that an operator finds the plugin from the message alone.
+
+Rules:
+  R1  a return value is checked by its real type, ``type(answer)``, since ``__class__`` can lie;
+  R2  an iterable or a mapping is read inside the ``try``: a generator raises while it is read;
+  R3  a ``PluginError`` of a plugin that calls other plugins passes through unchanged, because it
+      names the inner plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gangsched.errors import PluginError
+from gangsched.model import Node, Pod
+from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
+from gangsched.protocols import GroupView
+
+__all__ = [
+    "EXPECTED",
+    "call",
+    "call_for_count",
+    "call_for_names",
+    "first_unschedulable",
+    "name_of",
+    "raised",
+    "returned",
+]
+
+_DECISION: Final = "Success, Skip or Unschedulable"
+EXPECTED: Final[Mapping[str, str]] = {
+    "pre_enqueue": _DECISION,
+    "queue_sort": "a non-empty tuple of numbers, strings and such tuples",
+    "pre_filter": _DECISION,
+    "filter": _DECISION,
+    "post_filter": "Success, Skip, Unschedulable, RejectGroup, HoldGroup or EvictGroup",
+    "pre_score": _DECISION,
+    "score": "an int from 0 to 100",
+    "normalize_score": "a mapping with an int from 0 to 100 for each node",
+    "reserve": _DECISION,
+    "unreserve": "RejectGroup, EvictGroup or None",
+    "permit": "Success, Skip, Wait or Unschedulable",
+    "pre_bind": _DECISION,
+    "bind": "a Bind of this pod, node and attempt, or Skip",
+    "post_bind": "None",
+    "pod_signature": "a hashable value",
+    "node_signature": "a hashable value",
+    "labels_read": "an iterable of strings",
+    "fitted": "an iterable of strings",
+    "headroom": "an int >= 0",
+    "reads_pods": "True or False",
+    "add_pod": "None",
+    "remove_pod": "None",
+    "members_needed": "an int or None",
+    "roles_needed": "a mapping of strings to ints",
+    "group_requests": "Resources",
+}
+_LONGEST: Final = 300
+
+
+def name_of(plugin: Any) -> str:
+    """Return the name of a plugin for messages. A profile accepts no plugin without one."""
+    try:
+        name: object = plugin.name
+    except Exception:
+        name = None
+    return name if isinstance(name, str) else type(plugin).__name__
+
+
+def raised(plugin: Any, point: str, about: Pod | GroupView | Node, error: Exception) -> PluginError:
+    """Return the error for a plugin that raised. The caller chains the cause."""
+    return PluginError(name_of(plugin), point, _key(about), f"raised {_shown(error)}")
+
+
+def returned(
+    plugin: Any, point: str, about: Pod | GroupView | Node, answer: object, expected: str = ""
+) -> PluginError:
+    """Return the error for a plugin that returned something its point does not allow."""
+    problem = f"returned {_shown(answer)}, expected {expected or EXPECTED[point]}"
+    return PluginError(name_of(plugin), point, _key(about), problem)
+
+
+def call(
+    plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Call a plugin at a point; return its answer, which is of an allowed class.
+
+    Raises:
+        PluginError: The plugin raised, or returned an instance of another class.
+    """
+    try:
+        answer = getattr(plugin, point)(*args, **kwargs)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise raised(plugin, point, about, error) from error
+    if not issubclass(type(answer), allowed):
+        raise returned(plugin, point, about, answer)
+    return answer
+
+
+def call_for_count(plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any) -> int:
+    """Call a plugin for an int >= 0.
+
+    Raises:
+        PluginError: The plugin raised, or returned anything else. ``True`` is no count.
+    """
+    answer: Any = call(plugin, point, about, int, *args)
+    if answer is True or answer is False or answer < 0:
+        raise returned(plugin, point, about, answer)
+    count: int = answer
+    return count
+
+
+def call_for_names(
+    plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any
+) -> tuple[str, ...]:
+    """Call a plugin for strings. One string is no iterable of names, although it is iterable.
+
+    Raises:
+        PluginError: The plugin raised, also while it was read, or returned anything else.
+    """
+    answer: Any = call(plugin, point, about, object, *args)
+    kind = _kind(answer)
+    if issubclass(kind, str | bytes) or not issubclass(kind, Iterable):
+        raise returned(plugin, point, about, answer)
+    try:
+        names: tuple[Any, ...] = tuple(answer)
+    except Exception as error:
+        raise raised(plugin, point, about, error) from error
+    if not all(issubclass(type(name), str) for name in names):
+        raise returned(plugin, point, about, names)
+    return names
+
+
+def first_unschedulable(
+    plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float
+) -> Outcome:
+    """Ask plugins in order; return the first ``Unschedulable``, or ``Success``.
+
+    Raises:
+        PluginError: A plugin raised, or returned what the point does not allow.
+    """
+    plugin: Any = None
+    try:
+        for plugin in plugins:
+            answer = getattr(plugin, point)(*args, now=now)
+            if answer is SUCCESS:
+                continue  # most answers: worth the short way
+            kind = _kind(answer)
+            if kind is Unschedulable:
+                found: Unschedulable = answer
+                return found
+            if kind is not Success and kind is not Skip:
+                raise returned(plugin, point, pod, answer)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise raised(plugin, point, pod, error) from error
+    return SUCCESS
+
+
+def _kind(value: object) -> type[object]:
+    """Return the real type of a value, which ``__class__`` may hide."""
+    return type(value)
+
+
+def _key(about: Pod | GroupView | Node) -> str:
+    return about.name if isinstance(about, Node) else about.key
+
+
+def _shown(value: object) -> str:
+    """Return the ``repr`` of a value, shortened; of one whose ``repr`` raises, its type."""
+    try:
+        shown = repr(value)
+    except Exception:
+        return f"an object of type {type(value).__name__}"
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."

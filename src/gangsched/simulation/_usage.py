@@ -1,0 +1,139 @@
+"""Which job holds which resources, and what the nodes offer, over the time of a run.
+
+Rules:
+  R1  an event only names the objects to look at; their state is read from the cluster, because
+      events may arrive twice and late;
+  R2  the effects of a call are recorded before any of them is performed.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    Nominated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodRejected,
+    PodUpdated,
+    PodWaiting,
+)
+from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.protocols import ClusterState
+from gangsched.simulation.jobs import Jobs
+from gangsched.simulation.metrics import Account
+
+__all__ = ["UsageTracker"]
+
+
+@final
+class UsageTracker:
+    """Tracks the jobs of a run and the capacity of its cluster.
+
+    Args:
+        cluster: The cluster as it is, not as the scheduler sees it.
+
+    Attributes:
+        jobs: The jobs, and what they hold.
+        capacity: The allocatable resources of all nodes, over time.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self.jobs = Jobs()
+        self.capacity = Account()
+        self._cluster = cluster
+        self._nodes: dict[NodeName, Node] = {}
+        self._attempts: dict[PodUID, int] = {}
+
+    def record_event(self, event: Event, now: float) -> list[PodUID]:
+        """Record an event that the cluster shows already; return the pods whose work begins."""
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                return self._pod(pod.uid, now)
+            case PodDeleted(uid) | Bound(uid):
+                return self._pod(uid, now)
+            case BindFailed(uid, attempt):
+                shown = self._cluster.pod(uid)
+                bound = shown is not None and shown.node_name is not None
+                if self._attempts.get(uid) == attempt and not bound:
+                    self.jobs.give_back(uid, now=now)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                self._group(group.key, now)
+            case PodGroupDeleted(key):
+                self._group(key, now)
+            case NodeAdded(node) | NodeUpdated(node):
+                self._node(node.name, now)
+            case NodeDeleted(name):
+                self._node(name, now)
+        return []
+
+    def record_effects(self, effects: tuple[Effect, ...], now: float) -> list[PodUID]:
+        """Record the effects of a call; return the pods that it assigns to a node."""
+        assigned: list[PodUID] = []
+        for effect in effects:
+            match effect:
+                case PodWaiting(uid):
+                    assigned += self._hold(uid, now)
+                case Bind(uid, _node, attempt):
+                    self._attempts[uid] = attempt
+                    assigned += self._hold(uid, now)
+                case PodRejected(uid):
+                    self.jobs.give_back(uid, now=now)
+                case Nominated(victims=victims):
+                    self.jobs.preempted += len(victims)
+                case _:
+                    pass
+        return assigned
+
+    def record_restart(self, now: float) -> None:
+        """Record a new scheduler, which knows only the pods that are bound."""
+        self._attempts.clear()
+        for job in self.jobs:
+            for uid in sorted(job.holding - job.bound):
+                self.jobs.give_back(uid, now=now)
+
+    def _hold(self, uid: PodUID, now: float) -> list[PodUID]:
+        job = self.jobs.of(uid)
+        if job is None or uid in job.holding:
+            return []
+        self.jobs.hold(uid, now=now)
+        return [uid]
+
+    def _pod(self, uid: PodUID, now: float) -> list[PodUID]:
+        pod = self._cluster.pod(uid)
+        if pod is None:
+            self._attempts.pop(uid, None)
+            self.jobs.remove_pod(uid, now=now)
+            return []
+        self.jobs.add_pod(pod, now=now)
+        if pod.is_finished:
+            self.jobs.finish(uid, now=now)
+        elif pod.node_name is not None:
+            return self.jobs.bind(uid, now=now)
+        return []
+
+    def _group(self, key: GroupKey, now: float) -> None:
+        group = self._cluster.pod_group(key)
+        if group is None:
+            self.jobs.remove_group(key)
+        else:
+            self.jobs.add_group(group, now=now)
+
+    def _node(self, name: NodeName, now: float) -> None:
+        before, node = self._nodes.pop(name, None), self._cluster.node(name)
+        if before is not None:
+            self.capacity.subtract(before.allocatable, now=now)
+        if node is not None:
+            self._nodes[name] = node
+            self.capacity.add(node.allocatable, now=now)

@@ -1,0 +1,337 @@
+"""A run of a workload: arrivals, finished pods, scheduling cycles, performed effects and faults.
+
+How one instant is run: ``next`` returns the earliest of the scheduler's deadline, the next
+arrival and the next entry of the agenda. ``step`` sets the clock to that instant, or later if a
+fault makes it jump. It calls ``advance``, runs the due entries of the agenda, lets the due pods
+and nodes arrive, and then calls ``schedule_one`` until there is nothing to decide.
+
+How one event travels: ``_happen`` applies it to the cluster and records it in the usage tracker.
+The event delivery decides when the scheduler gets it; faults may delay, drop, repeat or reorder
+it. ``_tell`` updates the watch cache, which is what the scheduler reads, and calls ``handle``.
+
+Rules:
+  R1  at one instant, in this order: pods finish, binds end, late events are delivered, listings
+      are read, objects arrive, decisions are made;
+  R2  an event is true in the cluster before it is delivered to the scheduler;
+  R3  effects of a replaced scheduler that were not performed yet are dropped.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import TypeAlias, final
+
+from attrs import evolve
+
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    NodeAdded,
+    NodeDeleted,
+    PodAdded,
+    PodDeleted,
+    PodUpdated,
+    PodWaiting,
+)
+from gangsched.framework import Scheduler
+from gangsched.memory import InMemoryCluster
+from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+from gangsched.protocols import ClusterState, Observer
+from gangsched.replay import RecordedScheduler
+from gangsched.simulation._event_delivery import EventDelivery
+from gangsched.simulation._fault_injector import FaultInjector
+from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._watch_cache import WatchCache
+from gangsched.simulation.faults import (
+    BindAnswerLost,
+    BindFails,
+    BindSlow,
+    FaultPlan,
+    NodeVanishes,
+)
+from gangsched.simulation.workload import Workload, run_seconds
+
+__all__ = ["WorkloadRun"]
+
+_Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
+_Fate: TypeAlias = BindFails | BindAnswerLost | None
+
+
+class _Kind(enum.IntEnum):
+    """The order of agenda entries of one instant."""
+
+    FINISH = 0
+    BIND = 1
+    TELL = 2
+    LIST = 3
+
+
+@final
+class WorkloadRun:
+    """A workload that is run; see ``Simulator``."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        make: _Maker,
+        *,
+        bind_seconds: float,
+        seed: int,
+        plan: FaultPlan,
+        observers: Sequence[Observer],
+    ) -> None:
+        arrivals = workload.arrivals
+        self.now = arrivals[0].at if arrivals else 0.0
+        self.last_event_at = self.now
+        self.decisions = 0
+        self.cluster = InMemoryCluster()
+        self.usage = UsageTracker(self.cluster)
+        self.injector = FaultInjector(plan)
+        self.arrivals = deque(arrivals)
+        self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
+        self._make = make
+        self._calls = make(self._cache.cluster)
+        self._generation = 0
+        self._bind_seconds = bind_seconds
+        self._draws = random.Random(seed)
+        self._observers = observers
+        self._agenda: list[tuple[float, _Kind, int, Callable[[], None]]] = []
+        self._numbers = 0
+        self._delivery = EventDelivery(self.injector, self._tell, self._tell_later)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler itself, for reading."""
+        calls = self._calls
+        return calls.scheduler if isinstance(calls, RecordedScheduler) else calls
+
+    def next(self) -> float | None:
+        """Return the next instant at which something happens; None if nothing will."""
+        if self._delivery.has_held_back and self._is_at_rest():
+            return self.now
+        when = self._due()
+        if when is None:
+            return None
+        jump = self.injector.next_jump()
+        return max(when if jump is None else min(when, jump), self.now)
+
+    def _due(self) -> float | None:
+        candidates = [self._calls.next_deadline()]
+        if self.arrivals:
+            candidates.append(self.arrivals[0].at)
+        if self._agenda:
+            candidates.append(self._agenda[0][0])
+        return min((when for when in candidates if when is not None), default=None)
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing is scheduled to happen; a scheduler may still retry without end."""
+        return not self.arrivals and not self._agenda
+
+    def step(self, when: float) -> None:
+        """Run through one instant."""
+        nothing_else_comes = self._is_at_rest()
+        self.now = self.last_event_at = now = self.injector.jump(when)
+        self._before_a_call()
+        self._perform(self._calls.advance(now=now))
+        while self._agenda and self._agenda[0][0] <= now:
+            heappop(self._agenda)[-1]()
+        while self.arrivals and self.arrivals[0].at <= now:
+            self._happen(self.arrivals.popleft().event)
+        if nothing_else_comes:
+            self._delivery.flush()
+        while (effects := self._decide()) is not None:
+            self.decisions += 1
+            self._perform(effects)
+
+    def _decide(self) -> tuple[Effect, ...] | None:
+        self._before_a_call()
+        return self._calls.schedule_one(now=self.now)
+
+    # Events ---------------------------------------------------------------------------------
+
+    def _happen(self, event: Event) -> None:
+        """Apply an event to the cluster, and send it to the scheduler."""
+        self.cluster.apply(event)
+        self._book(event)
+        self._delivery.send(event, self.now)
+        if isinstance(event, NodeDeleted):
+            # Kubernetes' garbage collection deletes the pods of a node that is gone.
+            for pod in self.cluster.pods_on(event.name):
+                self._happen(PodDeleted(pod.uid))
+
+    def _tell(self, event: Event) -> None:
+        """Deliver an event to the scheduler."""
+        self._cache.update(event)
+        for observer in self._observers:
+            observer.event(event, self.now)
+        self._before_a_call()
+        self._perform(self._calls.handle(event, now=self.now))
+
+    def _list(self) -> None:
+        """Let the scheduler rebuild its state from a listing."""
+        self._cache.relist()
+        self._before_a_call()
+        self._perform(self._calls.rebuild(now=self.now))
+
+    def _book(self, event: Event) -> None:
+        for uid in self.usage.record_event(event, self.now):
+            pod = self.cluster.pod(uid)
+            seconds = None if pod is None else run_seconds(pod)
+            if seconds is not None:
+                self._finish_after(uid, seconds)
+
+    def _finish_after(self, uid: PodUID, seconds: float) -> None:
+        self._schedule(self.now + seconds, _Kind.FINISH, lambda: self._finish(uid))
+
+    def _finish(self, uid: PodUID) -> None:
+        pod = self.cluster.pod(uid)
+        if pod is not None and not pod.is_finished:
+            self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
+
+    # Effects --------------------------------------------------------------------------------
+
+    def _perform(self, effects: tuple[Effect, ...]) -> None:
+        for observer in self._observers:
+            observer.effects(effects, self.now)
+        given = self.usage.record_effects(effects, self.now)
+        vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
+        generation = self._generation
+        for effect in effects:
+            if isinstance(effect, PodWaiting | Bind):
+                self._vanish(effect.node, vanishing.pop(effect.uid, ()))
+            if generation != self._generation:
+                return
+            if isinstance(effect, Bind):
+                self._bind(effect)
+            elif isinstance(effect, Evict):
+                self._recreate(effect.uid)
+
+    def _vanish(self, name: NodeName, faults: Sequence[object]) -> None:
+        for fault in faults:
+            node = self.cluster.node(name)
+            if node is None or not isinstance(fault, NodeVanishes):
+                continue
+            if fault.seconds is not None:
+                come_back = partial(self._come_back, NodeAdded(node))
+                self._schedule(self.now + fault.seconds, _Kind.TELL, come_back)
+            self._happen(NodeDeleted(name))
+
+    def _come_back(self, node: NodeAdded) -> None:
+        if self.cluster.node(node.node.name) is None:
+            self._happen(node)
+
+    def _recreate(self, uid: PodUID) -> None:
+        """Delete a pod and create another in its place, as its controller does."""
+        pod = self.cluster.pod(uid)
+        if pod is None:
+            return
+        self._happen(PodDeleted(uid))
+        self._numbers += 1
+        fresh = PodUID(f"{uid}~{self._numbers}")
+        self._happen(PodAdded(evolve(pod, uid=fresh, node_name=None, created_at=self.now)))
+
+    # Binds ----------------------------------------------------------------------------------
+
+    def _bind(self, bind: Bind) -> None:
+        seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
+        fate: _Fate = None
+        for fault in self.injector.on_bind(self._group(bind.uid), self.now):
+            if isinstance(fault, BindSlow):
+                seconds += fault.seconds
+            elif isinstance(fault, BindFails | BindAnswerLost):
+                fate = fate or fault
+        generation = self._generation
+        if seconds:
+            end = self.now + seconds
+            self._schedule(end, _Kind.BIND, lambda: self._end_bind(bind, fate, generation))
+        else:
+            self._end_bind(bind, fate, generation)
+
+    def _end_bind(self, bind: Bind, fate: _Fate, generation: int) -> None:
+        asked = generation == self._generation
+        refusal = "refused by a fault" if isinstance(fate, BindFails) else self._refusal(bind)
+        if refusal:
+            if asked and self._cache.cluster.pod(bind.uid) is not None:
+                failed = BindFailed(bind.uid, bind.attempt, refusal)
+                self._book(failed)
+                self._tell(failed)
+            return
+        bound = Bound(bind.uid, bind.node, bind.attempt)
+        self.cluster.apply(bound)
+        self._book(bound)
+        if asked and fate is None:
+            self._tell(bound)
+        elif asked and isinstance(fate, BindAnswerLost):
+            self._lose_answer(bound, fate.seconds)
+        else:
+            self._watch_bound(bind.uid)
+
+    def _lose_answer(self, bound: Bound, seconds: float) -> None:
+        if not seconds:
+            self._cache.update(bound)
+        self._tell(BindFailed(bound.uid, bound.attempt, "the answer was lost"))
+        if seconds:
+            end = self.now + seconds
+            self._schedule(end, _Kind.TELL, lambda: self._watch_bound(bound.uid))
+        else:
+            self._watch_bound(bound.uid)
+
+    def _watch_bound(self, uid: PodUID) -> None:
+        pod = self.cluster.pod(uid)
+        if pod is not None:
+            self._delivery.send(PodUpdated(pod), self.now)
+
+    def _refusal(self, bind: Bind) -> str:
+        """Return why the API server would refuse a bind; an empty string if it would not."""
+        pod = self.cluster.pod(bind.uid)
+        if pod is None:
+            return "the pod is gone"
+        if pod.is_finished or pod.deleted_at is not None:
+            return "the pod has finished or is terminating"
+        if pod.node_name is not None:
+            return f"the pod is bound to {pod.node_name} already"
+        return "" if self.cluster.node(bind.node) else f"there is no node {bind.node}"
+
+    def _group(self, uid: PodUID) -> GroupKey | None:
+        job = self.usage.jobs.of(uid)
+        return GroupKey(job.key) if job is not None and job.kind == "group" else None
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _before_a_call(self) -> None:
+        """Count a call of the scheduler; if a fault says so, replace the scheduler first."""
+        if not self.injector.on_call(self.now):
+            return
+        self._generation += 1
+        self._delivery.clear()
+        self.usage.record_restart(self.now)
+        self._calls = self._make(self._cache.cluster)
+        self._list()
+
+    def _tell_later(self, seconds: float, event: Event | None) -> None:
+        """Deliver an event later, or relist; not if the scheduler has been replaced by then."""
+        generation = self._generation
+
+        def act() -> None:
+            if generation != self._generation:
+                return
+            if event is None:
+                self._list()
+            else:
+                self._tell(event)
+
+        kind = _Kind.LIST if event is None else _Kind.TELL
+        self._schedule(self.now + seconds, kind, act)
+
+    def _schedule(self, when: float, kind: _Kind, action: Callable[[], None]) -> None:
+        self._numbers += 1
+        heappush(self._agenda, (when, kind, self._numbers, action))

@@ -1,0 +1,25 @@
+"""Pods from documents, with the annotations of the simulation checked."""
+
+from __future__ import annotations
+
+from gangsched.errors import InvalidValueError
+from gangsched.model import Pod
+from gangsched.objects import Field, Manifest, read_pod
+from gangsched.simulation.workload import job_of, run_seconds
+
+__all__ = ["read_timed_pod"]
+
+
+def read_timed_pod(manifest: Manifest, template: Field) -> Pod:
+    """Return a pod as ``read_pod`` does.
+
+    Raises:
+        ManifestError: Something in the document is malformed, or an annotation of the simulation.
+    """
+    pod = read_pod(manifest, template)
+    try:
+        run_seconds(pod)
+        job_of(pod)
+    except InvalidValueError as error:
+        raise template["metadata"]["annotations"][error.field].refuse_as(error) from error
+    return pod

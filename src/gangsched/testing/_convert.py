@@ -1,0 +1,51 @@
+"""Convert a ``PlainPod`` into a ``Pod`` and the ``PodGroup`` of its gang."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched.constraints import Toleration, Topology
+from gangsched.model import Pod, PodGroup, PodUID, group_key
+from gangsched.testing._plain_pod import PlainPod
+
+__all__ = ["pod_of", "spec_of"]
+
+_NAME: Final = "pod-group.scheduling.sigs.k8s.io/name"
+_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+_ROLE: Final = "pod-group.scheduling.sigs.k8s.io/role"
+_NAMESPACE: Final = "default"
+
+
+def pod_of(pod: PlainPod, *, created_at: float) -> Pod:
+    """Return the ``Pod``. Its label gives the minimum if the gang needs no ``PodGroup``."""
+    labels: dict[str, str] = {}
+    if pod.group is not None:
+        labels[_NAME] = pod.group
+        if spec_of(pod) is None:
+            labels[_MINIMUM] = str(pod.min_available)
+    if pod.role is not None:
+        labels[_ROLE] = pod.role
+    return Pod(
+        name=pod.name,
+        uid=PodUID(pod.uid),
+        namespace=_NAMESPACE,
+        labels=labels,
+        requests=dict(pod.requests),
+        priority=pod.priority,
+        tolerations=tuple(Toleration(key=taint, exists=True) for taint in pod.tolerates),
+        created_at=created_at,
+    )
+
+
+def spec_of(pod: PlainPod) -> PodGroup | None:
+    """Return the ``PodGroup`` of a pod's gang; None if labels on the pods are enough."""
+    if pod.group is None or not (pod.roles or pod.topology_key or pod.bundle):
+        return None
+    return PodGroup(
+        name=pod.group,
+        namespace=_NAMESPACE,
+        min_available=pod.min_available,
+        roles=dict(pod.roles),
+        topology=None if pod.topology_key is None else Topology(pod.topology_key),
+        bundle=tuple(group_key(_NAMESPACE, other) for other in pod.bundle),
+    )

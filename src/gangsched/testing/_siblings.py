@@ -1,0 +1,130 @@
+"""Whether a plugin depends on the pods on nodes only where it says so, and keeps its counts.
+
+Rules:
+  R1  for a pod for which ``reads_pods`` is False or missing, the answers are the same whichever
+      pods are on the nodes;
+  R2  a count that is kept by ``add_pod`` and ``remove_pod`` gives the answers that ``pre_filter``
+      gives on the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations, product
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gangsched.model import Node, Pod, PodUID
+from gangsched.testing._asked import NOW, Asked, short
+from gangsched.testing._views import FakeGroup, FakeNode, cycle
+
+__all__ = ["Siblings"]
+
+
+@frozen
+class _Unshown:
+    """A node as plugins are given it for a pod for which they do not read pods."""
+
+    node: Node
+    free: dict[str, int]
+    pod_count: int
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+
+
+@frozen
+class Siblings:
+    """A plugin with pods and nodes; each pod is tried as another pod on each node."""
+
+    asked: Asked
+    pods: Sequence[Pod]
+    views: Sequence[FakeNode]
+    group: FakeGroup
+
+    def check(self) -> None:
+        """Check the rules.
+
+        Raises:
+            AssertionError: The plugin breaks one.
+        """
+        self._is_signed()
+        for pod in self.pods if self._points() else ():
+            if self.asked.reads_pods(pod):
+                self._keeps_counts(pod)
+            else:
+                self._is_independent(pod)
+
+    def _points(self) -> list[str]:
+        return [point for point in ("filter", "score") if self.asked.has(point)]
+
+    def _is_signed(self) -> None:
+        """Check that pods with equal signatures are read for, or not, alike."""
+        if not self.asked.has("reads_pods", "pod_signature"):
+            return
+        for one, other in combinations(self.pods, 2):
+            signatures = [self.asked.ask("pod_signature", pod) for pod in (one, other)]
+            if signatures[0] == signatures[1]:
+                said = [self.asked.reads_pods(pod) for pod in (one, other)]
+                sentence = f"is {said[0]} for {short([one])} and {said[1]} for {short([other])}"
+                told = f"{sentence}, which have equal pod_signature"
+                self.asked.expect("reads_pods", said[0] == said[1], told)
+
+    def _is_independent(self, pod: Pod) -> None:
+        for view, (where, other) in product(self.views, self._others()):
+            shown = [self._with(each, other, each is where) for each in self.views]
+            for point in self._points():
+                before = self._on(point, pod, view, self.views)
+                after = self._on(point, pod, view, shown)
+                told = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
+                on = f"pod {other.uid} on node {where.node.name}"
+                said = "reads_pods says that it does not read pods"
+                self.asked.expect(point, before == after, f"{told} {on}: {said}")
+
+    def _on(self, point: str, pod: Pod, view: FakeNode, views: Sequence[FakeNode]) -> Any:
+        given = _Unshown(view.node, view.free, view.pod_count)
+        return self.asked.ask(point, cycle(self.group, *views), pod, given)
+
+    def _keeps_counts(self, pod: Pod) -> None:
+        if not self.asked.has("pre_filter", "add_pod", "remove_pod", "filter"):
+            return
+        # one node of each name, as in a cluster
+        views = list({view.node.name: view for view in self.views}.values())
+        for where, other in self._others():
+            if not any(where is view for view in views):
+                continue
+            nodes = [evolve(view) for view in views]
+            target = nodes[views.index(where)]
+            kept = cycle(self.group, *nodes)
+            self.asked.ask("pre_filter", kept, pod, now=NOW)
+            first = self._answers(kept, pod, nodes)
+            target.pods = (*where.pods, other)
+            self.asked.ask("add_pod", kept, pod, other, target)
+            self._agree("add_pod", pod, other, self._answers(kept, pod, nodes), nodes)
+            target.pods = where.pods
+            self.asked.ask("remove_pod", kept, pod, other, target)
+            again = self._answers(kept, pod, nodes)
+            told = f"does not undo add_pod for {short([pod])}: {first} at first, then {again}"
+            self.asked.expect("remove_pod", again == first, told)
+
+    def _agree(
+        self, point: str, pod: Pod, other: Pod, found: list[Any], nodes: Sequence[FakeNode]
+    ) -> None:
+        fresh = cycle(self.group, *nodes)
+        self.asked.ask("pre_filter", fresh, pod, now=NOW)
+        counted = self._answers(fresh, pod, nodes)
+        told = f"for {short([pod])} beside pod {other.uid}: filter answers {found}"
+        self.asked.expect(point, found == counted, f"{told}, after pre_filter {counted}")
+
+    def _answers(self, state: Any, pod: Pod, nodes: Sequence[FakeNode]) -> list[Any]:
+        return [self.asked.ask("filter", state, pod, node) for node in nodes]
+
+    def _others(self) -> Iterator[tuple[FakeNode, Pod]]:
+        for view, pod in product(self.views, self.pods):
+            yield view, evolve(pod, uid=PodUID(f"{pod.uid}-other"), name=f"{pod.name}-other")
+
+    @staticmethod
+    def _with(view: FakeNode, other: Pod, is_there: bool) -> FakeNode:
+        return evolve(view, pods=(*view.pods, other)) if is_there else view

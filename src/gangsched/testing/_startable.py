@@ -1,0 +1,99 @@
+"""Which gangs, bundles and pods must be able to start on the free capacity, each alone.
+
+Rules:
+  R1  labels and taints are modelled as resources. A node with label ``zone=a`` offers any amount
+      of the resource ``zone=a``, and a node without a taint any amount of "without this taint";
+  R2  a gang with roles, and a bundle, count as fitting only if all their pending members fit, so
+      that no scheduler is required to choose members well;
+  R3  a gang with a topology key counts as fitting if it fits within one value of the key. There
+      are few values, and a scheduler with the feature ``topology`` can try each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from gangsched.testing._any_order import fit_in_any_order
+from gangsched.testing._gang_start import has_quorum
+from gangsched.testing._observer import Observer
+
+__all__ = ["startable"]
+
+_UNLIMITED: Final = 1_000
+
+
+def startable(observer: Observer) -> list[str]:
+    """Return descriptions of the gangs, bundles and pods that fit in any order, each alone."""
+    found: list[str] = []
+    for name, uids in observer.pending().items():
+        group = observer.pods[uids[0]].group
+        if group is None:
+            if _fit(observer, uids, {}, 1):
+                found.append(name)
+        elif _gang_fits(observer, group, uids):
+            found.append(f"{name} ({', '.join(uids)})")
+    return found
+
+
+def _gang_fits(observer: Observer, group: str, uids: Sequence[str]) -> bool:
+    first, members = observer.pods[uids[0]], observer.members(group)
+    placed = [uid for uid in members if uid in observer.placed]
+    if placed and not observer.spec.late_members_join:
+        return False
+    gangs, needed, pending = [group], 1, list(uids)
+    if not has_quorum(observer, group):
+        gangs += [other for other in first.bundle if not has_quorum(observer, other)]
+        if not all(_is_complete(observer, other) for other in gangs):
+            return False
+        needed = max(1, first.min_available - len(placed))
+        if len(gangs) > 1 or first.bundle or any(_roles(observer, other) for other in gangs):
+            pending = [u for other in gangs for u in observer.members(other)]
+            pending = [uid for uid in pending if uid not in observer.placed]
+            needed = len(pending)
+    values = [[(other, value) for value in _values(observer, other)] for other in gangs]
+    return any(_fit(observer, pending, dict(chosen), needed) for chosen in product(*values))
+
+
+def _is_complete(observer: Observer, group: str) -> bool:
+    members = observer.members(group)
+    roles = [observer.pods[uid].role for uid in members]
+    enough = all(roles.count(role) >= n for role, n in _roles(observer, group).items())
+    return enough and bool(members) and len(members) >= observer.pods[members[0]].min_available
+
+
+def _roles(observer: Observer, group: str) -> Mapping[str, int]:
+    members = observer.members(group)
+    return observer.pods[members[0]].roles if members else {}
+
+
+def _values(observer: Observer, group: str) -> Iterator[str | None]:
+    """Yield the values of its topology key that a gang may be placed in; None without a key."""
+    members = observer.members(group)
+    key = observer.pods[members[0]].topology_key
+    if key is None:
+        yield None
+        return
+    nodes = [observer.placed[uid] for uid in members if uid in observer.placed] or observer.nodes
+    yield from {observer.labels[name][key]: None for name in nodes if key in observer.labels[name]}
+
+
+def _fit(
+    observer: Observer, uids: Iterable[str], chosen: Mapping[str, str | None], needed: int
+) -> bool:
+    """Return whether pods fit in any order, each gang within the topology value chosen for it."""
+    tainted = dict.fromkeys(taint for taints in observer.taints.values() for taint in taints)
+    requests: list[Mapping[str, int]] = []
+    for uid in uids:
+        pod = observer.pods[uid]
+        value = chosen.get(pod.group or "")
+        in_value = {} if value is None else {f"{pod.topology_key}={value}": 1}
+        untainted = {f"without {taint}": 1 for taint in tainted if taint not in pod.tolerates}
+        requests.append({**pod.requests, **in_value, **untainted})
+    free = observer.free()
+    for name, capacity in free.items():
+        labels, taints = observer.labels[name], observer.taints[name]
+        capacity.update({f"{k}={value}": _UNLIMITED for k, value in labels.items()})
+        capacity.update({f"without {t}": _UNLIMITED for t in tainted if t not in taints})
+    return fit_in_any_order(requests, free, needed)

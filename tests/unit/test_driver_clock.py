@@ -1,0 +1,115 @@
+"""The clock of the drivers: seconds since 1970, as Kubernetes objects have them, held monotone."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Backoff,
+    Event,
+    NodeAdded,
+    NodeUpdated,
+    presets,
+)
+from gangsched.drivers import EpochClock, epoch_seconds
+from gangsched.kubernetes import read_event
+from gangsched.testing import make_node
+from support.shells import SHELLS, Shell
+
+both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
+
+
+def pod(name: str, group: str, created_at: float) -> Event:
+    """Return a member of a group of two, as a watch of the API server reports it."""
+    labels = {
+        "pod-group.scheduling.sigs.k8s.io/name": group,
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    created = datetime.fromtimestamp(created_at, UTC).isoformat(timespec="seconds")
+    metadata = {"name": name, "uid": name, "creationTimestamp": created, "labels": labels}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    change = {
+        "type": "ADDED",
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": [container]},
+        },
+    }
+    found = read_event(change)
+    assert found is not None
+    return found
+
+
+@both
+def test_gang_that_failed_goes_after_a_gang_that_was_created_before_the_failure(
+    shell: type[Shell],
+) -> None:
+    """The queue compares the instant of a failure with the creation time of newer gangs."""
+    now = time.time()
+    run = shell(lambda cluster: presets.gang(cluster, backoff=Backoff(initial=1e-3)))
+    old = [pod(f"old-{n}", "old", now - 100) for n in range(2)]
+    run.run(NodeAdded(make_node("n0", cpu=1)), *old)
+    time.sleep(2e-3)  # the backoff ends
+    new = [pod(f"new-{n}", "new", now - 50) for n in range(2)]
+    run.run(*new, NodeUpdated(make_node("n0", cpu=2)))
+    assert sorted(run.placed()) == ["new-0", "new-1"]
+
+
+# The clock itself -------------------------------------------------------------------------------
+
+
+class Clocks:
+    """A wall clock and a steady clock that are set by hand."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = 1_800_000_000.0, 50.0
+        self.clock = EpochClock(wall=lambda: self.wall, steady=lambda: self.steady)
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+def test_clock_reads_seconds_since_1970() -> None:
+    clocks = Clocks()
+    assert clocks.clock() == 1_800_000_000.0
+    clocks.pass_seconds(5.0)
+    assert clocks.clock() == 1_800_000_005.0
+    assert epoch_seconds() == pytest.approx(time.time(), abs=60)
+
+
+def test_clock_goes_on_while_the_wall_clock_is_set_back() -> None:
+    clocks = Clocks()
+    clocks.wall -= 3600.0
+    assert clocks.clock() == 1_800_000_000.0
+    clocks.pass_seconds(5.0)
+    assert clocks.clock() == 1_800_000_005.0
+
+
+def test_clock_follows_the_wall_clock_after_a_suspension_of_the_machine() -> None:
+    clocks = Clocks()
+    clocks.wall += 3600.0
+    assert clocks.clock() == 1_800_003_600.0
+    clocks.pass_seconds(1.0)
+    assert clocks.clock() == 1_800_003_601.0
+
+
+@given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(0, 1e3)), max_size=30))
+def test_clock_never_goes_back_and_never_stalls(steps: list[tuple[float, float]]) -> None:
+    clocks = Clocks()
+    read = clocks.clock()
+    for jump, seconds in steps:
+        clocks.wall += jump
+        clocks.pass_seconds(seconds)
+        again = clocks.clock()
+        assert again >= read
+        assert again - read >= seconds - 1e-3
+        assert again >= clocks.wall
+        read = again

@@ -1,0 +1,399 @@
+"""What becomes of a driver when something raises: every effect is performed or reported failed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    ClusterStateError,
+    Coscheduling,
+    Effect,
+    Event,
+    Evict,
+    GroupScheduled,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    NodeName,
+    PluginError,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodUID,
+    Profile,
+    Scheduler,
+    WhenBindFails,
+    presets,
+)
+from gangsched.drivers import aio
+from gangsched.drivers._evictions import Evictions
+from gangsched.outcomes import SUCCESS
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.testing import FakeClock, make_pod
+from support.shells import PATIENCE, SHELLS, Blocking, Shell
+
+both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
+
+
+def node(cpu: int) -> Event:
+    return NodeAdded(Node(name=NodeName("n0"), allocatable={"cpu": cpu}))
+
+
+def gang(name: str, size: int) -> list[Event]:
+    return [
+        PodAdded(make_pod(f"{name}-{n}", group=name, min_available=size, cpu=1))
+        for n in range(size)
+    ]
+
+
+def bound_to(run: Shell) -> list[str]:
+    return sorted(run.placed())
+
+
+# Binds ------------------------------------------------------------------------------------------
+
+
+@both
+def test_pod_that_is_deleted_during_its_bind_ends_nothing(shell: type[Shell]) -> None:
+    """The cluster state no longer shows the pod when its bind is reported."""
+
+    def bind(effect: Bind) -> None:
+        if effect.uid == "default/a-0":
+            run.cluster.apply(PodDeleted(effect.uid))
+            run.tell(PodDeleted(effect.uid))
+
+    run = shell(bind=bind)
+    run.run(node(2), *gang("a", 2), *gang("b", 1))
+    assert [type(what) for what, _error in run.errors] == [Bound]
+    assert isinstance(run.errors[0][1], ClusterStateError)
+    run.run(*gang("c", 1))  # the node that the deleted pod had is free
+    assert len(bound_to(run)) == 2
+    run.scheduler._check()
+
+
+@both
+def test_report_for_a_pod_that_does_not_exist_is_refused(shell: type[Shell]) -> None:
+    run = shell()
+    run.run(node(1), Bound(PodUID("ghost"), NodeName("n0"), 1), *gang("a", 1))
+    assert [what for what, _error in run.errors] == [Bound(PodUID("ghost"), NodeName("n0"), 1)]
+    assert bound_to(run) == ["default/a-0"]
+
+
+@both
+def test_event_that_apply_refuses_is_dropped_and_the_others_are_taken_in(
+    shell: type[Shell],
+) -> None:
+    cluster = InMemoryCluster()
+
+    def apply(event: Event) -> None:
+        if isinstance(event, PodDeleted):
+            raise OSError("no such row")
+        cluster.apply(event)
+
+    run = shell(cluster=cluster, apply=apply)
+    run.run(node(1), PodDeleted(PodUID("x")), *gang("a", 1))
+    assert [(what, str(error)) for what, error in run.errors] == [
+        (PodDeleted(PodUID("x")), "no such row")
+    ]
+    assert bound_to(run) == ["default/a-0"]
+
+
+@both
+def test_exception_that_is_no_error_of_a_bind_ends_run(shell: type[Shell]) -> None:
+    class Killed(BaseException):
+        pass
+
+    def bind(effect: Bind) -> None:
+        if effect.uid == "default/a-0" and not killed:
+            killed.append(True)
+            raise Killed
+
+    killed: list[bool] = []
+    run = shell(bind=bind, max_binds=1)
+    with pytest.raises(Killed):
+        run.run(node(2), *gang("a", 2))
+    run.run_on()
+    assert "default/a-1" in bound_to(run)
+    run.scheduler._check()
+
+
+# Observers --------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("kind", [GroupScheduled, Bind])
+def test_observe_that_raises_ends_run_after_the_gang_is_bound(
+    shell: type[Shell], kind: type
+) -> None:
+    def observe(effect: Effect) -> None:
+        if isinstance(effect, kind):
+            raise RuntimeError("disk full")
+
+    run = shell(observe=observe)
+    with pytest.raises(RuntimeError, match="disk full"):
+        run.run(node(3), *gang("a", 3))
+    assert len(bound_to(run)) == 3
+    run.scheduler._check()
+
+
+@both
+@pytest.mark.parametrize("method", ["event", "effects", "settled"])
+def test_observer_that_raises_once_ends_run_and_the_next_run_goes_on(
+    shell: type[Shell], method: str
+) -> None:
+    class Raises:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_given: self.count() if name == method else None
+
+        def count(self) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                raise RuntimeError("disk full")
+
+    run = shell(observers=(Raises(),))
+    run.tell(node(3), *gang("a", 3))
+    if method != "settled":
+        run.driver.stop()
+    with pytest.raises(RuntimeError, match="disk full"):
+        run.run_on()
+    if method == "settled":
+        run.driver.stop()
+    run.run_on()
+    assert len(bound_to(run)) == 3
+
+
+# The scheduler ----------------------------------------------------------------------------------
+
+
+class Broken:
+    """A plugin that raises until it is mended."""
+
+    name = "Broken"
+
+    def __init__(self) -> None:
+        self.is_mended = False
+
+    def pre_filter(self, state: Any, pod: Pod, *, now: float) -> Any:
+        if not self.is_mended and pod.name.startswith("b"):
+            raise OSError("gone")
+        return SUCCESS
+
+
+@both
+def test_run_may_be_called_again_after_a_plugin_raised(shell: type[Shell]) -> None:
+    plugin = Broken()
+    profile = Profile(Coscheduling(), NodeResources(), plugin, DefaultBinder())
+    run = shell(lambda cluster: Scheduler(cluster, profile))
+    for _turn in range(2):
+        with pytest.raises(PluginError, match="gone"):
+            run.run(node(3), *gang("a", 1), *gang("b", 2))
+    plugin.is_mended = True
+    run.run_on()
+    assert len(bound_to(run)) == 3
+
+
+@both
+def test_report_that_the_scheduler_could_not_take_is_told_again(shell: type[Shell]) -> None:
+    """A report of a failed bind is in no cluster state, so ``rebuild`` alone cannot find it."""
+
+    class Stumbles:
+        def __init__(self, inner: Scheduler) -> None:
+            self.inner = inner
+            self.stumbled = False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+            if isinstance(event, BindFailed) and not self.stumbled:
+                self.stumbled = True
+                raise TimeoutError("the cluster state does not answer")
+            return self.inner.handle(event, now=now)
+
+    failed: list[str] = []
+
+    def bind(effect: Bind) -> None:
+        if not failed:
+            failed.append(effect.uid)
+            raise OSError("no route")
+
+    cluster, clock = InMemoryCluster(), FakeClock()
+    stumbles = Stumbles(presets.gang(cluster))
+    run = shell(cluster=cluster, bind=bind, scheduler=stumbles, clock=clock)
+    with pytest.raises(TimeoutError):
+        run.run(node(1), *gang("a", 1))
+    run.run_on()
+    clock.advance(60.0)
+    run.run()
+    assert bound_to(run) == ["default/a-0"]
+    stumbles.inner._check()
+
+
+@both
+def test_driver_that_runs_cannot_be_run_a_second_time(shell: type[Shell]) -> None:
+    raised: list[BaseException] = []
+
+    def bind(_bind: Bind) -> Any:
+        async def again() -> None:
+            try:
+                await run.driver.run()
+            except RuntimeError as error:
+                raised.append(error)
+
+        if shell is not Blocking:
+            return again()
+        with pytest.raises(RuntimeError) as caught:
+            run.driver.run()
+        raised.append(caught.value)
+        return None
+
+    run = shell(bind=bind)
+    run.run(node(1), *gang("a", 1))
+    assert [str(error) for error in raised] == ["the driver is running already"]
+
+
+def test_task_that_is_cancelled_reports_its_binds_when_it_runs_again() -> None:
+    """One bind of three has ended, one is cancelled, and one was not begun."""
+    cluster, clock, called = InMemoryCluster(), FakeClock(), list[str]()
+
+    async def bind(effect: Bind) -> None:
+        called.append(effect.uid)
+        if len(called) == 2:
+            await asyncio.sleep(3600)
+
+    async def run() -> None:
+        driver = aio.Driver(scheduler, apply=cluster.apply, bind=bind, clock=clock, max_binds=1)
+        for event in [node(3), *gang("a", 3)]:
+            driver.tell(event)
+        driver.stop()
+        task = asyncio.create_task(driver.run())
+        while len(called) < 2:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert called == ["default/a-0", "default/a-1"]
+        await asyncio.wait_for(driver.run(), PATIENCE)
+        assert called == ["default/a-0", "default/a-1", "default/a-2"]
+        clock.advance(60.0)
+        driver.stop()
+        await asyncio.wait_for(driver.run(), PATIENCE)
+
+    scheduler = presets.gang(cluster)
+    asyncio.run(run())
+    assert called == ["default/a-0", "default/a-1", "default/a-2", "default/a-1"]
+    assert all(pod.node_name for pod in cluster.pods())
+    scheduler._check()
+
+
+# Evictions --------------------------------------------------------------------------------------
+
+
+def releasing(cluster: InMemoryCluster) -> Scheduler:
+    return presets.gang(cluster, when_bind_fails=WhenBindFails.RELEASE_GROUP)
+
+
+def second_fails(effect: Bind) -> None:
+    if effect.uid == "default/a-1":
+        raise OSError("no route")
+
+
+@both
+def test_eviction_without_a_function_that_evicts_ends_run(shell: type[Shell]) -> None:
+    run = shell(releasing, bind=second_fails)
+    with pytest.raises(InvalidValueError) as raised:
+        run.run(node(2), *gang("a", 2))
+    assert raised.value.field == "evict"
+    assert "asks to evict default/a-0" in raised.value.expected
+
+
+@both
+def test_eviction_that_fails_is_repeated_until_it_succeeds(
+    shell: type[Shell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gangsched.drivers._evictions._FIRST_DELAY", 0.01)
+    tried: list[str] = []
+
+    def evict(effect: Evict) -> None:
+        tried.append(effect.uid)
+        if len(tried) < 3:
+            raise OSError("no route")
+        run.tell(PodDeleted(effect.uid))
+        run.driver.stop()
+
+    run = shell(releasing, bind=second_fails, evict=evict)
+    run.tell(node(2), *gang("a", 2))
+    run.run_on()
+    assert tried == ["default/a-0"] * 3
+    assert [(type(what), str(error)) for what, error in run.errors] == [(Evict, "no route")] * 2
+    assert run.cluster.pod(PodUID("default/a-0")) is None
+
+
+@both
+def test_eviction_of_a_pod_that_is_gone_is_not_repeated(shell: type[Shell]) -> None:
+    clock, tried = FakeClock(), list[str]()
+
+    def evict(effect: Evict) -> None:
+        tried.append(effect.uid)
+        run.tell(PodDeleted(effect.uid))
+        clock.advance(100.0)
+        raise OSError("not found")
+
+    run = shell(releasing, bind=second_fails, evict=evict, clock=clock, max_binds=1)
+    run.run(node(2), *gang("a", 2))
+    clock.advance(100.0)
+    run.run()
+    assert tried == ["default/a-0"]
+
+
+def test_delays_between_evictions_double_up_to_a_minute() -> None:
+    evictions, evict = Evictions(), Evict(PodUID("p"), NodeName("n"), "why")
+    evictions.begin(evict)
+    now, delays = 0.0, list[float]()
+    for _turn in range(8):
+        assert evictions.failed(evict, now=now)
+        when = evictions.next_deadline()
+        assert when is not None
+        assert evictions.due(now=when - 0.5) == []
+        assert evictions.due(now=when) == [evict]
+        delays.append(when - now)
+        now = when
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
+    evictions.end(evict.uid)
+    assert not evictions.failed(evict, now=now)
+    assert len(evictions) == 0
+    assert evictions.next_deadline() is None
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+def test_bind_for_which_no_thread_can_be_started_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Exhausted:
+        def __init__(self, *_given: Any, **_named: Any) -> None:
+            return
+
+        def submit(self, *_given: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        def shutdown(self, **_given: Any) -> None:
+            return
+
+    pool = "gangsched.drivers.blocking.concurrent.futures.ThreadPoolExecutor"
+    monkeypatch.setattr(pool, Exhausted)
+    run = Blocking(clock=lambda: 0.0)
+    run.run(node(1), *gang("a", 1))
+    assert bound_to(run) == []
+    assert "can't start new thread" in str(run.scheduler.why(PodUID("default/a-0")))

@@ -1,0 +1,369 @@
+"""Whatever a plugin returns, from whatever point: a ``PluginError`` names it, and nothing breaks.
+
+The values are hostile: their ``repr``, ``==``, ``hash`` or iteration raises, or their ``__class__``
+lies. In a scheduling cycle, and where a pod arrives, nothing has changed after the error. Where the
+scheduler cannot stop, it goes on with the safe answer, which is compared with a twin scheduler
+whose plugin gives that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    Bound,
+    EvictGroup,
+    GroupKey,
+    HoldGroup,
+    InMemoryCluster,
+    NodeAdded,
+    NodeName,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    Profile,
+    RejectGroup,
+    Resources,
+    Scheduler,
+    Skip,
+    Success,
+    Unschedulable,
+    Wait,
+    presets,
+)
+from gangsched.errors import PluginError
+from gangsched.framework import POINTS
+from gangsched.framework.runtime import calls
+from gangsched.outcomes import SKIP, SUCCESS
+from gangsched.plugins import DefaultBinder
+from gangsched.testing import make_node, make_pod
+from support.busy import NOW, busy_scheduler, tell
+from support.fingerprint import fingerprint, without
+from support.odd import Odd
+
+GROUP = GroupKey("default/w")
+
+
+class Mute:
+    """Has no ``repr``."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+class Liar:
+    """Passes for ``Success`` in ``isinstance``."""
+
+    __class__: Any = Success
+
+
+class Incomparable:
+    """Cannot be compared or hashed."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison")
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no hash")
+
+
+class Unreadable(Mapping[str, int]):
+    """A mapping, and so an iterable, that raises when it is read."""
+
+    def __getitem__(self, key: str) -> int:
+        raise RuntimeError("no item")
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("no iteration")
+
+    def __len__(self) -> int:
+        return 1
+
+
+def failing() -> Iterator[str]:
+    """Yield one name, then raise."""
+    yield "cpu"
+    raise RuntimeError("no more names")
+
+
+PLAIN: list[Any] = [
+    *(None, True, False, 0, -1, 101, 10**400, 1.5, float("nan"), "", "cpu", b"cpu", object()),
+    *((), ("a", 1), (None,), (float("nan"),), [], ["x", 1], [[]]),
+    *({}, {"": "1"}, {1: 1}, {"ps": True}, {"cpu"}),
+    *(Success, Unschedulable, print, Exception("no")),
+    *(SUCCESS, SKIP, Unschedulable("no"), Wait(1.0), Resources({"cpu": 1})),
+    *(RejectGroup(GROUP, "why"), HoldGroup(GROUP, "why"), EvictGroup(GROUP, "why")),
+    Bind(PodUID("default/other"), NodeName("n1"), 1),
+]
+MADE: list[Callable[[], Any]] = [Mute, Liar, Incomparable, Unreadable, failing]
+VALUES = st.sampled_from(PLAIN) | st.sampled_from(MADE).map(lambda make: make())
+
+DECISIONS = (Success, Skip, Unschedulable)
+VERDICTS = (RejectGroup, HoldGroup, EvictGroup)
+
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except Exception:
+        return False
+    return True
+
+
+def are_names(value: Any) -> bool:
+    kind = type(value)
+    return kind in (tuple, list, dict, set, Resources) and all(type(one) is str for one in value)
+
+
+ALLOWED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("pre_enqueue", "pre_filter", "filter", "pre_score", "reserve", "pre_bind"),
+        lambda value: type(value) in DECISIONS,
+    ),
+    "post_filter": lambda value: type(value) in (*DECISIONS, *VERDICTS),
+    "permit": lambda value: type(value) in (*DECISIONS, Wait),
+    "score": lambda value: is_count(value) and value <= 100,
+    "normalize_score": lambda _value: False,
+    "headroom": is_count,
+    "bind": lambda value: type(value) is Skip,
+    "unreserve": lambda value: value is None or type(value) in (RejectGroup, EvictGroup),
+    "post_bind": lambda value: value is None,
+    "queue_sort": lambda value: type(value) is tuple and value == ("a", 1),
+    "pod_signature": is_hashable,
+    "node_signature": is_hashable,
+    "labels_read": are_names,
+    "fitted": are_names,
+    "members_needed": lambda value: value is None or type(value) is int,
+    "roles_needed": lambda value: type(value) is Resources or (type(value) is dict and not value),
+    "group_requests": lambda value: type(value) is Resources,
+}
+"""The hostile values that are legal answers at a point after all."""
+
+
+def test_every_point_is_covered() -> None:
+    assert ALLOWED.keys() == calls.EXPECTED.keys() >= set(POINTS)
+
+
+CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+KEPT = (
+    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_room)",
+    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+)
+CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+"""What only ascends, what is kept of answers about nodes, and which entity was tried last."""
+
+NEEDED = {
+    "headroom": ("filter",),
+    "post_filter": ("filter",),
+    "labels_read": ("filter", "pod_signature", "node_signature"),
+    "pod_signature": ("filter",),
+    "normalize_score": ("score",),
+    "reserve": ("unreserve",),
+    "unreserve": ("reserve", "permit"),
+}
+
+
+def memory(cluster: InMemoryCluster, scheduler: Scheduler) -> tuple[str, ...]:
+    return without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *CYCLES)
+
+
+def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
+    """Return a busy scheduler with one active pod, and a plugin with the point."""
+    odd = Odd(*sorted({point, *NEEDED.get(point, ())}))
+    if point != "node_signature":
+        odd.answers["node_signature"] = lambda _view: None
+    cluster, scheduler = busy_scheduler(odd)
+    while scheduler.queue.head() is None or len(scheduler.queue.active) > 1:
+        assert scheduler.schedule_one(now=NOW) is not None
+    return cluster, scheduler, odd
+
+
+def check_error(error: PluginError, point: str, subject: str) -> None:
+    assert (error.plugin, error.point, error.subject) == ("Odd", point, subject)
+    assert error.problem.startswith(("returned ", "raised "))
+    assert len(error.problem) < 500
+
+
+IN_A_CYCLE = (
+    *("pre_filter", "filter", "post_filter", "pre_score", "score", "normalize_score"),
+    *("reserve", "permit", "pre_bind", "bind", "headroom"),
+)
+
+
+@given(st.sampled_from(IN_A_CYCLE), VALUES)
+def test_bad_return_in_a_cycle_leaves_everything_as_before(point: str, value: Any) -> None:
+    if ALLOWED[point](value):
+        return
+    cluster, scheduler, odd = a_host(point)
+    if point == "post_filter":
+        odd.answers["filter"] = Unschedulable("full")
+    before = memory(cluster, scheduler)
+    odd.answers[point] = lambda *_args, **_kwargs: value
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    check_error(caught.value, point, "default/active-1")
+    assert memory(cluster, scheduler) == before
+    scheduler._check()
+
+
+@given(st.sampled_from(["pod_signature", "labels_read"]), VALUES)
+def test_bad_signature_of_a_pod_leaves_everything_as_before(point: str, value: Any) -> None:
+    if ALLOWED[point](value):
+        return
+    cluster, scheduler, odd = a_host(point)
+    arrival = cluster.apply(PodAdded(make_pod("q")))
+    before = fingerprint(cluster, scheduler)
+    odd.answers[point] = lambda *_args: value
+    with pytest.raises(PluginError) as caught:
+        scheduler.handle(arrival, now=NOW)
+    check_error(caught.value, point, "default/q")
+    assert fingerprint(cluster, scheduler) == before
+
+
+# Where the scheduler goes on --------------------------------------------------------------------
+
+
+def a_pod_arrives(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, PodAdded(make_pod("q", priority=3)), now=NOW)
+
+
+def a_waiting_pod_is_deleted(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, PodDeleted(PodUID("default/held")), now=NOW)
+
+
+def a_bind_is_reported(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
+    tell(cluster, scheduler, Bound(PodUID("default/binding"), NodeName("n2"), 1), now=NOW)
+
+
+GOES_ON: dict[str, tuple[str, Callable[..., None], Callable[[PluginError], Any]]] = {
+    "pre_enqueue": ("q", a_pod_arrives, lambda error: Unschedulable(str(error))),
+    "unreserve": ("held", a_waiting_pod_is_deleted, lambda _error: None),
+    "post_bind": ("binding", a_bind_is_reported, lambda _error: None),
+}
+
+
+@given(st.sampled_from(sorted(GOES_ON)), VALUES)
+def test_bad_return_where_the_scheduler_goes_on_counts_as_the_safe_answer(
+    point: str, value: Any
+) -> None:
+    if ALLOWED[point](value):
+        return
+    subject, happens, safe = GOES_ON[point]
+    twins = [a_host(point), a_host(point)]
+    for cluster, scheduler, odd in twins if point == "unreserve" else ():
+        odd.answers["permit"] = Wait(9.0)
+        tell(cluster, scheduler, PodAdded(make_pod("held", priority=9)), now=NOW)
+        assert scheduler.schedule_one(now=NOW)
+        del odd.answers["permit"]
+    (cluster, scheduler, odd), (twin_cluster, twin, sound) = twins
+    odd.answers[point] = lambda *_args, **_kwargs: value
+    with pytest.raises(PluginError) as caught:
+        happens(cluster, scheduler)
+    check_error(caught.value, point, f"default/{subject}")
+    scheduler._check()
+    answer = safe(caught.value)
+    sound.answers[point] = lambda *_args, **_kwargs: answer
+    happens(twin_cluster, twin)
+    scheduler.advance(now=NOW)
+    assert fingerprint(cluster, scheduler) == fingerprint(twin_cluster, twin)
+
+
+@given(VALUES)
+def test_entity_with_a_bad_sort_key_is_last(value: Any) -> None:
+    if ALLOWED["queue_sort"](value):
+        return
+    odd, cluster = Odd("queue_sort"), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
+    tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
+    odd.answers["queue_sort"] = lambda _entity: value
+    with pytest.raises(PluginError) as caught:
+        tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
+    check_error(caught.value, "queue_sort", "default/odd")
+    odd.answers.clear()
+    tell(cluster, scheduler, PodAdded(make_pod("late", priority=-9)), now=NOW)
+    scheduler._check()
+    assert [entity.pod.name for entity in scheduler.queue.active] == ["early", "late", "odd"]
+
+
+@given(VALUES)
+def test_node_with_a_bad_signature_is_a_class_of_its_own(value: Any) -> None:
+    if ALLOWED["node_signature"](value):
+        return
+    odd, cluster = Odd("filter", "pod_signature", "node_signature"), InMemoryCluster()
+    odd.answers["node_signature"] = lambda _view: None
+    scheduler = presets.gang(cluster, plugins=[odd])
+    tell(cluster, scheduler, NodeAdded(make_node("a", cpu=1)), now=NOW)
+    odd.answers["node_signature"] = lambda _view: value
+    with pytest.raises(PluginError) as caught:
+        tell(cluster, scheduler, NodeAdded(make_node("b", cpu=1)), now=NOW)
+    check_error(caught.value, "node_signature", "b")
+    odd.answers["node_signature"] = lambda _view: None
+    scheduler._check()
+    assert len(list(scheduler._state.nodes.classes.occupied())) == 2
+
+
+# Rules about groups -----------------------------------------------------------------------------
+
+
+@given(st.sampled_from(["members_needed", "roles_needed", "group_requests"]), VALUES)
+def test_bad_rule_about_a_group_is_replaced_by_the_default_rule(point: str, value: Any) -> None:
+    if ALLOWED[point](value):
+        return
+    needs = {"roles_needed": ("members_needed",)}.get(point, ())
+    odd, cluster = Odd("permit", point, *needs), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(*presets.default_profile().plugins, odd))
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=NOW)
+    odd.answers["roles_needed"] = lambda _group: {"ps": 1}
+    odd.answers["group_requests"] = lambda _group: Resources({})
+    errors: list[PluginError] = []
+
+    def attempt(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except PluginError as error:
+            errors.append(error)
+        scheduler._check()
+
+    odd.answers[point] = lambda _group: value
+    spec = PodGroup(name="g", min_available=1, roles={"ps": 1})
+    attempt(lambda: scheduler.handle(cluster.apply(PodGroupAdded(spec)), now=NOW))
+    arrival = cluster.apply(PodAdded(make_pod("g-0", group="g", cpu=1, role="ps")))
+    attempt(lambda: scheduler.handle(arrival, now=NOW))
+    for _cycle in range(3):
+        attempt(lambda: scheduler.schedule_one(now=NOW))
+    assert errors
+    for error in errors:
+        check_error(error, point, "default/g")
+
+
+@given(VALUES)
+def test_bad_fitted_resources_leave_everything_as_before(value: Any) -> None:
+    if ALLOWED["fitted"](value):
+        return
+    cluster = InMemoryCluster()
+    odd = Odd("filter", "pod_signature", "node_signature", "fitted")
+    odd.answers["node_signature"] = lambda _view: None
+    scheduler = presets.gang(cluster, plugins=[odd])
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=1)), now=NOW)
+    for name in ("g-0", "g-1"):
+        pod = make_pod(name, group="g", min_available=2, cpu=1)
+        tell(cluster, scheduler, PodAdded(pod), now=NOW)
+    before = memory(cluster, scheduler)
+    odd.answers["fitted"] = lambda _pod: value
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    check_error(caught.value, "fitted", "default/g-0")
+    assert memory(cluster, scheduler) == before
+    scheduler._check()

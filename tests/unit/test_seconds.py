@@ -1,0 +1,77 @@
+"""Instants and durations as text: exact, without an exponent."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gangsched import PodUID, explain
+from gangsched._seconds import format_duration, format_instant
+from support.documents import ROOT
+
+INSTANTS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18)
+
+
+@given(INSTANTS | st.integers(-(10**18), 10**18))
+@example(1795370000.25)
+@example(1e16)
+@example(5e-324)
+def test_format_instant_round_trips_without_an_exponent(at: float) -> None:
+    text = format_instant(at)
+    assert type(at)(text) == at
+    assert re.fullmatch(r"-?[0-9]+(\.[0-9]*[1-9])?", text)
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (1795370000.0, "1795370000"),
+        (1795370000.25, "1795370000.25"),
+        (1395674, "1395674"),
+        (60.0, "60"),
+        (100, "100"),
+        (0.5, "0.5"),
+        (0.0, "0"),
+        (1e-7, "0.0000001"),
+    ],
+)
+def test_format_instant_writes_plain_decimals(at: float, text: str) -> None:
+    assert format_instant(at) == text
+
+
+@pytest.mark.parametrize(("at", "text"), [(math.inf, "Infinity"), (-math.inf, "-Infinity")])
+def test_format_instant_writes_infinity_as_json_forms_do(at: float, text: str) -> None:
+    assert format_instant(at) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.1 + 0.2, "0.3"),
+        (1795370060.1 - 1795370000.0, "60.1"),
+        (1e6, "1000000"),
+        (2.5, "2.5"),
+        (60, "60"),
+        (1e-9, "0"),
+    ],
+)
+def test_format_duration_rounds_to_the_microsecond(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+def test_answers_to_why_print_instants_of_the_wall_clock_exactly() -> None:
+    waiting = explain.OnPermit(
+        members=(PodUID("ns/a"),), since=1795370000.25, needed=1, deadline=1795370060.0
+    )
+    assert "since 1795370000.25," in str(waiting)
+    assert "until 1795370060" in str(waiting)
+
+
+def test_no_source_formats_a_number_with_an_exponent() -> None:
+    sources = [path for path in (ROOT / "src").rglob("*.py") if "testing" not in path.parts]
+    found = [path.name for path in sources if re.search(r":\.?[0-9]*[eEgG]\}", path.read_text())]
+    assert found == []
