@@ -1,4 +1,4 @@
-"""Whole gangs: who waits on permit waits together, and which plugins are asked about whom."""
+"""Whole gangs: members wait on permit together, and which plugins are called for which member."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_members_that_wait_together_go_together_when_the_plugin_is_content() -> 
     scheduler._check()
 
 
-# Who is asked ---------------------------------------------------------------------------------
+# Plugin calls ---------------------------------------------------------------------------------
 
 ASKED = ["pre_filter", "reserve", "permit", "pre_bind", "bind"]
 

@@ -87,7 +87,7 @@ class ByPod:
     name = "ByPod"
 
     def filter(self, _state: object, _pod: Pod, _node: object) -> Success:
-        """Refuse nobody."""
+        """Refuse no pod."""
         return Success()
 
 

@@ -61,7 +61,7 @@ def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
 def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_need_be(
     hall: Hall, spare: int
 ) -> None:
-    """Those who are not needed count too: all that fit are on the fewest nodes for so many."""
+    """Extra members count too: all that fit are on the fewest nodes for so many."""
     (sort,) = hall.sorts
     more = evolve(hall, sorts=(evolve(sort, count=sort.count + spare),))
     placed = place(gang_driver(*more.nodes, placement=PlacementStrategy.PACK), *more.pods)

@@ -84,7 +84,7 @@ def test_a_gang_of_like_members_starts_exactly_where_its_minimum_fits(
 @one_in(2)
 @given(st.permutations(["need"] * 3 + ["more"] * 2), st.integers(0, 9))
 def test_members_beyond_the_minimum_never_cost_the_minimum(order: list[str], cpu: int) -> None:
-    """Unlike ones: whoever comes first, three small ones go wherever three fit."""
+    """In any order of arrival, three small members go to the nodes where three fit."""
     driver = gang_driver(node("n", cpu))
     small, large = members("g", 3, 3, cpu=1), members("g", 2, 3, prefix="large-", cpu=2)
     pods = [small.pop() if each == "need" else large.pop() for each in order]
@@ -93,7 +93,7 @@ def test_members_beyond_the_minimum_never_cost_the_minimum(order: list[str], cpu
     assert not placed or len(placed) >= 3
 
 
-def test_who_is_not_needed_gets_the_room_that_is_left() -> None:
+def test_extra_members_get_the_capacity_that_is_left() -> None:
     driver = gang_driver(node("n", 5))
     large = members("g", 2, 3, prefix="large-", cpu=2)
     placed = place(driver, *members("g", 3, cpu=1), *large)
@@ -101,7 +101,7 @@ def test_who_is_not_needed_gets_the_room_that_is_left() -> None:
     assert sum(name.startswith("g-large") for name in placed) == 1
 
 
-def test_who_joins_a_started_gang_goes_alone_and_at_once() -> None:
+def test_late_member_of_a_started_gang_is_scheduled_alone_at_once() -> None:
     driver = gang_driver(node("n", 4))
     assert len(place(driver, *members("g", 2, cpu=1))) == 2
     driver.add(*members("g", 1, 2, prefix="late-", cpu=1))

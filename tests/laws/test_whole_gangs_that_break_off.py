@@ -28,7 +28,7 @@ LATER = ["pre_filter", "reserve", "permit", "pre_bind"]
 
 
 @pytest.mark.parametrize("point", [*POINTS, "pre_score", "bind"])
-def test_a_gang_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
+def test_cycle_of_a_gang_that_raises_changes_nothing(point: str) -> None:
     broken = host(point)
     before = memory(broken)
     for _again in range(2):
@@ -51,7 +51,7 @@ def test_so_it_is_when_it_breaks_off_at_a_later_member(point: str, name: str) ->
     nothing_is_kept(broken[1])
 
 
-def test_who_was_reserved_when_it_broke_off_gives_everything_back_once() -> None:
+def test_members_are_unreserved_once_when_the_cycle_raises() -> None:
     broken = host("reserve", "permit")
     given_back: list[str] = []
 
@@ -80,7 +80,7 @@ def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> 
 @pytest.mark.parametrize("name", ["w-0", "w-1", "w-2"])
 @pytest.mark.parametrize("point", LATER)
 def test_a_plugin_that_turns_one_member_down_turns_the_gang_down(point: str, name: str) -> None:
-    """F19: whoever has taken a node has given it back before the call ends."""
+    """F19: a member that has taken a node has released it before the call ends."""
     refused = host(point)
     refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
     effects = refused[1].schedule_one(now=NOW)
@@ -99,7 +99,7 @@ def test_a_plugin_that_turns_one_member_down_turns_the_gang_down(point: str, nam
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "pre_bind"])
-def test_a_member_that_is_turned_down_and_not_needed_keeps_nobody(point: str) -> None:
+def test_extra_member_that_is_refused_does_not_stop_the_gang(point: str) -> None:
     refused = host(point, minimum=2)
     refused[2].answers[point] = only("w-1", Success(), Unschedulable("not this one"))
     effects = refused[1].schedule_one(now=NOW) or ()
@@ -110,7 +110,7 @@ def test_a_member_that_is_turned_down_and_not_needed_keeps_nobody(point: str) ->
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
 def test_a_plugin_that_answers_for_a_gang_and_says_no_turns_all_of_it_down(point: str) -> None:
-    """It is asked about the first member only, who is the one to be told."""
+    """It is asked about the first member only, which is the one that is reported."""
     refused, asked = host(point, wide=point), list[str]()
 
     def turn_down(_cycle: object, pod: Pod, *_args: object, now: float) -> Unschedulable:

@@ -44,7 +44,7 @@ class Spare:
 
 
 def placed(*cpus: int) -> dict[str, str]:
-    """Return who goes where of a gang that needs all its members."""
+    """Return the node of each member of a gang that needs all its members."""
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), Spare(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
@@ -58,6 +58,6 @@ def placed(*cpus: int) -> dict[str, str]:
     return {effect.uid: effect.node for effect in effects if isinstance(effect, Bind)}
 
 
-def test_nobody_is_placed_by_what_another_one_asks_for() -> None:
+def test_members_are_placed_by_their_own_requests() -> None:
     assert placed(1, 1, 4) == {f"default/w-{number}": "n" for number in range(3)}
     assert placed(1, 4, 4) == {}, "after the second nobody is let onto the node"

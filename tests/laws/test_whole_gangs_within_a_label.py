@@ -50,7 +50,7 @@ def rack_driver(*seats: tuple[int, str | None]) -> Driver:
 
 
 def racks(driver: Driver) -> set[str | None]:
-    """Return the racks in which somebody is."""
+    """Return the racks with a pod."""
     labels = {each.name: each.labels.get("rack") for each in driver.cluster.nodes()}
     return {labels[NodeName(name)] for name in where(driver).values()}
 
@@ -80,7 +80,7 @@ def test_a_gang_is_never_across_values_and_starts_exactly_where_one_has_room(
 
 @one_in(2)
 @given(seats, st.integers(1, 6), st.integers(1, 3))
-def test_who_joins_a_gang_is_where_it_is_or_nowhere(
+def test_late_member_goes_to_the_value_of_its_gang_or_nowhere(
     seats: list[tuple[int, str | None]], size: int, more: int
 ) -> None:
     driver = rack_driver(*seats)
@@ -93,7 +93,7 @@ def test_who_joins_a_gang_is_where_it_is_or_nowhere(
     assert len(where(driver)) == min(size + more, room(seats)[rack or ""])
 
 
-def test_who_has_to_go_where_its_gang_is_keeps_nobody_asleep_who_may_go_elsewhere() -> None:
+def test_member_bound_to_a_value_does_not_keep_other_gangs_parked() -> None:
     """They ask for the same, and one of them has fewer places to go."""
     driver = rack_driver((1, "r1"))
     place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
@@ -121,7 +121,7 @@ def test_a_gang_of_which_one_runs_already_starts_where_that_one_is(
 
 @one_in(2)
 @given(seats, st.integers(1, 6))
-def test_a_label_that_is_liked_keeps_nobody_from_running(
+def test_preferred_label_does_not_keep_members_from_running(
     seats: list[tuple[int, str | None]], size: int
 ) -> None:
     driver = rack_driver(*seats)
@@ -150,7 +150,7 @@ def test_unlike_members_are_within_one_value_too(seats: list[tuple[int, str]]) -
     assert bool(where(driver)) is fits
 
 
-def test_who_fits_within_no_value_is_told_how_far_it_is_from_it_and_where() -> None:
+def test_proof_names_the_value_that_comes_closest() -> None:
     driver = rack_driver((2, "r1"), (2, "r2"), (1, "r2"), (9, None))
     place(driver, *members("g", 4, cpu=1), spec=specify("g", 4, RACK))
     proof = misfit(driver, "g").proof
@@ -249,7 +249,7 @@ def test_a_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> No
     assert len(where(driver)) == 3
 
 
-def test_who_joins_a_gang_of_which_nobody_is_where_the_label_is_goes_anywhere() -> None:
+def test_late_member_goes_anywhere_when_no_member_is_on_a_labelled_node() -> None:
     """It runs on a node that has lost the label, or never had it."""
     driver = rack_driver((1, None), (1, None), (1, "r1"))
     driver.tell(PodGroupAdded(specify("g", 1, RACK)))
@@ -261,7 +261,7 @@ def test_who_joins_a_gang_of_which_nobody_is_where_the_label_is_goes_anywhere() 
 
 
 def test_a_gang_that_needs_one_label_is_as_whole_in_the_other_unit() -> None:
-    """Pod by pod nobody could tell which rack has room for all."""
+    """A single pod does not show which rack has capacity for all."""
     driver = Driver(presets.coscheduling)
     driver.tell(node("a", 2, rack="r1"), node("b", 3, rack="r2"))
     driver.tell(PodGroupAdded(specify("g", 3, RACK)))
@@ -303,7 +303,7 @@ def relabel(driver: Driver, name: str, cpu: int, rack: str) -> None:
 
 
 @pytest.mark.parametrize("minimum", [2, 3])
-def test_who_waits_across_values_when_one_is_required_falls_and_is_placed_anew(
+def test_waiting_members_on_two_values_are_rejected_when_one_is_required(
     minimum: int,
 ) -> None:
     """Law 1: whether there is a quorum by then, or there is none yet."""
@@ -321,7 +321,9 @@ def test_who_waits_across_values_when_one_is_required_falls_and_is_placed_anew(
 
 
 @pytest.mark.parametrize("topology", [LIKED, Topology("zone", required=False), None])
-def test_who_waits_across_values_goes_where_none_is_required(topology: Topology | None) -> None:
+def test_waiting_members_start_anywhere_when_none_is_required(
+    topology: Topology | None,
+) -> None:
     driver = holds_nodes((2, "r1"), (2, "r2"))
     driver.tell(PodGroupUpdated(specify("g", 2, topology)))
     assert len(where(driver)) == 2
@@ -338,17 +340,17 @@ def test_who_waits_across_values_goes_where_none_is_required(topology: Topology 
         ([(2, None), (2, "r2")], 1, True),
     ],
 )
-def test_who_waits_within_the_value_where_the_others_are_goes_when_it_is_required(
+def test_waiting_members_within_one_value_start_when_it_is_required(
     seats: list[tuple[int, str | None]], running: int, starts: bool
 ) -> None:
-    """Who runs already says where; who runs on a node without the label says nothing."""
+    """Running members decide the value; those on a node without the label do not count."""
     driver = holds_nodes(*seats, running=running)
     driver.tell(PodGroupUpdated(specify("g", 2, RACK)))
     assert len(where(driver)) == (2 if starts else running)
     assert list(driver.scheduler.waiting) == []
 
 
-def test_who_waits_falls_when_a_node_comes_to_have_another_value_before_the_gang_starts() -> None:
+def test_waiting_members_are_rejected_when_the_value_of_a_node_changes() -> None:
     """The next member would have made it whole, across two values."""
     driver = holds_nodes((2, "r1"), (4, "r1"))
     driver.tell(PodGroupUpdated(specify("g", 3, RACK)))
@@ -363,7 +365,7 @@ def test_who_waits_falls_when_a_node_comes_to_have_another_value_before_the_gang
     assert len(where(driver)) == 3
 
 
-def test_who_falls_for_a_label_as_its_turn_comes_says_so_and_rests() -> None:
+def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> None:
     driver = holds_nodes((2, "r1"), (2, "r1"))
     driver.tell(PodGroupUpdated(specify("g", 3, RACK)))
     relabel(driver, "n0", 2, "r2")
@@ -375,7 +377,7 @@ def test_who_falls_for_a_label_as_its_turn_comes_says_so_and_rests() -> None:
     assert not driver.step()
 
 
-def test_who_waits_to_join_a_gang_that_runs_is_not_called_back_for_a_label() -> None:
+def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
     odd = Odd("permit")
     driver = gang_driver(

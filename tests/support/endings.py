@@ -1,4 +1,4 @@
-"""What must be true when a history is over: laws 4, 5, 7, 9 and 10, which need its end."""
+"""Checks at the end of a history: laws 4, 5, 7, 9 and 10."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTERS = {
 
 
 def told_again_it_does_the_same(world: World, policy: Policy, deeds: Sequence[Deed]) -> World:
-    """Law 9: the same deeds give the same effects; return the world in which they were redone."""
+    """Check law 9: the same deeds give the same effects. Return the second world."""
     again = policy.world()
     again.driver.watched = again.driver.checked = False
     again.live(*deeds)
@@ -37,7 +37,7 @@ def told_again_it_does_the_same(world: World, policy: Policy, deeds: Sequence[De
 
 
 def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
-    """Law 4: at rest, a new scheduler that sees only one who is pending starts nobody."""
+    """Check law 4: after settling, a new scheduler starts no pending entity on its own."""
     cluster = world.driver.cluster
     for entity in entities(cluster, grouped=policy.gangs):
         if are_alike(cluster, entity):
@@ -46,7 +46,7 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
 
 
 def a_listing_tells_nothing(world: World) -> None:
-    """Law 10: a scheduler at rest, up to date, learns nothing from a listing."""
+    """Check law 10: ``rebuild`` of a settled, up-to-date scheduler changes nothing."""
     driver = world.driver
     said = len(driver.log)
     driver.rebuild()
@@ -56,9 +56,9 @@ def a_listing_tells_nothing(world: World) -> None:
 
 
 def a_restart_moves_nobody(world: World) -> None:
-    """Law 10: who is bound stays bound, and is not bound again, but for who ranks higher.
+    """Check law 10: bound pods stay bound, and are not bound again, unless they are preempted.
 
-    A restart asks everybody anew: with preemption, that may displace others as any fact may.
+    After a restart all pending pods are tried again. With preemption, this may evict others.
     """
     driver = world.driver
     bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
@@ -78,7 +78,7 @@ def a_restart_moves_nobody(world: World) -> None:
 
 
 def everything_is_forgotten(scheduler: Scheduler) -> None:
-    """Law 7: without pods and groups every map is empty."""
+    """Check law 7: without pods and groups, every container is empty."""
     state = scheduler._state
     for attribute in fields(State):
         if attribute.name not in COUNTERS:

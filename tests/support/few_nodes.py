@@ -92,14 +92,14 @@ class Hall:
         return any(self._is_enough(counts) for _free, counts in self._ways())
 
     def without_bound(self, resource: str) -> Hall:
-        """Return the same case with one resource unlimited."""
+        """Return the same room without counting a resource."""
         return evolve(self, boundless=resource)
 
     def replay(self, placed: Mapping[str, str]) -> _Free:
         """Place members on given nodes; return the free capacity.
 
         Raises:
-            AssertionError: A member does not fit.
+            AssertionError: A pod does not fit.
         """
         free = self._free
         for name, node in placed.items():
@@ -109,7 +109,7 @@ class Hall:
         return free
 
     def could_join(self, placed: Mapping[str, str]) -> list[str]:
-        """Return the unplaced members of which each fits beside the placed ones."""
+        """Return which of the others fit beside some that are placed."""
         free, seats = self.replay(placed), range(len(self.seats))
         others = [pod.name for pod in self.pods if pod.name not in placed]
         return [

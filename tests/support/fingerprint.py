@@ -1,12 +1,13 @@
-"""The fingerprint: all that an object remembers, as one value that can be compared.
+"""The fingerprint of an object: its whole state as one comparable value.
 
 Rules:
-  R1  everything that is reachable is in it, whether it is public or not, down to the last counter;
+  R1  it includes everything reachable, public or not, down to the last counter;
   R2  the order of lists, deques and dicts counts, that of sets does not;
-  R3  a mutable object that is met again is named by the number of its first visit, so that who is
-      shared with whom counts too, and cycles end; frozen values are told by their content alone;
-  R4  what is not of the library and not a plain value is opaque: a plugin's own state is its own;
-  R5  what cannot be told is an error, never left out in silence.
+  R3  a mutable object that is visited again is named by the number of its first visit. So aliasing
+      counts, too, and cycles end. Frozen values are compared by content alone;
+  R4  objects from outside the library that are no plain values are opaque, such as a plugin's
+      state;
+  R5  an object that cannot be described is an error, and never left out silently.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Every interleaving: all the histories that a few moves can make, walked one by one.
+"""Explore all histories that a few moves can make.
 
 Rules:
-  R1  a move is made whenever it may be, in every state that is reached: nothing is drawn, so
-      what holds after a walk holds for every order;
-  R2  two states that the scheduler and the cluster cannot tell apart are walked once;
-  R3  the walk of a system that never comes to rest does not end: it is cut short, and fails.
+  R1  every move is made in every reached state in which it is possible. Nothing is random, so a
+      property that holds in a walk holds for every order;
+  R2  states that are equal for the scheduler and the cluster are visited once;
+  R3  a walk over too many states fails, as for a system that never settles.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
 
 @frozen
 class Move:
-    """Something that may happen.
+    """A move.
 
     Attributes:
-        name: What a failure calls it.
-        may: Whether it may happen now.
-        do: Lets it happen.
-        times: How often it happens at most; None for as often as it may.
+        name: Its name in failures.
+        may: Returns whether it is possible now.
+        do: Makes the move.
+        times: The maximum number of times; None for no limit.
     """
 
     name: str
@@ -60,17 +60,17 @@ decide = Move("decide", _active, Driver.step, None)
 """The scheduler makes one decision."""
 
 pass_time = Move("pass", _idle, _pass, None)
-"""Time passes until the next deadline, when there is nobody to decide about."""
+"""Time passes until the next deadline, while no entity is active."""
 
 pass_early = Move("pass early", _due, _pass)
-"""Time passes until the next deadline, though there is somebody to decide about.
+"""Time passes until the next deadline, although an entity is active.
 
 A driver that always did would let each wait time out, so it is done a bounded number of times.
 """
 
 
 def report(uid: PodUID, fate: Fate, times: int | None = 1) -> Move:
-    """The bind of a pod that is under way is reported."""
+    """A bind in flight is reported."""
 
     def is_under_way(driver: Driver) -> bool:
         return any(bind.uid == uid for bind in driver.under_way)

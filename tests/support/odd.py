@@ -23,6 +23,9 @@ _SOUND: dict[str, Callable[..., object]] = {
     "normalize_score": lambda _state, _pod, scores: dict.fromkeys(scores, 0),
     "labels_read": lambda _pod: (),
     "fitted": lambda _pod: (),
+    "reads_pods": lambda _pod: False,
+    "add_pod": lambda _state, _pod, _added, _node: None,
+    "remove_pod": lambda _state, _pod, _removed, _node: None,
     "post_filter": lambda _state, _pod, _reason, *, now: Skip(),
     "unreserve": lambda _state, _pod, _node, *, cause, now: None,
     "bind": lambda _pod, _node, _attempt, *, now: Skip(),
@@ -34,7 +37,7 @@ _SOUND: dict[str, Callable[..., object]] = {
 
 @final
 class Odd:
-    """Has the points that it is given, and does nothing at them until it is told otherwise.
+    """Has the given extension points, and does nothing at them unless it is told to misbehave.
 
     Attributes:
         answers: What it does at a point: raises an exception, returns a value, or calls a
@@ -63,7 +66,7 @@ class Odd:
 
 
 def bind_of_another(_pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind:
-    """Return the bind of a pod that nobody has asked about."""
+    """Return the bind of a pod that the plugin was not asked about."""
     return Bind(Pod(name="another").uid, node, attempt)
 
 

@@ -79,7 +79,7 @@ class Shelf:
         requests: The requests of each kind of pod.
         rivals: Pairs of kinds that are never on one node.
         banned: Pairs of kind and label.
-        boundless: The resource that is unlimited.
+        boundless: The resource that is not counted.
         counted: The resources that bounds may rely on.
     """
 

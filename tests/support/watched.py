@@ -1,4 +1,4 @@
-"""A scheduler that the oracle watches, whoever drives it, and small workloads to drive it with."""
+"""A scheduler that the oracle checks under any driver, and small workloads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Watched", "at_its_end", "watched", "watched_by", "workloads"]
 
 
 class Watched:
-    """Hands on the calls of a scheduler, and holds what it returns to the laws."""
+    """Passes calls on to a scheduler, and checks its effects against the laws."""
 
     def __init__(self, scheduler: Scheduler, cluster: ClusterState) -> None:
         self.inner = scheduler
@@ -78,7 +78,7 @@ class Watched:
 def watched(
     make: Callable[[ClusterState], Scheduler] = coscheduling,
 ) -> Callable[[ClusterState], Scheduler]:
-    """Return what makes watched schedulers; they pass for schedulers with who only makes calls."""
+    """Return a factory of watched schedulers, which have the calls of a scheduler."""
 
     def made(cluster: ClusterState) -> Scheduler:
         return cast("Scheduler", Watched(make(cluster), cluster))
@@ -92,7 +92,7 @@ def watched_by(simulator: Simulator) -> Scheduler:
 
 
 def at_its_end(simulator: Simulator, *, instants: int = 1000) -> Simulator:
-    """Run until nothing happens any more, which takes a bounded number of instants."""
+    """Run until nothing is left to do, within a bounded number of instants."""
     for _ in range(instants):
         if simulator.step() is None:
             break

@@ -75,11 +75,19 @@ CLUSTER = [
         "a bind of nobody",
         Bound(PodUID("nobody"), NODE, 1),
         "nobody",
-        "is not there, cannot be bound to n",
+        "is not there and cannot be bound to n",
     ),
-    impossible("a second bind", Bound(P, NodeName("m"), 2), "default/p", "is bound to n already"),
     impossible(
-        "a bind to nowhere", Bound(P, NodeName(""), 2), "default/p", "is bound to n already"
+        "a second bind",
+        Bound(P, NodeName("m"), 2),
+        "default/p",
+        "is bound to n and cannot be bound to m",
+    ),
+    impossible(
+        "a bind to nowhere",
+        Bound(P, NodeName(""), 2),
+        "default/p",
+        "is bound to n and cannot be bound to ",
     ),
     *[
         row(

@@ -24,6 +24,8 @@ from gangsched import (
     InMemoryCluster,
     NodeAdded,
     NodeName,
+    Outcome,
+    Pod,
     PodAdded,
     PodDeleted,
     PodGroup,
@@ -44,6 +46,7 @@ from gangsched.framework import POINTS
 from gangsched.framework.runtime import calls
 from gangsched.outcomes import SKIP, SUCCESS
 from gangsched.plugins import DefaultBinder
+from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell
 from support.fingerprint import fingerprint, without
@@ -145,6 +148,9 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "node_signature": is_hashable,
     "labels_read": are_names,
     "fitted": are_names,
+    "reads_pods": lambda value: type(value) is bool,
+    "add_pod": lambda value: value is None,
+    "remove_pod": lambda value: value is None,
     "members_needed": lambda value: value is None or type(value) is int,
     "roles_needed": lambda value: type(value) is Resources or (type(value) is dict and not value),
     "group_requests": lambda value: type(value) is Resources,
@@ -169,6 +175,7 @@ NEEDED = {
     "post_filter": ("filter",),
     "labels_read": ("filter", "pod_signature", "node_signature"),
     "pod_signature": ("filter",),
+    "reads_pods": ("filter", "pod_signature"),
     "normalize_score": ("score",),
     "reserve": ("unreserve",),
     "unreserve": ("reserve", "permit"),
@@ -218,7 +225,7 @@ def test_bad_return_in_a_cycle_leaves_everything_as_before(point: str, value: An
     scheduler._check()
 
 
-@given(st.sampled_from(["pod_signature", "labels_read"]), VALUES)
+@given(st.sampled_from(["pod_signature", "labels_read", "reads_pods"]), VALUES)
 def test_bad_signature_of_a_pod_leaves_everything_as_before(point: str, value: Any) -> None:
     if ALLOWED[point](value):
         return
@@ -346,6 +353,44 @@ def test_bad_rule_about_a_group_is_replaced_by_the_default_rule(point: str, valu
     assert errors
     for error in errors:
         check_error(error, point, "default/g")
+
+
+@given(st.sampled_from(["add_pod", "remove_pod"]), VALUES)
+def test_bad_account_of_planned_siblings_leaves_everything_as_before(
+    point: str, value: Any
+) -> None:
+    """The first plan puts ``g-0`` where only ``g-1`` can go, so it is undone once."""
+    if ALLOWED[point](value):
+        return
+
+    def only_one_on_a(_state: object, pod: Pod, view: NodeView) -> Outcome:
+        fits = view.node.name == "a" or pod.name == "g-0"
+        return SUCCESS if fits and not view.pods else Unschedulable("another node")
+
+    cluster = InMemoryCluster()
+    odd = Odd(
+        *("pre_filter", "filter", "pod_signature", "node_signature"),
+        *("reads_pods", "add_pod", "remove_pod"),
+    )
+    odd.answers = {
+        "reads_pods": lambda _pod: True,
+        "filter": only_one_on_a,
+        "node_signature": lambda _view: None,
+        "pod_signature": lambda pod: pod.name,
+    }
+    scheduler = presets.gang(cluster, plugins=[odd])
+    for name in ("a", "b"):
+        tell(cluster, scheduler, NodeAdded(make_node(name, cpu=1)), now=NOW)
+    for name in ("g-0", "g-1"):
+        pod = make_pod(name, group="g", min_available=2, cpu=1)
+        tell(cluster, scheduler, PodAdded(pod), now=NOW)
+    before = memory(cluster, scheduler)
+    odd.answers[point] = lambda *_args: value
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    check_error(caught.value, point, caught.value.subject)
+    assert memory(cluster, scheduler) == before
+    scheduler._check()
 
 
 @given(VALUES)

@@ -189,7 +189,7 @@ def test_a_second_node_that_takes_the_same_is_not_looked_at_again() -> None:
 
 
 def test_a_second_node_that_gives_back_the_same_is_not_looked_at_again() -> None:
-    """Nor one that takes it again, though nobody took it here."""
+    """Nor one that takes it again, though it was not taken here."""
     classes, read = fleet(a_view(), a_view())
     full = classes.of(0)
     classes.give_back(0, ONE)
@@ -226,7 +226,7 @@ def test_classes_are_numbered_in_the_order_in_which_they_were_made() -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_where_nobody_says_what_is_read_each_node_stands_alone() -> None:
+def test_nodes_without_signatures_are_classes_of_their_own() -> None:
     classes = NodeClasses()
     for index in range(3):
         classes.put(index, a_view())
@@ -349,7 +349,7 @@ def test_the_check_sees_what_drifted(sabotage: Callable[[NodeClasses], None], sa
 # Labels ---------------------------------------------------------------------------------------
 
 
-def test_a_label_is_read_as_long_as_somebody_reads_it() -> None:
+def test_a_label_is_read_as_long_as_it_has_a_reader() -> None:
     labels = LabelsRead()
     assert labels.add(["zone", "disk"])
     assert not labels.add(["zone"])
@@ -362,7 +362,7 @@ def test_a_label_is_read_as_long_as_somebody_reads_it() -> None:
     assert not labels.add(["zone"])
 
 
-def test_labels_that_nobody_reads_any_more_are_dropped_once_they_are_many() -> None:
+def test_labels_without_readers_are_dropped_once_they_are_many() -> None:
     labels = LabelsRead()
     labels.add(["zone"])
     names = [f"label-{number}" for number in range(9)]

@@ -1,4 +1,4 @@
-"""Node signatures: how they make node classes, and what a malformed one does."""
+"""What plugins read of nodes, and what becomes of plugins with a wrong signature."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_hosts_that_differ_by_their_names_alone_are_one_class() -> None:
     assert class_count(hosts()) == 1
 
 
-def test_hosts_differ_once_somebody_asks_for_one_by_its_name() -> None:
+def test_hosts_differ_once_a_pod_selects_one_by_its_name() -> None:
     driver = hosts()
     placed = place(driver, *members("g", 1, cpu=1, selector={"host": "n2"}))
     assert placed == {"g-0": "n2"}
@@ -180,8 +180,8 @@ def test_a_label_that_gangs_belong_within_tells_nodes_apart() -> None:
     assert class_count(driver) == 2
 
 
-def test_labels_of_deleted_pods_do_not_distinguish_nodes_for_ever() -> None:
-    """A few labels without a reader are kept; many are not."""
+def test_pods_that_come_and_go_do_not_tell_nodes_apart_for_ever() -> None:
+    """A few labels without readers are kept; many are not."""
     driver = hosts()
     for number in range(12):
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})

@@ -52,7 +52,7 @@ class NodesMachine(FleetMachine):
 
 
 class LonelyNodesMachine(NodesMachine):
-    """The same where nobody says what it reads of a node."""
+    """The same if no plugin has a node signature."""
 
     signed = False
 
@@ -104,7 +104,7 @@ def test_a_pod_may_be_forgotten_after_its_node_is_gone() -> None:
     nodes._check()
 
 
-def test_who_is_forgotten_holds_its_node_all_the_same_when_it_is_assigned_there() -> None:
+def test_forget_keeps_a_pod_on_its_node_when_it_is_bound_there() -> None:
     """Law 8: told or not, it is there."""
     cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
@@ -124,7 +124,7 @@ def test_forgetting_gives_back_what_assuming_took() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([N1, N2]), st.integers(1, 3)), max_size=7))
-def test_who_is_assumed_together_holds_what_he_would_one_by_one(
+def test_assume_together_equals_assume_one_by_one(
     placed: list[tuple[NodeName, int]],
 ) -> None:
     _cluster, together = fleet(N1, N2)
@@ -147,7 +147,7 @@ def test_who_is_assumed_together_holds_what_he_would_one_by_one(
         assert together.infos[name].holders == singly.infos[name].holders
 
 
-def test_pods_for_whom_a_node_is_kept_count_as_pods_on_it() -> None:
+def test_reserved_pods_count_as_pods_on_the_node() -> None:
     _cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
     entry = ReservedCapacity.expecting(1, N1, 0, ())
@@ -192,7 +192,7 @@ def test_nodes_view_removes_a_pod_once() -> None:
     nodes._check()
 
 
-def test_nodes_of_which_nobody_says_what_it_reads_stand_alone() -> None:
+def test_nodes_without_signatures_are_classes_of_their_own() -> None:
     _cluster, nodes = fleet(N1, N2)
     assert nodes.class_of(N1) is not nodes.class_of(N2)
     before = nodes.class_of(N1)
@@ -383,7 +383,7 @@ def test_what_was_looked_at_is_not_asked_for_again() -> None:
     assert len(cluster.asked) == 4
 
 
-def test_nobody_is_asked_who_is_on_a_node_that_is_not_there() -> None:
+def test_pods_on_a_missing_node_are_not_read() -> None:
     cluster: Any = Asked(N1)
     assert not Nodes(cluster).refresh(N2)
     assert cluster.asked == [("node", N2)]

@@ -369,7 +369,7 @@ def test_members_that_do_not_exist_are_said_to_be_missing() -> None:
     assert (answer.resource, answer.in_pieces) == (None, False)
 
 
-def test_a_quota_of_kinds_that_nobody_demands_cannot_be_met() -> None:
+def test_a_quota_of_kinds_without_demand_cannot_be_met() -> None:
     answer = impossible(ask({"a": 1}, {"a": {}}, [(box(), 1)], Quota(frozenset("z"), 1)))
     assert str(answer) == "at most 0 of 1 members fit: only 0 are pending"
 
@@ -654,7 +654,7 @@ COUNT = "an int >= 0"
         ),
         (
             lambda: Demand("a", 1, {"gpu": PARTIAL}),
-            "requests.gpu must be a whole number of thousandths, got 0.5",
+            "requests.gpu must be an int (thousandths), got 0.5",
         ),
         (lambda: Quota(LISTED, 1), "kinds must be a frozenset of kinds of pods, got ['a']"),
     ],

@@ -1,4 +1,4 @@
-"""Where members of a gang are meant to go: layouts, labels, and who is told to be in the way."""
+"""Planned nodes of the members of a gang: strategies, labels, and which member is reported."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_spread_members_are_on_each_node_as_often_whatever_the_score_says() -> N
     assert sorted(placed.values()) == ["a"] * 3 + ["b"] * 3
 
 
-def test_spread_members_of_a_second_kind_go_where_there_is_nobody_of_the_first() -> None:
+def test_spread_puts_a_second_kind_on_nodes_without_the_first() -> None:
     driver = favouring(PlacementStrategy.SPREAD, node("a", 9), node("b", 9))
     first, second = (
         make_pod("p", group="g", min_available=2, cpu=1),
@@ -82,7 +82,7 @@ def test_spread_members_of_a_second_kind_go_where_there_is_nobody_of_the_first()
 
 
 def test_by_score_a_node_that_another_kind_has_filled_is_not_offered_again() -> None:
-    """Nobody is needed of the second kind but one: it is no search that finds room for both."""
+    """Only one member of the second kind is needed, so no search finds nodes for both."""
     driver = gang_driver(node("a", 2), node("b", 2), placement=PlacementStrategy.SCORE)
     large = make_pod("large", group="g", min_available=2, cpu=2)
     assert len(place(driver, large, *members("g", 2, 2, cpu=1))) == 3
@@ -116,10 +116,10 @@ def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_i
     assert sorted(placed.values()) == ["gpus", "gpus", "plain"]
 
 
-# Who is needed --------------------------------------------------------------------------------
+# Needed members -------------------------------------------------------------------------------
 
 
-def test_who_must_have_a_role_is_not_made_up_for_by_others() -> None:
+def test_members_of_other_roles_do_not_count_for_a_role() -> None:
     """Placed as they came, the workers leave no room for the server."""
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
@@ -141,7 +141,7 @@ def test_members_that_ask_for_the_same_go_each_where_it_may() -> None:
 
 
 def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None:
-    """Nobody holds it until it is complete: its only rule is how many are needed."""
+    """It is queued before it is complete: its only rule is how many are needed."""
     driver, odd = odd_gang("members_needed", "permit", policy=PrioritySort())
     odd.answers["members_needed"] = 3
     driver.tell(node("a", 9))
@@ -151,14 +151,14 @@ def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None
     assert found.reason == "too few members may be placed"
 
 
-def test_who_is_not_needed_and_turned_down_as_scores_are_prepared_keeps_nobody() -> None:
+def test_extra_member_refused_by_pre_score_does_not_stop_the_gang() -> None:
     driver, odd = odd_gang("pre_score")
     odd.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert set(place(driver, *members("g", 3, 2, cpu=1))) == {"g-1", "g-2"}
 
 
-def test_who_is_needed_and_turned_down_as_scores_are_prepared_is_told() -> None:
+def test_needed_member_refused_by_pre_score_is_reported() -> None:
     driver, odd = odd_gang("pre_score")
     odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
@@ -225,8 +225,8 @@ def test_the_value_with_the_least_room_that_may_be_enough_comes_first() -> None:
     assert rooms(driver, 5, *small_and_large) == ["rack=h"]
 
 
-def test_who_is_not_needed_and_fits_only_elsewhere_is_not_placed_elsewhere() -> None:
-    """Where it took a search to place those who are needed."""
+def test_extra_member_is_not_placed_outside_the_domain() -> None:
+    """A search was needed to place the members that are needed."""
     driver = gang_driver(node("a", 4, 4, rack="a"), node("b", 2, 0, rack="b"))
     group = specify("g", 2, RACK, roles={"server": 1})
     workers = members("g", 4, 2, role="worker", cpu=1)
@@ -236,7 +236,7 @@ def test_who_is_not_needed_and_fits_only_elsewhere_is_not_placed_elsewhere() -> 
     assert len(placed) == 2
 
 
-def test_who_is_not_needed_of_a_bundle_is_not_placed_elsewhere_either() -> None:
+def test_extra_member_of_a_bundle_is_not_placed_outside_the_domain() -> None:
     driver = gang_driver(node("r1", 2, rack="r1"), node("r2", 3, rack="r2"), node("r3", 1))
     for group in AB:
         driver.tell(PodGroupAdded(spec(group, 2, AB, topology=RACK)))
@@ -288,7 +288,7 @@ def test_a_node_that_becomes_like_no_other_is_one_to_a_search() -> None:
 
 
 def test_the_first_of_a_bundle_goes_elsewhere_where_the_second_fits_beside_it_only_there() -> None:
-    """It was packed with who runs; by that, no node has six left."""
+    """It was packed beside the running pods; then no node has six left."""
     found = where(used_and_like(PlacementStrategy.PACK, 2, 2, 4, 4))
     assert (found["runs"], found["a-0"], len(found)) == ("n1", "n0", 6)
 
@@ -314,7 +314,7 @@ def test_groups_of_one_within_a_label_are_placed_for_each_other(sizes: tuple[int
     assert len(where(driver)) == 2
 
 
-def test_a_bundle_of_which_one_fits_nowhere_has_placed_nobody() -> None:
+def test_bundle_is_not_placed_when_one_group_fits_nowhere() -> None:
     driver = gang_driver(node("r1", 2, rack="r1"), node("r2", 1, rack="r2"))
     for group in AB:
         driver.tell(PodGroupAdded(spec(group, 1, AB, topology=RACK)))
@@ -326,7 +326,7 @@ def test_a_bundle_of_which_one_fits_nowhere_has_placed_nobody() -> None:
 @pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("fate", [Fate.DONE, Fate.PENDING])
-def test_who_joins_goes_where_its_gang_is_also_while_that_is_being_bound(
+def test_late_member_goes_to_the_domain_of_a_gang_that_is_being_bound(
     unit: SchedulingUnit, required: bool, fate: Fate
 ) -> None:
     def make(cluster: ClusterState) -> Scheduler:
@@ -345,7 +345,7 @@ def test_who_joins_goes_where_its_gang_is_also_while_that_is_being_bound(
     assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
 
 
-def test_who_joins_a_gang_whose_node_is_gone_goes_anywhere() -> None:
+def test_late_member_goes_anywhere_when_the_node_of_its_gang_is_gone() -> None:
     driver = gang_driver(node("a", 2, rack="a"), node("b", 2, rack="b"))
     driver.tell(PodGroupAdded(specify("g", 1, RACK)))
     driver.add(*members("g", 1, cpu=2))
@@ -357,7 +357,7 @@ def test_who_joins_a_gang_whose_node_is_gone_goes_anywhere() -> None:
     assert len(where(driver)) == 2
 
 
-def test_where_nobody_can_be_placed_the_pod_and_its_nodes_are_told() -> None:
+def test_member_that_fits_nowhere_is_reported_with_its_nodes() -> None:
     """Of a gang within a label that no node has: where others could take it, and where none."""
     for cpu, size in ((1, "roomy"), (9, "full")):
         driver = gang_driver(node("a", 4))

@@ -24,7 +24,7 @@ POD = Pod(name="p", requests={"cpu": 1, "gpu": 1})
 
 
 class Judging:
-    """A judge that asks two real plugins, and remembers whom it was asked about."""
+    """A judge that asks two real plugins, and remembers which nodes it was asked about."""
 
     def __init__(self, pod: Pod = POD) -> None:
         self.pod = pod
@@ -90,7 +90,7 @@ class PodClassMachine(FleetMachine):
 
 
 class LonelyPodClassMachine(PodClassMachine):
-    """The same where nobody says what it reads of a node."""
+    """The same if no plugin has a node signature."""
 
     signed = False
 

@@ -1,7 +1,7 @@
-"""What ``reserve`` takes and ``unreserve`` gives back.
+"""Check that ``unreserve`` undoes ``reserve``.
 
 Rules:
-  R1  the plugin's state is not looked at: what it says to whoever reserves next is its state.
+  R1  the plugin's state is not read; it shows in the answers to the pods that reserve next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CAUSES: Final = (
 
 @frozen
 class Symmetry:
-    """A plugin, with pods enough to use up what is scarce on each node.
+    """A plugin with enough pods to exhaust what is scarce on each node.
 
     Attributes:
         asked: The plugin.
@@ -48,7 +48,11 @@ class Symmetry:
     _rounds: list[int] = field(factory=lambda: [0], init=False)
 
     def check(self) -> None:
-        """Hold the plugin to it."""
+        """Check the plugin.
+
+        Raises:
+            AssertionError: ``unreserve`` does not undo ``reserve``, or is not idempotent.
+        """
         if not self.asked.has("unreserve"):
             return
         for view in self.views:
@@ -64,7 +68,7 @@ class Symmetry:
             self.asked.expect("unreserve", once == twice, f"done twice is not done once: {told}")
 
     def _round(self, cause: str, view: FakeNode) -> str:
-        """Let pods reserve that are new, and give back, each twice; return what reserve said."""
+        """Reserve for new pods and unreserve each twice; return the answers of ``reserve``."""
         self._rounds[0] += 1
         pods = self._many(f"{self._rounds[0]}")
         outcomes = [self._reserve(pod, view) for pod in pods]
@@ -73,7 +77,7 @@ class Symmetry:
         return kinds(outcomes)
 
     def _after(self, times: int, view: FakeNode) -> str:
-        """Return what reserve says to two, when one gave back while others held what they had."""
+        """Return the answers of ``reserve`` to two pods after one of several has unreserved."""
         one, *others = self._many(f"after-{times}")
         late = [evolve(one, uid=PodUID(f"{one.uid}-{n}")) for n in "xy"]
         for pod in (one, *others):

@@ -61,6 +61,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "group_requests": "Resources",
 }
 _LONGEST: Final = 300
+_STRINGS: Final = frozenset({str})
 
 
 def name_of(plugin: Any) -> str:
@@ -127,12 +128,14 @@ def call_for_names(
     """
     answer: Any = call(plugin, point, about, object, *args)
     kind = _kind(answer)
-    if issubclass(kind, str | bytes) or not issubclass(kind, Iterable):
+    if kind is not tuple and (issubclass(kind, str | bytes) or not issubclass(kind, Iterable)):
         raise returned(plugin, point, about, answer)
     try:
         names: tuple[Any, ...] = tuple(answer)
     except Exception as error:
         raise raised(plugin, point, about, error) from error
+    if _STRINGS.issuperset(map(type, names)):
+        return names
     if not all(issubclass(type(name), str) for name in names):
         raise returned(plugin, point, about, names)
     return names

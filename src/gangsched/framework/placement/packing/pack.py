@@ -4,8 +4,8 @@ Theory of operation. Three methods follow each other, from cheap to exact. Greed
 orders mostly find a placement. Upper bounds prove that there is none if a sum of resources or a
 count is too low. Otherwise a search looks at every way that matters, within a budget of steps.
 
-If there is no placement, a second part finds the reason: which quota fails first, how many pods of
-it fit, and which single resource, if it were unlimited, would let the quota be met.
+If there is no placement, a second part finds the reason. It names the quota that fails first, how
+many of its pods fit, and the single resource that would let it be met if it were unlimited.
 
 Rules:
   R1  if there is a placement, it is found, or the budget is exhausted;

@@ -3,8 +3,8 @@
 A *state* is the number of a kind of node: what a node is and what it has taken so far.
 
 Rules:
-  R1  kinds are numbered in the order in which they are met, and afterwards only numbers are
-      compared, so nothing depends on a hash or on an order of the kinds;
+  R1  kinds are numbered in the order in which they are met. Only numbers are compared, so nothing
+      depends on a hash or on an order of the kinds;
   R2  the room is called once for each pair of a state and a kind of pod;
   R3  nodes in equal states are counted, never listed; a node that accepts no pod is left out.
 """

@@ -3,14 +3,14 @@
 Theory of operation. For each state of a node, the maximal sets of pods that it can take are listed
 (*fills*). A node with one fill takes it (*fixed*). The other nodes are *layers*, and the search
 chooses a fill for one layer after another, depth first. What is left to place before a layer is a
-*position*. For each need and several weightings of its pods (*loads*), the most that the remaining
-layers can hold is known in advance; a position that has more left than that is given up.
+*position*. For each need there are several weightings of its pods (*loads*). The most that the
+remaining layers can hold of a load is known in advance. A position with more left is given up.
 
 Rules:
   R1  only maximal fills are tried, because to take fewer pods never helps;
   R2  each position is visited once. Pods of one kind, and nodes in one state, are interchangeable;
-  R3  a position is given up if the remaining layers cannot hold what is needed, by number of pods
-      or by any one resource, with each layer counted at its best;
+  R3  a position is given up if the remaining layers cannot hold what is needed. Each layer counts
+      at its best, by number of pods and by each resource;
   R4  the search ends with a placement, with no position left, or with ``Spent``.
 """
 
