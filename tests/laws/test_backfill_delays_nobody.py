@@ -110,4 +110,4 @@ def test_with_any_faults_every_law_holds_with_backfill_too(
     )
     state = watched_by(simulator)._state
     assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
-    assert state.reserving.promise is None, "law 5: room is kept for ever"
+    assert state.reserving.reservation is None, "law 5: room is kept for ever"

@@ -96,8 +96,8 @@ def test_who_was_put_out_is_told_for_whom_and_has_its_turn_again_when_there_is_r
     driver.add(make_pod("urgent", cpu=1, priority=5))
     driver.drain()
     assert [(each.uid, each.reason) for each in told(driver, PodRejected)] == [
-        ("default/low-0", "makes room for pod default/urgent"),
-        ("default/low-1", "makes room for pod default/urgent"),
+        ("default/low-0", "preempted by pod default/urgent"),
+        ("default/low-1", "preempted by pod default/urgent"),
     ]
     assert where(driver) == {"urgent": "n"}
     driver.delete("default/urgent", "default/low-gpu")

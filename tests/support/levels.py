@@ -72,7 +72,7 @@ def it_wakes_in_time(scheduler: Scheduler) -> None:
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
     ends += [n.deadline for n in scheduler._state.nominations.values() if n.awaited]
-    promise = scheduler._state.reserving.promise
+    promise = scheduler._state.reserving.reservation
     ends += [] if promise is None else [promise.deadline]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 

@@ -78,9 +78,13 @@ class Host(AtOnce):
 
     @property
     def kept(self) -> list[str]:
-        """Who holds room for others, by name."""
-        assumed = self.scheduler._state.nodes.assumed
-        return sorted(uid.partition("/")[2] for uid in assumed if uid.startswith("\0"))
+        """The pods that nodes withhold capacity for, by name."""
+        state = self.scheduler._state
+        withheld = {id(e) for info in state.nodes.infos.values() for e in info.nominated}
+        pods = (each for n in state.nominations.values() for each in n.pods.values())
+        found = sorted(e.uid.partition("/")[2] for e in pods if id(e.reserved) in withheld)
+        assert len(found) == len(withheld)
+        return found
 
 
 def blocked(*, unit: SchedulingUnit = SchedulingUnit.POD, odd: Odd | None = None) -> Host:

@@ -50,7 +50,7 @@ def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() 
     assert host.reservation.starts_at == 100.0
     assert set(host.reservation.nodes) == {"a", "b"}
     assert host.scheduler.next_deadline() is not None
-    assert "kept for pod group default/big, by 100" in str(host.reservation)
+    assert "reserved for pod group default/big, starts by 100" in str(host.reservation)
 
 
 def test_who_ends_in_time_is_let_in_and_who_does_not_is_not() -> None:
@@ -339,13 +339,13 @@ def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_
     host = crowded()
     host.at(5.0)
     state = host.scheduler._state
-    promise = state.reserving.promise
+    promise = state.reserving.reservation
     assert promise is not None
     assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
     state.reserving.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.prospect = remembered
-    assert reserving._first_who_may(state, promise, 5.0) is promise.entity
+    assert reserving._first_exempt(state, promise, 5.0) is promise.entity
 
 
 def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> None:
@@ -368,7 +368,7 @@ def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> No
 
 def test_nothing_is_remembered_of_who_came_and_went_while_the_promise_stays() -> None:
     host = crowded()
-    promise = host.scheduler._state.reserving.promise
+    promise = host.scheduler._state.reserving.reservation
     assert promise is not None
     for n in range(3):
         host.now = n
@@ -380,7 +380,7 @@ def test_nothing_is_remembered_of_who_came_and_went_while_the_promise_stays() ->
         )
         host.end(f"s{n}", f"t{n}")
         host.decide()
-        assert host.scheduler._state.reserving.promise is promise
+        assert host.scheduler._state.reserving.reservation is promise
         assert promise.ends == {"default/old": 100.0}
 
 
@@ -391,11 +391,11 @@ def test_where_nobody_knows_nothing_is_remembered_of_whom() -> None:
     host.decide()
     host.gang("big", 2, cpu=2)
     host.decide()
-    promise = host.scheduler._state.reserving.promise
+    promise = host.scheduler._state.reserving.reservation
     assert promise is not None
     host.pod("new")
     assert host.decide() == ["new"]
-    assert host.scheduler._state.reserving.promise is promise
+    assert host.scheduler._state.reserving.reservation is promise
     assert promise.ends == {}
 
 
@@ -584,14 +584,14 @@ def test_who_is_let_in_and_waits_for_a_permit_is_counted_among_those_who_will_ha
     host.decide()
     host.gang("big", 4)
     host.decide()
-    needs = host.scheduler._state.nodes.needs
-    assert {uid for need in needs.values() for uid in need.returning} == {"default/old"}
+    needs = host.scheduler._state.nodes.ledger.expected()
+    assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
     host.odd.answers["permit"] = Wait(30.0)
     host.pod("short", 10)
     assert host.decide() == []
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
-    needs = host.scheduler._state.nodes.needs
-    returning = {uid for need in needs.values() for uid in need.returning}
+    needs = host.scheduler._state.nodes.ledger.expected()
+    returning = {uid for need in needs for uid in need.returning or ()}
     assert returning == {"default/old", "default/short"}
     assert host.reservation.starts_at == 100.0
 
@@ -628,11 +628,11 @@ def test_no_more_of_a_node_is_kept_than_is_free_beside_who_is_to_have_it() -> No
     host.gang("big", 2, priority=5)
     host.decide()
     node = host.scheduler._state.nodes.infos[NodeName("a")]
-    assert (host.reservation.starts_at, node.kept) == (100.0, {"cpu": 1000})
+    assert (host.reservation.starts_at, node.withheld) == (100.0, {"cpu": 1000})
     host.pod("mid", None, cpu=2, priority=3)
     assert host.decide() == []
     assert list(host.scheduler._state.evicted) == ["default/low"]
-    assert (node.free["cpu"], node.kept) == (-1000, {})
+    assert (node.free["cpu"], node.withheld) == (-1000, {})
     host.end("low")
     assert host.decide() == ["big-0", "big-1"]  # who ranks higher may have the room of both
 
@@ -700,12 +700,16 @@ def test_a_restart_makes_the_reservation_anew() -> None:
 def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
     host = crowded()
     nodes = host.scheduler._state.nodes
-    views = [(i.free, i.holders, i.kept, nodes.classes.of(i.index)) for i in nodes.infos.values()]
+    views = [
+        (i.free, i.holders, i.withheld, nodes.classes.of(i.index)) for i in nodes.infos.values()
+    ]
     before = fingerprint([(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total())
     (holder,) = (info for info in nodes.infos.values() if info.holders)
-    with without(nodes, {holder.node.name: list(holder.holders)}):
+    with without(nodes, nodes.ledger.expected(), {holder.node.name: list(holder.holders)}):
         assert nodes.total() == {"cpu": 4000}
-    views = [(i.free, i.holders, i.kept, nodes.classes.of(i.index)) for i in nodes.infos.values()]
+    views = [
+        (i.free, i.holders, i.withheld, nodes.classes.of(i.index)) for i in nodes.infos.values()
+    ]
     assert before == fingerprint(
         [(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total()
     )
@@ -718,8 +722,8 @@ def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("names", "starts_at", "says"),
     [
-        ("a", 12.5, "room on 1 node is kept for pod group default/big, by 12.5"),
-        ("ab", 100.0, "room on 2 nodes is kept for pod group default/big, by 100"),
+        ("a", 12.5, "1 node is reserved for pod group default/big, starts by 12.5"),
+        ("ab", 100.0, "2 nodes are reserved for pod group default/big, starts by 100"),
         ("a", None, "1 node is drained for pod group default/big"),
         ("ab", None, "2 nodes are drained for pod group default/big"),
     ],

@@ -27,8 +27,8 @@ from gangsched import (
     presets,
 )
 from gangsched.framework.backfill import candidates, reservation
-from gangsched.framework.nodes.reserved_views import lifted
-from gangsched.framework.state.reservation_state import Promise, Reserving
+from gangsched.framework.nodes.reserved_views import exempt
+from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.gangs import members, node
@@ -60,8 +60,8 @@ def memory(host: Host) -> Reserving:
     return host.scheduler._state.reserving
 
 
-def promise_of(host: Host) -> Promise:
-    found = memory(host).promise
+def promise_of(host: Host) -> ActiveReservation:
+    found = memory(host).reservation
     assert found is not None
     return found
 
@@ -97,7 +97,7 @@ def test_as_soon_as_a_gang_may_not_start_its_room_is_free(planned: list[str]) ->
     host.end("big-0")
     host.scheduler.advance(now=0.0)
     assert host.scheduler.reservation is None
-    assert not host.scheduler._state.nodes.needs
+    assert not host.scheduler._state.nodes.ledger.expected()
     assert planned == []
 
 
@@ -119,8 +119,11 @@ def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None
     for young_in_vain, elder_in_vain in ((1, 0), (1, 1), (1, 2), (2, 2)):
         host.at(promise_of(host).deadline)
         assert host.scheduler.reservation is None
-        lapses = memory(host).lapses
-        assert (lapses.get(YOUNG, 0), lapses.get(elder, 0)) == (young_in_vain, elder_in_vain)
+        drain_timeouts = memory(host).drain_timeouts
+        assert (drain_timeouts.get(YOUNG, 0), drain_timeouts.get(elder, 0)) == (
+            young_in_vain,
+            elder_in_vain,
+        )
         host.tell(NodeAdded(Node(name=NodeName(f"n{host.now:g}"), allocatable={"cpu": 1})))
         host.pod(f"fills-{host.now:g}")
         host.decide()
@@ -465,8 +468,9 @@ def test_a_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[st
 def first_who_may(host: Host) -> str | None:
     """Return who would be tried first of those that need not heed the promise."""
     state = host.scheduler._state
-    with lifted(state.nodes):
-        found = reservation._first_who_may(state, promise_of(host), host.now)
+    made = promise_of(host)
+    with exempt(state.nodes, made.capacity.values()):
+        found = reservation._first_exempt(state, made, host.now)
     return None if found is None else found.pod.name
 
 

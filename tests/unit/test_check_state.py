@@ -10,7 +10,8 @@ from gangsched import GroupKey, NodeName, Pod, PodUID
 from gangsched._core._counters import MemberState
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.state.nomination import Kept, Nomination
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.scheduler_state import Member, State
 from support.busy import busy_scheduler
 from support.entities import a_pod
@@ -148,21 +149,37 @@ def forget_a_class(state: State) -> None:
     del state.classes[the(state, "large").pod_class.signature]
 
 
-def keep_room_without_a_stand_in(state: State) -> None:
+def nominated(state: State) -> Nomination:
     member = the(state, "large")
-    kept = Kept.make(member.pod, member.seq, NodeName("n1"), None, None)
-    state.nominations[member.entity.seq] = Nomination(
-        member.entity, 0, {member.pod.uid: kept}, ((None, "", 1),), (), [], 99.0
-    )
+    entry = ReservedCapacity(member.entity.seq, NodeName("n1"), 0, member.requests)
+    pod = NominatedPod(member.seq, member.pod.uid, None, None, entry)
+    return Nomination(member.entity, 0, {member.pod.uid: pod}, ((None, "", 1),), (), [], 99.0)
+
+
+def nominate_without_reserving(state: State) -> None:
+    made = nominated(state)
+    state.nominations[made.entity.seq] = made
+
+
+def reserve_without_nominating(state: State) -> None:
+    state.nodes.reserve(nominated(state).reserved)
+
+
+def leave_reserved_capacity_out(state: State) -> None:
+    made = nominated(state)
+    state.nominations[made.entity.seq] = made
+    state.nodes.reserve(made.reserved)
+    state.nodes.leave_out(made.reserved)
 
 
 def miscount_a_priority(state: State) -> None:
     state.count_priority(9, 1)
 
 
-def keep_of_a_node_what_nobody_needs(state: State) -> None:
+def withhold_what_is_not_reserved(state: State) -> None:
     info = state.nodes.infos[NodeName("n1")]
-    info.keep({"cpu": 5}, 0, state.nodes._total)
+    info.withheld = {"cpu": 5}
+    info.shift(info.withheld, -1, state.nodes._total)
 
 
 SABOTAGE: list[tuple[Callable[[State], None], str]] = [
@@ -199,13 +216,15 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (keep_a_class_that_nobody_is_of, "pod class nobody miscounts its users"),
     (keep_a_class_whose_one_pod_is_gone, "pod class gone miscounts its users"),
     (forget_a_class, f"pod classes [{LARGE}] are not known"),
-    (keep_room_without_a_stand_in, "capacity is nominated and not reserved"),
+    (nominate_without_reserving, "capacity is nominated or promised, and not reserved"),
+    (reserve_without_nominating, "capacity is reserved for no nomination or reservation"),
+    (leave_reserved_capacity_out, "n1: the ledger has other entries than are withheld"),
     (
         miscount_a_priority,
         "pods by priority: {9: 1, 8: 1, 0: 12, 1: 1, 7: 1}, "
         "counted as {9: 2, 8: 1, 0: 12, 1: 1, 7: 1}",
     ),
-    (keep_of_a_node_what_nobody_needs, "n1: {'cpu': 5} is kept, not {}"),
+    (withhold_what_is_not_reserved, "n1: {'cpu': 5} is withheld, not {}"),
 ]
 
 

@@ -445,7 +445,7 @@ def test_what_if_calls_the_fork_of_run_times_with_state() -> None:
     scheduler = reserving(run_times)
     ahead = simulate.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
-    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.promise
+    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.reservation
     assert policy is not None
     assert promise is not None
     assert promise.starts_at == NOW + 50.0

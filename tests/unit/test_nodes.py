@@ -17,6 +17,7 @@ from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from support.fleet import FleetMachine
@@ -149,8 +150,32 @@ def test_assume_together_equals_assume_one_by_one(
 def test_reserved_pods_count_as_pods_on_the_node() -> None:
     _cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
-    assert nodes.infos[N1].keep({"cpu": 1000}, 2)
-    assert nodes.infos[N1].pod_count == 3
+    entry = ReservedCapacity.expecting(1, N1, 0, ())
+    for _ in range(2):
+        entry.add(Resources({"cpu": "500m"}))
+    nodes.reserve([entry, ReservedCapacity(2, N1, 0, POD.requests)])
+    assert nodes.infos[N1].pod_count == 4
+    nodes._check()
+
+
+def test_capacity_of_a_nominated_pod_is_taken_off_a_node_and_put_back() -> None:
+    _cluster, nodes = fleet(N1)
+    entry = ReservedCapacity(2, N1, 0, POD.requests)
+    nodes.reserve([entry])
+    before = nodes.class_of(N1)
+    holder = Holder(POD.uid, nodes.infos[N1].index, POD.requests, entry)
+    view = NodesView(nodes)
+    assert view.remove([holder]) == [holder]
+    assert view.remove([holder]) == []
+    assert nodes.infos[N1].pod_count == 0
+    assert view.original(holder.at) is before
+    view.put_back([holder])
+    assert nodes.infos[N1].pod_count == 1
+    assert nodes.class_of(N1) is before
+    view.remove([holder])
+    view.discard()
+    assert view.original(holder.at) is nodes.class_of(N1) is before
+    nodes._check()
 
 
 def test_nodes_view_removes_a_pod_once() -> None:

@@ -113,7 +113,7 @@ def test_who_is_not_as_it_was_when_room_was_kept_for_it_has_none(
 ) -> None:
     host = blocked(unit=unit)
     change(host, "high-0", **changes)
-    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+    assert reason_of(host) == "too few nominated pods or nodes are left"
 
 
 @EACH_UNIT
@@ -157,7 +157,7 @@ def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_ar
     host.pods(*[make_pod(f"{g}-{n}", group=g, cpu=1, priority=5) for g in BUNDLE for n in (0, 1)])
     assert len(host.kept) == 4
     host.tell(PodDeleted(PodUID("default/high-0")))
-    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+    assert reason_of(host) == "too few nominated pods or nodes are left"
     assert host.kept == []
 
 
@@ -204,7 +204,7 @@ def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
     else:
         host.at(60.0)
         host.end("low-0", "low-1")
-    assert reason_of(host) == ("on hold" if is_there else "2 pods are not gone in time")
+    assert reason_of(host) == ("on hold" if is_there else "2 pods did not terminate in time")
     entity = host.scheduler._state.entities[HIGH]
     assert (host.where, entity.reason) == ({}, "on hold")
     assert host.scheduler.queue.is_gated(entity)
@@ -231,7 +231,7 @@ def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it
         host.tell(PodAdded(evolve(make_pod(f"high-{n}", **member), node_name=NodeName("n1"))))
     host.end("low-0", "low-1")
     assert host.where == {"high-1": "n0", "high-2": "n0", "high-3": "n1", "high-4": "n1"}
-    assert reason_of(host) == "nobody is in the way, and it cannot start"
+    assert reason_of(host) == "the nominated nodes are free, but it cannot start"
 
 
 @EACH_UNIT

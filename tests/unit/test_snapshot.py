@@ -320,6 +320,11 @@ def promise_of(entity: dict[str, Any]) -> dict[str, Any]:
     return {"entity": entity["seq"], "key": key, "since": at, "starts_at": at, "deadline": at}
 
 
+def entry_of(data: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return reserved capacity of the first node."""
+    return {"owner": 1, "node": data["nodes"][0]["node"]["name"], "priority": 0, **more}
+
+
 BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("no-object", lambda _data: None, "snapshot must be an object, got None"),
     (
@@ -431,13 +436,13 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         "a-reservation-of-somebody-where-nobody-reserves",
-        lambda data: data | {"reserving": {"promise": promise_of(data["entities"][0])}},
+        lambda data: data | {"reserving": {"reservation": promise_of(data["entities"][0])}},
         "reserving must be None, because backfill is off, got 'default/incomplete'",
     ),
     (
         "room-that-is-needed-where-nobody-reserves",
-        lambda data: data | {"needs": [{"node": data["nodes"][0]["node"]["name"]}]},
-        "needs must be None, because backfill is off, got 1",
+        lambda data: data | {"reserved": [entry_of(data, returning=[])]},
+        "reserved must be None, because backfill is off, got 1",
     ),
 ]
 
@@ -797,19 +802,59 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
     assert other.reservation == scheduler.reservation
 
 
-NONE = "0, because no reservation exists"
+UNUSED = "capacity of a nomination or a reservation"
+ONCE = "the number of reserved capacity, used once"
+
+
+def capacity_of(data: dict[str, Any]) -> list[int]:
+    """Return the numbers of the capacity that is reserved for the gang."""
+    found: list[int] = data["reserving"]["reservation"]["capacity"]
+    return found
+
+
+def reserve_twice(data: dict[str, Any]) -> None:
+    """Reserve capacity of one node twice for the gang."""
+    data["reserved"] *= 2
+    capacity_of(data).append(1)
+
+
 ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, object, str]]] = [
-    ("nobodys", lambda data: data["reserving"].pop("promise"), ("needs", 1, NONE)),
-    ("unheard-of", lambda data: data.pop("reserving"), ("needs", 1, NONE)),
+    ("nobodys", lambda data: data["reserving"].pop("reservation"), ("reserved[0]", 0, UNUSED)),
+    ("unheard-of", lambda data: data.pop("reserving"), ("reserved[0]", 0, UNUSED)),
     (
         "of-another-name",
-        lambda data: data["reserving"]["promise"].update(key="default/z"),
-        ("reserving.promise.key", "default/z", "default/big, the group of its entity"),
+        lambda data: data["reserving"]["reservation"].update(key="default/z"),
+        ("reserving.reservation.key", "default/z", "default/big, the group of its entity"),
     ),
     (
         "of-a-pod",
-        lambda data: data["reserving"]["promise"].update(entity=lone(data)),
-        ("reserving.promise.entity", 1, "an entity of a group"),
+        lambda data: data["reserving"]["reservation"].update(entity=lone(data)),
+        ("reserving.reservation.entity", 1, "an entity of a group"),
+    ),
+    (
+        "used-twice",
+        lambda data: capacity_of(data).append(0),
+        ("reserving.reservation.capacity[1]", 0, ONCE),
+    ),
+    (
+        "of-no-row",
+        lambda data: capacity_of(data).append(-1),
+        ("reserving.reservation.capacity[1]", -1, ONCE),
+    ),
+    (
+        "of-another-owner",
+        lambda data: data["reserved"][0].update(owner=99),
+        ("reserving.reservation.capacity[0]", 0, "capacity that is reserved for 3"),
+    ),
+    (
+        "of-a-nominated-pod",
+        lambda data: data["reserved"][0].pop("returning"),
+        ("reserving.reservation.capacity[0]", 0, "capacity that is reserved for a reservation"),
+    ),
+    (
+        "twice-on-one-node",
+        reserve_twice,
+        ("reserving.reservation.capacity[1]", "n", "listed once in the snapshot"),
     ),
 ]
 

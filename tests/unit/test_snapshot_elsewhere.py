@@ -34,7 +34,7 @@ def test_room_lapses_elsewhere_too_once_too_few_are_left_to_use_it() -> None:
     host = blocked()
     host.scheduler = elsewhere(host.scheduler)
     host.end("high-0")
-    assert reason_of(host) == "too little of it is left, or too few pods to use it"
+    assert reason_of(host) == "too few nominated pods or nodes are left"
 
 
 def test_room_lapses_elsewhere_too_once_the_group_is_specified_anew() -> None:
@@ -52,7 +52,7 @@ def test_room_lapses_elsewhere_too_once_the_group_is_specified_anew() -> None:
 def test_who_was_waited_for_in_vain_is_not_counted_on_elsewhere_either() -> None:
     host = blocked()
     host.at(60.0)
-    assert reason_of(host) == "2 pods are not gone in time"
+    assert reason_of(host) == "2 pods did not terminate in time"
     host.scheduler = elsewhere(host.scheduler)
     host.at(200.0)
     host.tell(NodeAdded(make_node("n1", cpu=1)))

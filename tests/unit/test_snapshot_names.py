@@ -104,7 +104,7 @@ NOWHERE: list[tuple[Made, str, object, str, object]] = [
     (busy, "lines[1].shape.parts", [ODD_SHAPE], "lines[1].shape.parts.runs", 99),
     (busy, "waiting[1].uid", "default/x", "waiting[1].uid", "default/x"),
     (nominating, "nominations[0].entity", 999, "nominations[0].entity", 999),
-    (reserving, "reserving.promise.entity", 999, "reserving.promise.entity", 999),
+    (reserving, "reserving.reservation.entity", 999, "reserving.reservation.entity", 999),
     (reserving, "reserving.failed", [[ODD_SHAPE, 3]], "reserving.failed[0].runs", 99),
     (unsigned, "node_classes[{after}].after[0][1]", 999, "node_classes[{after}].after", 999),
     (unsigned, "node_classes[{before}].before[0][1]", 999, "node_classes[{before}].before", 999),
@@ -142,7 +142,6 @@ TWICE: list[tuple[Made, str, Data, str]] = [
     (busy, "lines", {"standing": [], "resting": [], "leader": None}, ".shape"),
     (busy, "waiting", {}, ".uid"),
     (nominating, "nominations", {}, ".entity"),
-    (reserving, "needs", {}, ".node"),
 ]
 
 

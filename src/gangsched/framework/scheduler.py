@@ -227,12 +227,12 @@ class Scheduler:
         Runtime complexity: O(1).
         """
         state = self._state
-        promise = state.reserving.promise
+        reservation = state.reserving.reservation
         deadlines = (
             state.waiting.next_deadline(),
             state.queue.next_deadline(),
             nominator.next_deadline(state),
-            None if promise is None else promise.deadline,
+            None if reservation is None else reservation.deadline,
         )
         return min((d for d in deadlines if d is not None), default=None)
 

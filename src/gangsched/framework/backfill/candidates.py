@@ -1,9 +1,9 @@
-"""Who asks for a reservation, and who of them is helped first.
+"""Which gang gets the reservation, of those that want one.
 
 Rules:
-  R1  who asks is helped in the order of priority, then of how often it was helped in vain, then of
-      age; who cannot be helped stands in nobody's way;
-  R2  who would not fit on the empty cluster is not looked at again until a node changes.
+  R1  gangs are considered in the order of priority, then of how often nodes were drained for them
+      until the time limit, then of age. A gang that cannot get a reservation is passed over;
+  R2  a gang that would not fit on the empty cluster is not considered again until a node changes.
 """
 
 from __future__ import annotations
@@ -12,32 +12,38 @@ from typing import NamedTuple
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
-from gangsched.framework.backfill.start_estimate import Outlook
+from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, PodUID
 
-__all__ = ["Help", "first", "may_ask"]
+__all__ = ["Candidate", "first", "may_ask"]
 
 
-class Help(NamedTuple):
-    """The reservation that a gang would get, and when who holds a node will have left it."""
+class Candidate(NamedTuple):
+    """A gang that can get the reservation, with its estimate and the run times used for it.
+
+    Attributes:
+        entity: The gang's entity.
+        estimate: Where and when it can start.
+        ends: The expected end of each pod that holds a node and has a known one.
+    """
 
     entity: QueuedEntity
-    outlook: Outlook
+    estimate: StartEstimate
     ends: dict[PodUID, float]
 
 
-def first(state: State, now: float, *, above: int | None = None) -> Help | None:
-    """Return how the first is helped who asks and can be.
+def first(state: State, now: float, *, above: int | None = None) -> Candidate | None:
+    """Return the first gang that can get the reservation; None if there is none.
 
-    Runtime complexity: O(who asks), plus, for each who may have a reservation and not yet is known
-    to be beyond help, see ``_outlook.look_ahead``.
+    Runtime complexity: O(gangs that want one), and see ``start_estimate.look_ahead`` for each
+    that may have one and is not known to be infeasible.
 
     Args:
         state: The scheduler's memory.
         now: The current instant.
-        above: Ask only for who has a higher priority than that.
+        above: Consider only gangs of a higher priority than this.
     """
     mine = state.reserving
     asking = [
@@ -50,18 +56,20 @@ def first(state: State, now: float, *, above: int | None = None) -> Help | None:
     if not asking:
         return None
     ends = run_times.ends(state, now)
-    for key in sorted(asking, key=lambda key: (_place_of(state, key), key)):
+    for key in sorted(asking, key=lambda key: (_order(state, key), key)):
         entity = state.entities[key]
-        found = start_estimate.look_ahead(state, entity, ends, now=now, drains=not mine.is_weary)
+        found = start_estimate.look_ahead(
+            state, entity, ends, now=now, drains=not mine.is_drain_paused
+        )
         if found is not None:
-            return Help(entity, found, ends)
-        if not mine.is_weary:
-            mine.hopeless[key] = state.nodes.altered
+            return Candidate(entity, found, ends)
+        if not mine.is_drain_paused:
+            mine.infeasible[key] = state.nodes.altered
     return None
 
 
 def may_ask(state: State, key: GroupKey) -> bool:
-    """Say whether a gang is still one that has to start, and may. O(1)."""
+    """Return whether a gang wants a reservation, has not started, and is queued. O(1)."""
     mine, entity = state.reserving, state.entities.get(key)
     info = None if entity is None else entity.group
     if entity is None or info is None or info.was_scheduled or not len(entity):
@@ -75,30 +83,30 @@ def may_ask(state: State, key: GroupKey) -> bool:
 
 
 def _qualifies(state: State, key: GroupKey, now: float) -> bool:
-    """Say whether a gang that asks for a reservation may have one, if it can be helped."""
+    """Return whether the policy allows a reservation for a gang that wants one."""
     mine = state.reserving
     policy = mine.policy
     assert policy is not None
     entity = state.entities[key]
     info = entity.group
     assert info is not None
-    # where a plugin alone says how many it needs, nobody knows since when they are there
+    # if only a plugin knows the minimum, it is unknown when the group became complete
     since = info.created_at if info.complete_at is None else info.complete_at
     mature_at = since + policy.after_seconds
     if now < mature_at:
-        mine.settled_until = min(mine.settled_until, mature_at)
+        mine.no_candidate_until = min(mine.no_candidate_until, mature_at)
         return False
     return (
         entity.failures >= policy.after_attempts
         and _size(state, entity) >= policy.least_members
-        and mine.hopeless.get(key) != state.nodes.altered
+        and mine.infeasible.get(key) != state.nodes.altered
     )
 
 
-def _place_of(state: State, key: GroupKey) -> tuple[int, int, float]:
-    """Return the place of a gang among those that ask: smaller goes first."""
+def _order(state: State, key: GroupKey) -> tuple[int, int, float]:
+    """Return the sort key of a gang; see R1."""
     entity = state.entities[key]
-    return (-entity.priority, state.reserving.lapses.get(key, 0), entity.created_at)
+    return (-entity.priority, state.reserving.drain_timeouts.get(key, 0), entity.created_at)
 
 
 def _size(state: State, entity: QueuedEntity) -> int:

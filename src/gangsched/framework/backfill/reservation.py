@@ -1,13 +1,32 @@
-"""Making a reservation, keeping it, and letting others run around it.
+"""Make, keep and move the reservation, and let exempt entities run meanwhile.
+
+Theory of operation
+    A gang that failed for lack of capacity may get the reservation. ``start_estimate`` plans when
+    and where it can start; the capacity that it needs there goes into the ledger of the nodes.
+    From then on other entities see only what is left, so none of them can delay the gang.
+
+    Three kinds of entities are exempt and see all free capacity: the gang itself, entities of a
+    higher priority, and entities that end before the expected start. Such an entity may use
+    reserved capacity only in a cycle of its own (``turn``). If pods of it are bound on a reserved
+    node, they become returning pods of that entry: they will have left in time.
+
+    After every call ``look`` reviews the reservation. Events that may change the expected start
+    make it stale; then the start is estimated anew. It is given up if the gang does not want it
+    any more, or if draining has reached its time limit. Pods that leave when they were expected
+    to change nothing.
+
+    A blocked equivalence queue stays blocked while the shared view has too little capacity. An
+    exempt entity in it would starve, so ``look`` also activates entities that fit with all
+    capacity: the gang when nodes gain capacity, and one exempt entity when no other is active.
 
 Rules:
-  R1  who heeds the reservation sees the nodes without what is kept; the gang itself, who outranks
-      it, and who will have ended when it starts, see all that is free;
-  R2  a reservation moves to a later instant only for a fact: a run time that was wrong, a node
-      that changed, the gang itself, or somebody who outranks it; never for who was let in;
-  R3  readiness is a level here too: whoever need not heed the reservation, and may fit with all
-      room free, is tried once everybody else has been;
-  R4  nodes that are drained in vain are given back, and none is drained until a fact.
+  R1  an entity that is not exempt sees the nodes without the reserved capacity; an exempt one
+      sees all free capacity;
+  R2  the expected start moves to a later instant only for an event: a wrong run time, a changed
+      node, the gang itself, or a gang that outranks it. Admitting a pod never moves it;
+  R3  an exempt entity that fits with all capacity is tried after every other active entity;
+  R4  nodes that were drained until the time limit are given up, and none is drained until an
+      event.
 """
 
 from __future__ import annotations
@@ -21,13 +40,13 @@ from itertools import takewhile
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.framework.backfill import candidates, run_times, start_estimate
-from gangsched.framework.backfill.candidates import Help
-from gangsched.framework.backfill.start_estimate import Outlook
+from gangsched.framework.backfill.candidates import Candidate
+from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.config.backfill import Reservation
-from gangsched.framework.nodes.reserved_capacity import Need
-from gangsched.framework.nodes.reserved_views import keep_for, keeps_some, lifted
+from gangsched.framework.nodes import reserved_views
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing import equivalence, requeue
-from gangsched.framework.state.reservation_state import Promise
+from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 
@@ -35,10 +54,10 @@ __all__ = ["expire", "look", "reservation", "turn"]
 
 
 def look(state: State, *, now: float) -> None:
-    """Bring the reservation up to date, and wake whom it need not concern.
+    """Review the reservation, and activate entities that it need not keep waiting.
 
-    Runtime complexity: O(nodes that it needs x plugins), plus who waits; where a fact may have
-    moved the reservation, or another is made, see ``_outlook.look_ahead``.
+    Runtime complexity: O(reserved nodes x plugins), plus the waiting entities. If the reservation
+    is made or moved, see ``start_estimate.look_ahead``.
     """
     if state.reserving.policy is not None:
         _settle(state, now)
@@ -46,196 +65,199 @@ def look(state: State, *, now: float) -> None:
 
 
 def expire(state: State, *, now: float) -> None:
-    """Give a reservation up, or move it, that is overdue or whose gang has gone. O(1) if not."""
-    promise = state.reserving.promise
-    if promise is None:
+    """Review a reservation whose deadline has passed or whose gang has gone. O(1) if neither."""
+    found = state.reserving.reservation
+    if found is None:
         return
-    if now >= promise.deadline or (
-        state.reserving.is_stale and not candidates.may_ask(state, promise.key)
+    if now >= found.deadline or (
+        state.reserving.is_stale and not candidates.may_ask(state, found.key)
     ):
         _settle(state, now)
 
 
 def reservation(state: State) -> Reservation | None:
-    """Return the reservation, for reading. O(its nodes)."""
-    promise = state.reserving.promise
-    if promise is None:
+    """Return the reservation for reading; None if there is none. O(its nodes)."""
+    found = state.reserving.reservation
+    if found is None:
         return None
-    known = promise.starts_at < math.inf
-    starts_at = promise.starts_at if known else None
-    return Reservation(promise.key, promise.since, starts_at, tuple(state.nodes.needs))
+    known = found.starts_at < math.inf
+    starts_at = found.starts_at if known else None
+    return Reservation(found.key, found.since, starts_at, tuple(found.capacity))
 
 
 @contextmanager
 def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, None, None]:
-    """Let an entity have its turn with the room that it may use.
+    """Run an entity's scheduling cycle on the capacity that it may use.
 
-    Runtime complexity: O(nodes that it needs x plugins) for who need not heed the reservation.
+    Runtime complexity: O(reserved nodes x plugins) for an exempt entity.
     """
-    mine = state.reserving
-    promise = mine.promise
-    if promise is None:
+    found = state.reserving.reservation
+    if found is None:
         yield
         return
     before = len(state.out)
-    if not run_times.is_free(state, promise, entity, now):
+    if not run_times.is_exempt(state, found, entity, now):
         yield
-        _note_started(state, promise, entity, before, now)
+        _note_started(state, found, entity, before, now)
         return
-    with lifted(state.nodes):
-        mine.is_free = True
-        try:
-            yield
-        finally:
-            mine.is_free = False
-        _note_started(state, promise, entity, before, now, is_free=True)
+    with reserved_views.exempt(state.nodes, found.capacity.values()):
+        yield
+        _note_started(state, found, entity, before, now, is_exempt=True)
 
 
 # The reservation ------------------------------------------------------------------------------
 
 
 def _settle(state: State, now: float) -> None:
+    """Keep, move, replace, give up or make the reservation."""
     mine = state.reserving
-    promise = mine.promise
-    above: Help | None = None
-    if promise is not None:
-        if candidates.may_ask(state, promise.key):
-            above = _outranking(state, promise, now)
-            if above is None and _stays(state, promise, now):
+    found = mine.reservation
+    above: Candidate | None = None
+    if found is not None:
+        if candidates.may_ask(state, found.key):
+            above = _outranking(state, found, now)
+            if above is None and _stays(state, found, now):
                 return
-        mine.promise = None
-        mine.is_settled = False
+        mine.reservation = None
+        mine.has_no_candidate = False
         mine.failed.clear()
     if above is not None:
         _keep(state, *above, now)
-    elif not mine.is_settled or now >= mine.settled_until:
+    elif not mine.has_no_candidate or now >= mine.no_candidate_until:
         _choose(state, now)
-    if promise is not None and mine.promise is None:
-        _let_in(state, {}, now)
+    if found is not None and mine.reservation is None:
+        _reserve(state, {}, now)
 
 
-def _stays(state: State, promise: Promise, now: float) -> bool:
-    """Say whether a reservation stays with its gang; where it has to move, move it."""
+def _stays(state: State, found: ActiveReservation, now: float) -> bool:
+    """Return whether the reservation stays with its gang; move it if it has to."""
     mine, nodes = state.reserving, state.nodes
-    is_overdue = now >= promise.deadline
-    if is_overdue and promise.starts_at == math.inf:
-        mine.lapses[promise.key] = mine.lapses.get(promise.key, 0) + 1
-        mine.is_weary = True
+    is_overdue = now >= found.deadline
+    if is_overdue and found.starts_at == math.inf:
+        mine.drain_timeouts[found.key] = mine.drain_timeouts.get(found.key, 0) + 1
+        mine.is_drain_paused = True
         return False
-    due = [promise.ends.pop(uid, math.inf) for uid in nodes.departed]
+    due = [found.ends.pop(uid, math.inf) for uid in nodes.departed]
     nodes.departed.clear()
     must_move = is_overdue or mine.is_stale or mine.altered != nodes.altered
     if not must_move and all(end <= now for end in due):
         return True
     ends = run_times.ends(state, now)
-    # nodes are drained until nobody knows when, which is no sooner
-    drains = must_move and not mine.is_weary
-    found = start_estimate.look_ahead(state, promise.entity, ends, now=now, drains=drains)
-    if not must_move and (found is None or found.starts_at >= promise.starts_at):
+    # a pod that left early can only help; draining has no known start, so it is no earlier
+    drains = must_move and not mine.is_drain_paused
+    estimate = start_estimate.look_ahead(state, found.entity, ends, now=now, drains=drains)
+    if not must_move and (estimate is None or estimate.starts_at >= found.starts_at):
         return True
-    if found is None:
+    if estimate is None:
         return False
-    _keep(state, promise.entity, found, ends, now, before=promise)
+    _keep(state, found.entity, estimate, ends, now, before=found)
     return True
 
 
 def _choose(state: State, now: float) -> None:
-    """Make a reservation for the first who asks and can be helped, if there is one."""
+    """Make a reservation for the first gang that wants one and can get it, if there is one."""
     mine = state.reserving
-    mine.is_settled, mine.settled_until = True, math.inf
-    found = candidates.first(state, now)
-    if found is not None:
-        _keep(state, *found, now)
+    mine.has_no_candidate, mine.no_candidate_until = True, math.inf
+    candidate = candidates.first(state, now)
+    if candidate is not None:
+        _keep(state, *candidate, now)
 
 
 def _keep(
     state: State,
     entity: QueuedEntity,
-    found: Outlook,
+    estimate: StartEstimate,
     ends: dict[PodUID, float],
     now: float,
     *,
-    before: Promise | None = None,
+    before: ActiveReservation | None = None,
 ) -> None:
-    """Make a reservation, or move one."""
+    """Make a reservation, or move the one *before* of the same gang."""
     mine = state.reserving
     policy, group = mine.policy, entity.group
     assert policy is not None
     assert group is not None
-    if found.starts_at < math.inf:
-        deadline = max(found.starts_at + policy.overdue_after, math.nextafter(now, math.inf))
+    if estimate.starts_at < math.inf:
+        deadline = max(estimate.starts_at + policy.overdue_after, math.nextafter(now, math.inf))
     elif before is not None and before.starts_at == math.inf:
         deadline = before.deadline
     else:
         deadline = max(now + policy.drain_for, math.nextafter(now, math.inf))
     since = now if before is None else before.since
-    if before is None or found.starts_at > before.starts_at:
-        mine.failed.clear()  # who had to heed it may not have to any more
-    mine.promise = Promise(entity, group.key, since, found.starts_at, deadline, ends)
+    if before is None or estimate.starts_at > before.starts_at:
+        mine.failed.clear()  # an entity that was not exempt may be exempt from a later start
+    mine.reservation = ActiveReservation(
+        entity, group.key, since, estimate.starts_at, deadline, ends, estimate.capacity
+    )
     mine.altered = state.nodes.altered
     mine.is_stale = False
     mine.gained = True
-    _let_in(state, found.needs, now)
+    _reserve(state, estimate.capacity, now)
 
 
-def _let_in(state: State, needs: Mapping[NodeName, Need], now: float) -> None:
-    """Keep room for these needs alone, and wake whom that helps."""
-    requeue.reopen(state, keep_for(state.nodes, needs), now=now)
+def _reserve(state: State, capacity: Mapping[NodeName, ReservedCapacity], now: float) -> None:
+    """Reserve this capacity instead of any before, and requeue entities that gain by that."""
+    freed = reserved_views.replace(state.nodes, capacity.values())
+    requeue.reopen(state, freed, now=now)
 
 
-def _outranking(state: State, promise: Promise, now: float) -> Help | None:
-    """Return how a gang of a higher priority is helped, if any. O(who asks), if any may.
+def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate | None:
+    """Return a gang of a higher priority that can get the reservation; None if there is none.
 
-    One that asks in vain outranks nobody: or it would be tried again for each that is made anew.
+    A gang that cannot get it outranks none: otherwise every recreation of it would be a try.
+    Runtime complexity: O(gangs that want one) if one of them may outrank, else O(1).
     """
     mine = state.reserving
-    if not mine.is_contested and now < mine.settled_until:
+    if not mine.is_contested and now < mine.no_candidate_until:
         return None
-    mine.is_contested, mine.settled_until = False, math.inf
-    return candidates.first(state, now, above=promise.entity.priority)
+    mine.is_contested, mine.no_candidate_until = False, math.inf
+    return candidates.first(state, now, above=found.entity.priority)
 
 
-# Who runs meanwhile ---------------------------------------------------------------------------
+# Entities that run meanwhile ------------------------------------------------------------------
 
 
 def _wake(state: State, now: float) -> None:
-    """Wake the gang when there is more room, and, when nobody is active, one who need not heed."""
+    """Activate the gang if nodes gained capacity, or else an exempt entity if none is active."""
     mine, queue = state.reserving, state.queue
-    promise, gained = mine.promise, mine.gained
+    found, gained = mine.reservation, mine.gained
     mine.gained = False
-    if promise is None or not (gained or queue.head() is None) or not keeps_some(state.nodes):
+    if found is None or not (gained or queue.head() is None):
         return
-    with lifted(state.nodes):
-        if gained and _is_asleep(promise.entity) and _fits(state, promise.entity, now):
-            _hasten(state, promise.entity, now)
+    entries = found.capacity.values()
+    if not reserved_views.withholds(state.nodes, entries):
+        return
+    with reserved_views.exempt(state.nodes, entries):
+        if gained and _is_waiting(found.entity) and _may_fit(state, found.entity, now):
+            _activate(state, found.entity, now)
         elif queue.head() is None:
-            found = _first_who_may(state, promise, now)
-            if found is not None:
-                queue.activate(found, now=now)
+            entity = _first_exempt(state, found, now)
+            if entity is not None:
+                queue.activate(entity, now=now)
 
 
-def _is_asleep(entity: QueuedEntity) -> bool:
-    # one that is gated has no reservation
+def _is_waiting(entity: QueuedEntity) -> bool:
+    # an entity that is gated has no reservation
     return entity.place in (Place.BACKOFF, Place.UNSCHEDULABLE)
 
 
-def _fits(state: State, entity: QueuedEntity, now: float) -> bool:
+def _may_fit(state: State, entity: QueuedEntity, now: float) -> bool:
     shape = equivalence.shape(state, entity)
     return shape not in state.reserving.failed and requeue.may_fit(state, shape, now=now)
 
 
-def _hasten(state: State, entity: QueuedEntity, now: float) -> None:
-    """Let the gang have its turn, however long it was to rest."""
+def _activate(state: State, entity: QueuedEntity, now: float) -> None:
+    """Activate the gang without waiting for its backoff."""
     group = entity.group
     assert group is not None
-    # what it rests until is what it is kept by
+    # it is queued by the end of its backoff, so that must not change while it is queued
     state.queue.remove(entity, now=now)
     entity.backoff_until = group.backoff_until = -math.inf
     state.queue.activate(entity, now=now)
 
 
-def _first_who_may(state: State, promise: Promise, now: float) -> QueuedEntity | None:
-    """Return the first in order of those in blocked lines who need not heed and may fit."""
+def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedEntity | None:
+    """Return the first exempt entity, in queue order, of the blocked queues that may fit."""
     best: QueuedEntity | None = None
     for line in state.queue.blocked_queues():
         if not len(line.queued) or line.equivalence_class in state.reserving.failed:
@@ -243,12 +265,12 @@ def _first_who_may(state: State, promise: Promise, now: float) -> QueuedEntity |
         if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
         before = takewhile(partial(_precedes, best), line.queued)
-        best = next(run_times.free(state, promise, before, now), best)
+        best = next(run_times.exempt(state, found, before, now), best)
     return best
 
 
 def _precedes(other: QueuedEntity | None, one: QueuedEntity) -> bool:
-    """Say whether one entity goes before another; before nobody everybody does."""
+    """Return whether *one* sorts before *other*; True if *other* is None."""
     if other is None:
         return True
     assert one.rank is not None
@@ -258,26 +280,35 @@ def _precedes(other: QueuedEntity | None, one: QueuedEntity) -> bool:
 
 def _note_started(
     state: State,
-    promise: Promise,
+    found: ActiveReservation,
     entity: QueuedEntity,
     before: int,
     now: float,
     *,
-    is_free: bool = False,
+    is_exempt: bool = False,
 ) -> None:
-    """Take note of who was let go in a turn, and of when they end."""
+    """Record the pods that were bound in a cycle, with their expected ends.
+
+    Args:
+        state: The scheduler's memory.
+        found: The reservation.
+        entity: The entity that was tried.
+        before: The number of effects before its cycle.
+        now: The current instant.
+        is_exempt: Whether it was exempt from the reservation.
+    """
     mine = state.reserving
+    is_other = is_exempt and entity is not found.entity
     for effect in state.out[before:]:
         if isinstance(effect, Bind):
             pod = state.members[effect.uid].pod
             end = run_times.end_of(state, pod, now, now)
             if end < math.inf:
-                promise.ends[effect.uid] = end
-            needed = state.nodes.needs.get(effect.node)
-            if is_free and needed is not None and entity is not promise.entity:
-                needed.returning.add(effect.uid)
-                mine.is_stale |= end > promise.starts_at
-        elif (
-            isinstance(effect, PodWaiting | Nominated) and is_free and entity is not promise.entity
-        ):
+                found.ends[effect.uid] = end
+            entry = found.capacity.get(effect.node)
+            if is_other and entry is not None and entry.returning is not None:
+                entry.returning.add(effect.uid)
+                mine.is_stale |= end > found.starts_at
+        elif isinstance(effect, PodWaiting | Nominated) and is_other:
+            # it is unknown until when such a pod holds its node
             mine.is_stale = True

@@ -1,9 +1,9 @@
-"""Whom a reservation concerns: when pods end, by what is known, and who need not heed it.
+"""Expected ends of pods, and which entities are exempt from the reservation.
 
 Rules:
-  R1  who is overdue is taken to end nobody knows when, and so is who is not spoken of;
-  R2  run times that raise, or are no instants, count as not known, and are told when the call is
-      done; see ``extension_points``, R3.
+  R1  the end of an overdue pod, and of a pod without an estimate, is unknown;
+  R2  run times that raise, or return no instant, count as unknown; the error is raised when the
+      call is done; see ``extension_points``, R3.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Final
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import PluginError
 from gangsched.framework.queueing import bundles
-from gangsched.framework.state.reservation_state import Promise
+from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
-__all__ = ["end_of", "ends", "free", "is_free"]
+__all__ = ["end_of", "ends", "exempt", "is_exempt"]
 
 _ROUNDING: Final = 1e-3
-"""Seconds: a run time that was taken from an instant is near enough to say no, not to say yes."""
+"""Float tolerance in seconds: enough to reject early, not to admit."""
 
 
 def ends(state: State, now: float) -> dict[PodUID, float]:
-    """Return when who holds a node will have left it, of whom it is known. O(pods on nodes)."""
+    """Return the expected end of each pod that holds a node, if it is known. O(pods on nodes)."""
     policy = state.reserving.policy
     assert policy is not None
     found: dict[PodUID, float] = {}
@@ -45,7 +45,7 @@ def ends(state: State, now: float) -> dict[PodUID, float]:
 
 
 def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> float:
-    """Return when a pod is expected to end; infinite where nobody knows."""
+    """Return when a pod is expected to end; infinite if that is unknown."""
     policy = state.reserving.policy
     if policy is None or policy.run_times is None:
         return math.inf
@@ -65,30 +65,37 @@ def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> floa
     return math.inf if end is None else end
 
 
-def is_free(state: State, promise: Promise, entity: QueuedEntity, now: float) -> bool:
-    """Say whether an entity need not heed a reservation. O(members), and O(1) asked again."""
-    return any(True for _entity in free(state, promise, (entity,), now))
+def is_exempt(
+    state: State, reservation: ActiveReservation, entity: QueuedEntity, now: float
+) -> bool:
+    """Return whether an entity may use the reserved capacity. O(members), then O(1)."""
+    return any(True for _entity in exempt(state, reservation, (entity,), now))
 
 
-def free(
-    state: State, promise: Promise, entities: Iterable[QueuedEntity], now: float
+def exempt(
+    state: State, reservation: ActiveReservation, entities: Iterable[QueuedEntity], now: float
 ) -> Iterator[QueuedEntity]:
-    """Yield those of some entities who need not heed a reservation; see ``is_free``."""
-    own, starts_at = promise.entity.priority, promise.starts_at
+    """Yield the entities that may use the reserved capacity.
+
+    These are the gang itself, entities of a higher priority, and entities of which every pod
+    ends before the expected start. If the start is unknown, no entity ends in time.
+    """
+    own, starts_at = reservation.entity.priority, reservation.starts_at
     latest = -math.inf if starts_at == math.inf else starts_at + _ROUNDING
     for entity in entities:
-        if entity is promise.entity:
+        if entity is reservation.entity:
             yield entity
         else:
             priority, seconds = entity.prospect or _prospect(state, entity, now)
             if priority > own or (
+                # the remembered seconds are rounded, so what they admit is computed exactly
                 now + seconds <= latest and _all_end(state, entity, starts_at, now)
             ):
                 yield entity
 
 
 def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
-    """Say whether all who are to start with an entity end by an instant, to the last digit."""
+    """Return whether all pods that start with an entity end by an instant."""
     return all(
         end_of(state, pod, None, now) <= by
         for each in bundles.pending(state, entity)
@@ -97,7 +104,7 @@ def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
 
 
 def _prospect(state: State, entity: QueuedEntity, now: float) -> tuple[int, float]:
-    """Return an entity's priority, and for how many seconds it runs. O(members)."""
+    """Return an entity's priority, and the seconds that it runs; remember both. O(members)."""
     ends = (end_of(state, pod, None, now) for pod in entity.pending)
     entity.prospect = (entity.priority, max(ends) - now)
     return entity.prospect

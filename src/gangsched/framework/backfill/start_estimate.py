@@ -1,10 +1,11 @@
-"""When and where a gang can start, by what is known of those who hold nodes.
+"""StartEstimate: when and where a gang can start, given the expected ends of running pods.
 
 Rules:
-  R1  it is placed by the same code that places it when it starts, on the nodes as they will be;
-  R2  where run times are known, that is the earliest instant at which it fits;
-  R3  where they are not, nodes are drained for it: as few as will do, those with the fewest
-      holders first.
+  R1  the gang is placed by the code that places it when it starts, on a view of the nodes without
+      the pods that will have ended;
+  R2  if enough run times are known, the estimate is the earliest instant at which the gang fits;
+  R3  otherwise nodes are drained for it: as few as possible, those with the fewest pods first.
+      Draining is meant as in Slurm: no new pod is placed there, and no running pod is evicted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attrs import frozen
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
-from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
@@ -26,37 +27,36 @@ from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import NodeName, PodUID
 
-__all__ = ["Outlook", "look_ahead"]
+__all__ = ["StartEstimate", "look_ahead"]
 
 
 @final
 @frozen
-class Outlook:
-    """Where and when a gang can start.
+class StartEstimate:
+    """When and where a gang can start.
 
     Attributes:
-        starts_at: When; infinite where nobody knows.
-        needs: What it needs of which node.
+        starts_at: The expected start; infinite if it is unknown, as nodes are drained for it.
+        capacity: The capacity to reserve, by node.
     """
 
     starts_at: float
-    needs: Mapping[NodeName, Need]
+    capacity: dict[NodeName, ReservedCapacity]
 
 
 def look_ahead(
     state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], *, now: float, drains: bool
-) -> Outlook | None:
-    """Return when and where a gang can start; None where it cannot, or not by what is known.
+) -> StartEstimate | None:
+    """Estimate when and where a gang can start; return None if it cannot, as far as is known.
 
-    Runtime complexity: O(pods that hold nodes x log of these), and a placement of the gang for
-    O(log) of the instants at which some of them end.
+    Runtime complexity: O(n log n) for n pods on nodes, and O(log n) placements of the gang.
 
     Args:
         state: The scheduler's memory.
         entity: The gang.
-        ends: When who holds a node will have left it, of whom it is known.
+        ends: The expected end of each pod that holds a node and has a known one.
         now: The current instant.
-        drains: Whether nodes may be drained for it where run times are not enough.
+        drains: Whether nodes may be drained for it if the run times are not enough.
     """
     exhausted_searches = state.exhausted_searches
     try:
@@ -71,7 +71,7 @@ def look_ahead(
 
 def _by_run_times(
     state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], now: float
-) -> Outlook | None:
+) -> StartEstimate | None:
     leaving: dict[float, list[tuple[NodeName, PodUID]]] = {now: []}
     for name, uid in _others(state, entity):
         end = max(ends.get(uid, math.inf), now)
@@ -87,19 +87,30 @@ def _by_run_times(
     if plan is None:
         return None
     gone = {uid for instant in instants[: number + 1] for _name, uid in leaving[instant]}
-    return Outlook(instants[number], _needs(state, entity, plan, gone))
+    return StartEstimate(instants[number], _capacity(state, entity, plan, gone))
 
 
-def _by_draining(state: State, entity: QueuedEntity, now: float) -> Outlook | None:
-    on_node: dict[NodeName, list[tuple[NodeName, PodUID]]] = {}
+def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimate | None:
+    on_node: dict[NodeName, list[PodUID]] = {}
     for name, uid in _others(state, entity):
-        on_node.setdefault(name, []).append((name, uid))
-    order = sorted(on_node.values(), key=lambda on_it: (len(on_it), _index(state, on_it[0][0])))
+        on_node.setdefault(name, []).append(uid)
+    # a node is empty only when its nominated pods have come and gone, too
+    nominated = {n: info.nominated for n, info in state.nodes.infos.items() if info.nominated}
+    names = dict.fromkeys([*on_node, *nominated])
+
+    def order(name: NodeName) -> tuple[int, int]:
+        count = len(on_node.get(name, ())) + len(nominated.get(name, ()))
+        return count, state.nodes.infos[name].index
+
+    in_order = sorted(names, key=order)
 
     def plan_with(number: int) -> Plan | None:
-        return _plan_without(state, entity, (each for one in order[:number] for each in one), now)
+        drained = in_order[:number]
+        gone = ((name, uid) for name in drained for uid in on_node.get(name, ()))
+        entries = (entry for name in drained for entry in nominated.get(name, ()))
+        return _plan_without(state, entity, gone, now, nominated=entries)
 
-    least, most = 0, len(order)
+    least, most = 0, len(in_order)
     plan = plan_with(most)
     if plan is None:
         return None
@@ -110,13 +121,16 @@ def _by_draining(state: State, entity: QueuedEntity, now: float) -> Outlook | No
             least = middle + 1
         else:
             most, plan = middle, found
-    return Outlook(math.inf, _needs(state, entity, plan, ()))
+    return StartEstimate(math.inf, _capacity(state, entity, plan, ()))
 
 
 def _first(
     plan_at: Callable[[int], Plan | None], start: int, instants: Collection[float]
 ) -> tuple[int, Plan | None]:
-    """Return the first number from *start* on with a plan: by steps that double, then by halves."""
+    """Return the first number from *start* on that has a plan, and the plan.
+
+    The steps double until there is a plan; then the last step is halved.
+    """
     failed, number, step, last = start - 1, start, 1, len(instants) - 1
     found: Plan | None = None
     while number <= last:
@@ -144,11 +158,12 @@ def _first_with_enough(
     instants: Sequence[float],
     leaving: Mapping[float, Iterable[tuple[NodeName, PodUID]]],
 ) -> int:
-    """Return the number of the first instant at which enough is free in all. O(holders)."""
+    """Return the number of the first instant at which enough is free in total. O(pods)."""
     wanted = _least(state, entity)
     free = defaultdict(int, state.nodes.total())
-    for info in map(state.nodes.infos.get, state.nodes.needs):
-        for name, amount in ({} if info is None else info.kept).items():
+    for entry in state.nodes.ledger.expected():
+        info = state.nodes.infos.get(entry.node)
+        for name, amount in ({} if info is None else info.withheld).items():
             free[name] += amount
     for number, instant in enumerate(instants):
         for name, uid in leaving[instant]:
@@ -160,7 +175,7 @@ def _first_with_enough(
 
 
 def _least(state: State, entity: QueuedEntity) -> dict[str, int]:
-    """Return what a gang needs at least, by resource: the members that ask for the least."""
+    """Return a lower bound on the requests of the members that a gang needs, by resource."""
     found = defaultdict[str, int](int)
     for each in bundles.pending(state, entity):
         count = equivalence.needed(state, each)
@@ -171,14 +186,22 @@ def _least(state: State, entity: QueuedEntity) -> dict[str, int]:
 
 
 def _plan_without(
-    state: State, entity: QueuedEntity, gone: Iterable[tuple[NodeName, PodUID]], now: float
+    state: State,
+    entity: QueuedEntity,
+    gone: Iterable[tuple[NodeName, PodUID]],
+    now: float,
+    *,
+    nominated: Iterable[ReservedCapacity] = (),
 ) -> Plan | None:
-    """Return a plan for a gang on the nodes as they are without some pods; None for none."""
+    """Return a plan for a gang on the nodes without some pods and nominations; None if none fits.
+
+    Reserved capacity is left out as well: it is this gang's own, or will be released for it.
+    """
     leaving: dict[NodeName, list[PodUID]] = {}
     for name, uid in gone:
         leaving.setdefault(name, []).append(uid)
     assert entity.group is not None
-    with without(state.nodes, leaving):
+    with without(state.nodes, [*state.nodes.ledger.expected(), *nominated], leaving):
         if equivalence.missing(state, entity.group):
             return None
         if not requeue.may_fit(state, equivalence.shape(state, entity), now=now):
@@ -187,25 +210,27 @@ def _plan_without(
     return found if isinstance(found, Plan) else None
 
 
-def _needs(
+def _capacity(
     state: State, entity: QueuedEntity, plan: Plan, gone: Collection[PodUID]
-) -> dict[NodeName, Need]:
-    """Return what the members of a plan that are needed ask for, by node."""
-    found: dict[NodeName, Need] = {}
+) -> dict[NodeName, ReservedCapacity]:
+    """Return the capacity to reserve for the members of a plan that are needed, by node."""
+    found: dict[NodeName, ReservedCapacity] = {}
     for member, index in _needed(state, entity, plan):
         info = state.nodes.by_index[index]
         name = info.node.name
         if name not in found:
-            found[name] = Need(uid for uid in info.holders if uid in gone)
+            returning = (uid for uid in info.holders if uid in gone)
+            found[name] = ReservedCapacity.expecting(entity.seq, name, entity.priority, returning)
         found[name].add(member.requests)
     return found
 
 
 def _needed(state: State, entity: QueuedEntity, plan: Plan) -> list[tuple[Member, int]]:
-    """Return the first members of a plan that are enough for all that is asked for."""
+    """Return the first members of a plan that are enough for the quorum and the role minima."""
     asked = gang_layout.asks(state, entity)
     chosen = set[int]()
-    for ask in sorted(asked, key=lambda ask: not ask.role):  # what is asked of roles counts in all
+    # first the minima of roles: their members count for the quorum too
+    for ask in sorted(asked, key=lambda ask: not ask.role):
         of_it = [
             member
             for member, _index in plan.placed
@@ -222,13 +247,9 @@ def _needed(state: State, entity: QueuedEntity, plan: Plan) -> list[tuple[Member
 
 
 def _others(state: State, entity: QueuedEntity) -> Iterable[tuple[NodeName, PodUID]]:
-    """Yield who holds which node, but for the gang's own members."""
+    """Yield the pods on nodes, each with its node, except the gang's own members."""
     for name, info in state.nodes.infos.items():
         for uid in info.holders:
             member = state.members.get(uid)
             if member is None or member.entity is not entity:
                 yield name, uid
-
-
-def _index(state: State, name: NodeName) -> int:
-    return state.nodes.infos[name].index

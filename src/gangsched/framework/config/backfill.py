@@ -1,11 +1,11 @@
-"""Backfill: a big gang that keeps failing is promised room, and others run meanwhile around it.
+"""Backfill: reserve capacity for a gang that keeps failing, and let others run meanwhile.
 
 Rules:
-  R1  there is one reservation at a time;
-  R2  it is for who has waited longest of the gangs of the highest priority that can have one, and
-      once made it stays with its gang until the gang starts, changes, leaves or is outranked;
-  R3  nothing of it is persistent but in a snapshot: after a restart without one it is made anew
-      from what there is.
+  R1  there is at most one reservation;
+  R2  it goes to the oldest of the gangs of the highest priority that can get one. It stays with
+      its gang until the gang starts, changes, leaves or is outranked;
+  R3  only a snapshot stores it; after a restart without one it is made again when the gang has
+      failed again.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def _check_drain_for(_owner: object, _attribute: object, value: object) -> None:
 @final
 @frozen
 class Backfill:
-    """For whom room is reserved, and for how long.
+    """Which gangs get a reservation, and how long it is kept.
 
     Attributes:
-        run_times: Says when pods end; None where nobody knows.
-        after_attempts: How many attempts in a row must have failed, the last for want of room; at
-            least 1.
-        after_seconds: For how many seconds the gang must have been complete, or, where a plugin
-            alone says how many members it needs, have been there.
-        least_members: How many members its quorum must have.
-        overdue_after: How many seconds later than said a pod may end before nobody is taken to
-            know when it does.
-        drain_for: For how many seconds at most nodes are drained for a gang where nobody knows
-            when it can start.
+        run_times: Estimates when pods end; None if that is unknown.
+        after_attempts: The number of attempts in a row that must have failed, the last for lack
+            of capacity; at least 1.
+        after_seconds: The number of seconds that the gang must have been complete. If only a
+            plugin knows the minimum, they count from the gang's creation.
+        least_members: The smallest minimum of a gang that gets a reservation.
+        overdue_after: The number of seconds after its expected end at which a pod is overdue. The
+            end of an overdue pod is unknown.
+        drain_for: The number of seconds that nodes are drained at most for a gang whose start
+            cannot be estimated.
 
     Raises:
         InvalidValueError: A value is malformed.
@@ -66,14 +66,14 @@ class Backfill:
 @final
 @frozen
 class Reservation:
-    """Room that is kept for a gang.
+    """Capacity that is reserved for a gang.
 
     Attributes:
         group: The gang.
         since: When the reservation was made; it may have moved since.
-        starts_at: When the gang can start at the latest if every run time is as said; None where
-            nodes are drained for it and nobody knows when that is done.
-        nodes: The nodes on which room is kept, or will be.
+        starts_at: The latest start of the gang if all run times are exact; None if nodes are
+            drained for it and the start is unknown.
+        nodes: The nodes on which capacity is reserved.
     """
 
     group: GroupKey
@@ -83,8 +83,8 @@ class Reservation:
 
     def __str__(self) -> str:
         is_one = len(self.nodes) == 1
-        count = "1 node" if is_one else f"{len(self.nodes)} nodes"
+        count, verb = ("1 node", "is") if is_one else (f"{len(self.nodes)} nodes", "are")
         if self.starts_at is None:
-            return f"{count} {'is' if is_one else 'are'} drained for pod group {self.group}"
+            return f"{count} {verb} drained for pod group {self.group}"
         starts_at = format_instant(self.starts_at)
-        return f"room on {count} is kept for pod group {self.group}, by {starts_at}"
+        return f"{count} {verb} reserved for pod group {self.group}, starts by {starts_at}"

@@ -1,4 +1,4 @@
-"""Preemption: whether, and how patiently, lower priorities are displaced."""
+"""Preemption: whether pods of lower priority are evicted, and how long their node is awaited."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ def _check_steps(owner: object, attribute: object, value: object) -> None:
 @final
 @frozen(kw_only=True)
 class Preemption:
-    """Let pods and gangs displace others of lower priority, where that makes room for all of them.
+    """Let a pod or gang evict pods of lower priority if the whole pod or gang fits then.
 
     Attributes:
-        grace: For how many seconds the victims may take to be gone. Until then the room is kept;
-            after that it is not, and the room of who is still there is not counted on any more.
-        search_budget: How many steps one search for a placement may take while it is planned who
-            has to go; see ``Scheduler``. Where it ends undecided, more have to go, or nobody.
+        grace: The number of seconds that victims may take to terminate. Until then the capacity
+            is reserved for the preemptor. Victims that are still there afterwards are overdue:
+            no later plan counts on their capacity.
+        search_budget: The number of steps that one search for a placement may take while victims
+            are planned; see ``Scheduler``. If a search exhausts it, more pods may be evicted than
+            necessary, or none.
     """
 
     grace: float = field(default=60.0, validator=check_seconds)

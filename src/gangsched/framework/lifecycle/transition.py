@@ -226,7 +226,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
             return
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
-    state.reserving.fell(entity, shape, step, for_want_of_room=False)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=False)
     state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
@@ -263,7 +263,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)
-    state.reserving.fell(entity, shape, step, for_want_of_room=outcome.lacks_capacity)
+    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=outcome.lacks_capacity)
     state.queue.remove(entity, now=now)
     _back_off(state, entity, now=now)
     entity.reason = outcome.reason

@@ -10,8 +10,8 @@ Invariants (checked by ``_check``):
   I1  the free capacity of a node is its allocatable capacity, less the requests of the pods that
       are bound or assumed there; a pod that is both counts once;
   I2  each node is in the class of its current signature;
-  I3  capacity that is reserved for a gang that starts later is not free, except while all
-      reservations are lifted; see ``gangsched.framework.nodes.reserved_capacity``;
+  I3  capacity that entries of the ledger withhold from a node is not free; between two decisions
+      each entry is withheld; see ``gangsched.framework.nodes.reserved_capacity``;
   I4  the pods shown on a node are those that hold it.
 """
 
@@ -23,7 +23,7 @@ from typing import final
 from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign
-from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
@@ -38,11 +38,23 @@ class NodeInfo:
     Attributes:
         holders: The requests of each pod that holds the node, by UID.
         pods_by_uid: The pods that hold the node, for plugins.
-        kept: The amounts that are reserved for a gang that starts later; not free.
-        kept_pods: The number of pods for which they are reserved.
+        nominated: The entries of nominated pods that are withheld at the moment; not free.
+        expected: The entries of reservations that are withheld at the moment.
+        withheld: The amounts that the entries of reservations withhold together; not free.
+        withheld_pods: The number of pods for which they are withheld.
     """
 
-    __slots__ = ("free", "holders", "index", "kept", "kept_pods", "node", "pods_by_uid")
+    __slots__ = (
+        "expected",
+        "free",
+        "holders",
+        "index",
+        "node",
+        "nominated",
+        "pods_by_uid",
+        "withheld",
+        "withheld_pods",
+    )
 
     def __init__(self, node: Node, index: int) -> None:
         self.node: Node = node
@@ -50,13 +62,15 @@ class NodeInfo:
         self.free: dict[str, int] = node.allocatable.to_milli()
         self.holders: dict[PodUID, Resources] = {}
         self.pods_by_uid: dict[PodUID, Pod] = {}
-        self.kept: dict[str, int] = {}
-        self.kept_pods: int = 0
+        self.nominated: list[ReservedCapacity] = []
+        self.expected: list[ReservedCapacity] = []
+        self.withheld: dict[str, int] = {}
+        self.withheld_pods: int = 0
 
     @property
     def pod_count(self) -> int:
-        """The number of pods on the node, and of pods for which capacity is reserved there."""
-        return len(self.holders) + self.kept_pods
+        """The number of pods on the node, with those that capacity is withheld for."""
+        return len(self.holders) + len(self.nominated) + self.withheld_pods
 
     @property
     def pods(self) -> Collection[Pod]:
@@ -68,7 +82,8 @@ class NodeInfo:
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
         made.pods_by_uid = self.pods_by_uid.copy()
-        made.kept, made.kept_pods = self.kept, self.kept_pods
+        made.nominated, made.expected = self.nominated.copy(), self.expected.copy()
+        made.withheld, made.withheld_pods = self.withheld, self.withheld_pods
         return made
 
     def take(self, uid: PodUID, requests: Resources, total: dict[str, int] | None = None) -> None:
@@ -84,26 +99,42 @@ class NodeInfo:
         self.pods_by_uid.pop(uid, None)
 
     def show(self, pod: Pod) -> None:
-        """Show a pod that holds the node to plugins. O(1).
+        """Show a pod that holds the node to plugins. O(1)."""
+        self.pods_by_uid[pod.uid] = pod
 
-        The phantom pods of nominations are not shown, because no plugin could know them.
+    def nominate(self, entry: ReservedCapacity, total: dict[str, int] | None = None) -> None:
+        """Withhold the capacity of a nominated pod. O(resources)."""
+        self.nominated.append(entry)
+        self.shift(entry.requests, -1, total)
+
+    def withdraw(self, entry: ReservedCapacity, total: dict[str, int] | None = None) -> None:
+        """Free the capacity of a nominated pod. O(resources) and O(entries)."""
+        self.nominated.remove(entry)
+        self.shift(entry.requests, 1, total)
+
+    def withhold(self, total: dict[str, int] | None = None) -> bool:
+        """Withhold what the entries of reservations say; return whether that is a change.
+
+        Runtime complexity: O(returning pods) and O(entries x resources).
         """
-        if not pod.uid.startswith("\0"):
-            self.pods_by_uid[pod.uid] = pod
-
-    def keep(self, kept: dict[str, int], pods: int, total: dict[str, int] | None = None) -> bool:
-        """Reserve these amounts instead of the former; return whether they differ. O(resources)."""
-        if (kept, pods) == (self.kept, self.kept_pods):
+        free, amounts, pods = self.unreserved(), dict[str, int](), 0
+        for entry in self.expected:
+            found, count = entry.withheld(self.holders, free)
+            pods += count
+            for name, amount in found.items():
+                amounts[name] = amounts.get(name, 0) + amount
+                free[name] -= amount
+        if (amounts, pods) == (self.withheld, self.withheld_pods):
             return False
-        self.shift(self.kept, 1, total)
-        self.shift(kept, -1, total)
-        self.kept, self.kept_pods = kept, pods
+        self.shift(self.withheld, 1, total)
+        self.shift(amounts, -1, total)
+        self.withheld, self.withheld_pods = amounts, pods
         return True
 
-    def unkept(self) -> dict[str, int]:
-        """Return what would be free without the reservation. O(resources)."""
+    def unreserved(self) -> dict[str, int]:
+        """Return what would be free if no reservation withheld anything. O(resources)."""
         free = dict(self.free)
-        for name, amount in self.kept.items():
+        for name, amount in self.withheld.items():
             free[name] += amount
         return free
 
@@ -131,10 +162,11 @@ class Nodes:
         altered: Ascends when a node is added or deleted, or its specification changes.
         pods_version: Ascends when ``refresh`` finds that the pods shown on a node have changed.
             Counted only where a plugin of the profile reads them.
-        needs: What a gang that starts later needs, by node.
-        lifted: Whether all reservations are ignored at the moment.
+        ledger: All reserved capacity.
         unread: Nodes that were given back while the cluster state could not be read.
-        departed: The pods that have left a node since ``needs`` was set, until they are read.
+        departed: The pods that have left a node since the ledger got its last reservation, until
+            the reservation is reviewed; empty without one. Nominated pods that lost their
+            capacity are among them.
     """
 
     __slots__ = (
@@ -149,8 +181,7 @@ class Nodes:
         "classes",
         "departed",
         "infos",
-        "lifted",
-        "needs",
+        "ledger",
         "pods_version",
         "unread",
         "version",
@@ -173,8 +204,7 @@ class Nodes:
         self.version: int = 0
         self.altered: int = 0
         self.pods_version: int = 0
-        self.needs: dict[NodeName, Need] = {}
-        self.lifted: bool = False
+        self.ledger: CapacityLedger = CapacityLedger()
         self.departed: list[PodUID] = []
         self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
@@ -257,9 +287,15 @@ class Nodes:
         if self._watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
             self.pods_version += 1
         self.infos[name] = self.by_index[info.index] = info
-        if name in self.needs:
-            self._keep(info)
-        if self.needs and before is not None:
+        if before is None:
+            for entry in self.ledger.on(name):
+                (info.expected.append if entry.returning is not None else info.nominate)(entry)
+        else:
+            for entry in before.nominated:
+                info.nominate(entry)
+            info.expected = before.expected.copy()
+        info.withhold()
+        if before is not None and self.ledger.expecting:
             for uid in before.holders:
                 if uid not in info.holders:
                     self._note_departed(uid, name)
@@ -288,7 +324,7 @@ class Nodes:
         info.take(pod.uid, pod.requests, self._total)
         info.show(pod)
         self.classes.take(info.index, pod.requests)
-        self._keep_less(info)
+        self._withhold_less(info)
         self._touch()
 
     def assume_together(
@@ -315,7 +351,7 @@ class Nodes:
             info.shift(asked, -alike, self._total)
         for index, given in become:
             self.classes.move(index, given)
-            self._keep_less(self.by_index[index])
+            self._withhold_less(self.by_index[index])
         self._touch()
 
     def restate(self, pod: Pod) -> None:
@@ -367,8 +403,8 @@ class Nodes:
         if info is not None:
             self.classes.give_back(info.index, info.holders[uid])
             info.give_back(uid, self._total)
-            self.keep_anew(name)
-            if self.needs:
+            self.withhold_anew(info)
+            if self.ledger.expecting:
                 self._note_departed(uid, name)
             self._touch()
         return name
@@ -382,34 +418,99 @@ class Nodes:
         """Classify every node again, because plugins read other labels now. O(nodes)."""
         self.classes.classify_anew(self.by_index)
 
-    # What is kept ---------------------------------------------------------------------------
+    # Reserved capacity ----------------------------------------------------------------------
 
-    def _keep(self, info: NodeInfo, total: dict[str, int] | None = None) -> bool:
-        """Reserve what is needed of a node; return whether that is a change. O(pods on it)."""
-        need = None if self.lifted else self.needs.get(info.node.name)
-        if need is None:
-            return info.keep({}, 0, total)
-        return info.keep(*need.kept(info.holders, info.unkept()), total)
+    def reserve(self, entries: Iterable[ReservedCapacity]) -> None:
+        """Add entries to the ledger, and withhold them.
 
-    def keep_anew(self, name: NodeName) -> None:
-        """Reserve what is needed of a node after it has changed. O(pods on it + plugins)."""
-        info = self.infos.get(name)
-        if info is None or not (name in self.needs or info.kept or info.kept_pods):
-            return
-        if self._keep(info, self._total):
+        Runtime complexity: O(resources + log nodes) for each nominated pod, and O(plugins) for
+        each node with a reservation.
+        """
+        entries = list(entries)
+        for entry in entries:
+            self.ledger.add(entry)
+        self.withhold(entries)
+        self._touch()
+
+    def release(self, entries: Iterable[ReservedCapacity]) -> None:
+        """Remove entries from the ledger, and free them; see ``reserve``.
+
+        An entry that is not in the ledger is passed over.
+        """
+        self.leave_out([entry for entry in entries if self.ledger.remove(entry)])
+        self._touch()
+
+    def replace_expected(self, entries: Iterable[ReservedCapacity]) -> None:
+        """Replace the entries of all reservations in the ledger.
+
+        A node of which as much is withheld as before stays in its class.
+        Runtime complexity: O(returning pods + plugins) for each node with an entry.
+        """
+        before, after = self.ledger.expected(), list(entries)
+        for entry in before:
+            self.ledger.remove(entry)
+            info = self.infos.get(entry.node)
+            if info is not None and entry in info.expected:
+                info.expected.remove(entry)
+        for entry in after:
+            self.ledger.add(entry)
+            info = self.infos.get(entry.node)
+            if info is not None:
+                info.expected.append(entry)
+        for name in dict.fromkeys(entry.node for entry in (*before, *after)):
+            info = self.infos.get(name)
+            if info is not None:
+                self.withhold_anew(info)
+
+    def withhold(self, entries: Iterable[ReservedCapacity]) -> None:
+        """Withhold entries again that were left out, as far as the ledger still has them."""
+        for entry in entries:
+            info = self.infos.get(entry.node)
+            if info is None or entry not in self.ledger:
+                continue
+            if entry.returning is not None:
+                if entry not in info.expected:
+                    info.expected.append(entry)
+            elif entry not in info.nominated:
+                info.nominate(entry, self._total)
+                self.classes.take(info.index, entry.requests)
+            self.withhold_anew(info)
+
+    def leave_out(self, entries: Iterable[ReservedCapacity]) -> None:
+        """Free entries for an entity that is exempt from them; the ledger keeps them."""
+        for entry in entries:
+            info = self.infos.get(entry.node)
+            if info is None:
+                continue
+            if entry in info.expected:
+                info.expected.remove(entry)
+            elif entry in info.nominated:
+                info.withdraw(entry, self._total)
+                self.classes.give_back(info.index, entry.requests)
+            self.withhold_anew(info)
+
+    def withhold_anew(self, info: NodeInfo) -> None:
+        """Follow a change of a node with a reservation; O(1) for any other.
+
+        Runtime complexity: O(returning pods + plugins).
+        """
+        if (info.expected or info.withheld or info.withheld_pods) and info.withhold(self._total):
             self.classes.put(info.index, info)
 
     def _note_departed(self, uid: PodUID, name: NodeName) -> None:
-        """Record that a pod has left a node; if it returns, it is not expected to leave. O(1)."""
-        self.departed.append(uid)
-        need = self.needs.get(name)
-        if need is not None:
-            need.returning.discard(uid)
+        """Record that a pod has left a node, for the reservation.
 
-    def _keep_less(self, info: NodeInfo) -> None:
-        """Reserve no more of a node than is free after a pod was assumed. O(resources)."""
-        if info.kept and any(info.free[name] < 0 for name in info.kept):
-            self.keep_anew(info.node.name)
+        It supplies nothing any more: if it comes back to the node, it may stay. O(entries).
+        """
+        for entry in self.ledger.on(name):
+            if entry.returning is not None:
+                entry.returning.discard(uid)
+        self.departed.append(uid)
+
+    def _withhold_less(self, info: NodeInfo) -> None:
+        """Withhold no more than is free after a pod took capacity. O(resources)."""
+        if info.withheld and any(info.free[name] < 0 for name in info.withheld):
+            self.withhold_anew(info)
 
     def _sum_up(self, info: NodeInfo, sign: int) -> None:
         """Add the free capacity of a node to the total, or subtract it."""
@@ -425,6 +526,11 @@ class Nodes:
         for uid, (name, _pod) in self.assumed.items():
             if name in self.infos and uid not in self.infos[name].holders:
                 raise InternalError(f"{uid} is assumed on {name}, and does not hold it")
+        self.ledger._check()
+        for name, info in self.infos.items():
+            entries = [*info.nominated, *info.expected]
+            if set(map(id, entries)) != set(map(id, self.ledger.on(name))):
+                raise InternalError(f"{name}: the ledger has other entries than are withheld")
         self._check_nodes()
 
     def _check_nodes(self) -> None:
@@ -434,18 +540,21 @@ class Nodes:
             for requests in info.holders.values():
                 for resource, amount in requests.items():
                     free[resource] = free.get(resource, 0) - amount
-            need = self.needs.get(name)
-            kept: dict[str, int] = {}
-            pods = 0
-            if need is not None:
-                kept, pods = need.kept(info.holders, free)
-            if (kept, pods) != (info.kept, info.kept_pods):
-                raise InternalError(f"{name}: {info.kept} is kept, not {kept}")
-            shown = {uid for uid in info.holders if not uid.startswith("\0")}
-            if shown != info.pods_by_uid.keys():
-                raise InternalError(f"{name} shows {list(info.pods_by_uid)}, not {shown}")
-            for resource, amount in info.kept.items():
-                free[resource] -= amount
+            for entry in info.nominated:
+                for resource, amount in entry.requests.items():
+                    free[resource] = free.get(resource, 0) - amount
+            amounts, pods = dict[str, int](), 0
+            for entry in info.expected:
+                found, count = entry.withheld(info.holders, free)
+                pods += count
+                for resource, amount in found.items():
+                    amounts[resource] = amounts.get(resource, 0) + amount
+                    free[resource] -= amount
+            if (amounts, pods) != (info.withheld, info.withheld_pods):
+                raise InternalError(f"{name}: {info.withheld} is withheld, not {amounts}")
+            if info.holders.keys() != info.pods_by_uid.keys():
+                shown = list(info.pods_by_uid)
+                raise InternalError(f"{name} shows {shown}, not {list(info.holders)}")
             for resource in free.keys() | info.free.keys():
                 if free.get(resource, 0) != info.free.get(resource, 0):
                     raise InternalError(f"{name}: {resource} is miscounted")

@@ -28,17 +28,32 @@ from typing import NamedTuple, final
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import Pod, PodUID, Resources
 
 __all__ = ["Holder", "NodesView"]
 
 
 class Holder(NamedTuple):
-    """A pod, or phantom pod, on a node: its UID, the index of the node, and its requests."""
+    """A pod that holds capacity of a node, or that capacity is reserved for.
+
+    Attributes:
+        uid: The pod.
+        at: The index of the node.
+        requests: The amounts.
+        reserved: The entry of the ledger, for a nominated pod; None for a pod on the node.
+    """
 
     uid: PodUID
     at: int
     requests: Resources
+    reserved: ReservedCapacity | None = None
+
+    def is_on(self, info: NodeInfo) -> bool:
+        """Return whether it holds capacity of a node. O(1), O(entries) for a nominated pod."""
+        if self.reserved is not None:
+            return self.reserved in info.nominated
+        return self.uid in info.holders
 
 
 @final
@@ -75,21 +90,24 @@ class NodesView:
         self._move({index: given})
 
     def remove(self, holders: Iterable[Holder]) -> list[Holder]:
-        """Take pods off their nodes; return those that were still there."""
+        """Take pods, or reserved capacity, off their nodes; return those that were still there."""
         removed: list[Holder] = []
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()
         for holder in holders:
             index = holder.at
             info = self._changed(index)
-            if holder.uid not in info.holders:
+            if not holder.is_on(info):
                 continue
             given = become.get(index) or classes.of(index)
             become[index] = classes.giving_back(given, holder.requests)
             pod = info.pods_by_uid.get(holder.uid)
             if pod is not None:
                 self._pods[holder.uid] = pod
-            info.give_back(holder.uid, total)
+            if holder.reserved is None:
+                info.give_back(holder.uid, total)
+            else:
+                info.withdraw(holder.reserved, total)
             removed.append(holder)
         self._move(become)
         return removed
@@ -103,7 +121,10 @@ class NodesView:
             given = become.get(index) or classes.of(index)
             become[index] = classes.taking(given, holder.requests)
             info = self._nodes.by_index[index]
-            info.take(holder.uid, holder.requests, total)
+            if holder.reserved is None:
+                info.take(holder.uid, holder.requests, total)
+            else:
+                info.nominate(holder.reserved, total)
             pod = self._pods.get(holder.uid)
             if pod is not None:
                 info.show(pod)
@@ -119,6 +140,11 @@ class NodesView:
         self._pods.clear()
         nodes.restore_total(self._total)
 
+    def original(self, index: int) -> NodeClass:
+        """Return the class that a node had before its first change. O(1)."""
+        before = self._before.get(index)
+        return self._nodes.classes.of(index) if before is None else before[1]
+
     def _changed(self, index: int) -> NodeInfo:
         """Return a node that may be changed: a copy, made before its first change."""
         nodes = self._nodes
@@ -133,8 +159,9 @@ class NodesView:
         nodes = self._nodes
         for index, given in become.items():
             nodes.classes.move(index, given)
-            if nodes.needs:
-                nodes.keep_anew(nodes.by_index[index].node.name)
+        if nodes.ledger.expecting:
+            for index in become:
+                nodes.withhold_anew(nodes.by_index[index])
 
     def _check(self) -> None:
         self._nodes._check_nodes()

@@ -1,67 +1,72 @@
-"""Keeping room for a gang that is to start later, and looking ahead to what will be free.
+"""Views of the nodes for entities that are exempt from reserved capacity, and for looking ahead.
+
+An exempt entity is decided on nodes from which its entries are left out. The ledger keeps them,
+so whatever the decision raises or rejects, they are withheld again afterwards. No flag says which
+view is in force: each node records the entries that are withheld from it.
 
 Rules:
-  R1  while what is kept is lifted, or pods are taken as gone, nothing is decided about others;
-  R2  ``lifted`` and ``without`` leave the nodes as they were, however they end.
+  R1  within a view no other entity is decided;
+  R2  a view ends with all entries withheld that the ledger has, however it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
-from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import NodeName, PodUID
 
-__all__ = ["keep_for", "keeps_some", "lifted", "without"]
+__all__ = ["exempt", "replace", "withholds", "without"]
 
 
-def keep_for(nodes: Nodes, needs: Mapping[NodeName, Need]) -> list[NodeName]:
-    """Keep room for these needs in the place of those before.
+def replace(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> list[NodeName]:
+    """Reserve capacity for a gang that starts later, and release all that was reserved so before.
 
-    Runtime complexity: O(holders + plugins) for each node in question.
+    Runtime complexity: O(returning pods + plugins) for each node with an entry.
 
     Returns:
-        The nodes of which less is kept than before.
+        The nodes of which less is withheld than before.
     """
-    before = {name: _kept_of(nodes, name) for name in nodes.needs}
-    nodes.needs = dict(needs)
+    earlier = {e.node: _withheld(nodes, e.node) for e in nodes.ledger.expected()}
+    nodes.replace_expected(entries)
     nodes.departed.clear()
-    for name in dict.fromkeys([*before, *needs]):
-        nodes.keep_anew(name)
-    return [name for name, kept in before.items() if _is_more(kept, _kept_of(nodes, name))]
+    return [name for name, had in earlier.items() if _is_more(had, _withheld(nodes, name))]
 
 
 @contextmanager
-def lifted(nodes: Nodes) -> Generator[None, None, None]:
-    """Keep nothing for a while, for who need not heed what is kept.
+def exempt(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> Generator[None, None, None]:
+    """Leave entries out of the nodes while an entity is decided that is exempt from them.
 
-    Runtime complexity: O(holders + plugins) for each node that is needed, at its begin and its end.
+    Runtime complexity: O(returning pods + plugins) for each entry, at the begin and at the end.
     """
-    _set_lifted(nodes, True)
+    entries = list(entries)
+    nodes.leave_out(entries)
     try:
         yield
     finally:
-        _set_lifted(nodes, False)
+        nodes.withhold(entries)
 
 
-def keeps_some(nodes: Nodes) -> bool:
-    """Say whether anything is kept that is free now. O(needs)."""
-    return any(kept or pods for kept, pods in (_kept_of(nodes, name) for name in nodes.needs))
+def withholds(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> bool:
+    """Return whether any node of some entries withholds capacity for a reservation. O(entries)."""
+    infos = (nodes.infos.get(entry.node) for entry in entries)
+    return any(info.withheld or info.withheld_pods for info in infos if info is not None)
 
 
 @contextmanager
 def without(
-    nodes: Nodes, leaving: Mapping[NodeName, Collection[PodUID]]
+    nodes: Nodes,
+    entries: Iterable[ReservedCapacity],
+    leaving: Mapping[NodeName, Collection[PodUID]],
 ) -> Generator[None, None, None]:
-    """Take pods as gone, and keep nothing, for a while: to look ahead.
+    """Look ahead: take pods off their nodes, and leave entries out.
 
-    Runtime complexity: O(resources) for each pod, and O(holders + plugins) for each node of which
-    something is kept.
+    Runtime complexity: O(resources) for each pod; see ``exempt`` for the entries.
     """
-    with lifted(nodes):
+    with exempt(nodes, entries):
         view = NodesView(nodes)
         try:
             for name, uids in leaving.items():
@@ -72,15 +77,9 @@ def without(
             view.discard()
 
 
-def _set_lifted(nodes: Nodes, flag: bool) -> None:
-    nodes.lifted = flag
-    for name in nodes.needs:
-        nodes.keep_anew(name)
-
-
-def _kept_of(nodes: Nodes, name: NodeName) -> tuple[dict[str, int], int]:
+def _withheld(nodes: Nodes, name: NodeName) -> tuple[dict[str, int], int]:
     info = nodes.infos.get(name)
-    return ({}, 0) if info is None else (info.kept, info.kept_pods)
+    return ({}, 0) if info is None else (info.withheld, info.withheld_pods)
 
 
 def _is_more(before: tuple[dict[str, int], int], after: tuple[dict[str, int], int]) -> bool:

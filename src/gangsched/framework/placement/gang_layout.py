@@ -31,9 +31,15 @@ _arrival = attrgetter("seq")
 
 
 def lay_out(
-    state: State, entity: QueuedEntity, *, now: float
+    state: State, entity: QueuedEntity, *, now: float, budget: int | None = None
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and assume none.
+
+    Args:
+        state: The scheduler's memory.
+        entity: The gang.
+        now: The current instant.
+        budget: The number of steps that one search may take; None for the scheduler's own.
 
     Returns:
         The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
@@ -63,7 +69,9 @@ def lay_out(
             and by_node.accepts_all(state, kept.placed, cycles)
         ):
             return kept, refused, cycles
-        found = gang_placement.place(state, groups, ready_members, cycles, asked, now=now)
+        found = gang_placement.place(
+            state, groups, ready_members, cycles, asked, now=now, budget=budget
+        )
     return found, refused, cycles
 
 

@@ -55,6 +55,7 @@ def place(
     asks: Sequence[Ask],
     *,
     now: float,
+    budget: int | None = None,
 ) -> Plan | UnschedulableMember:
     """Return a plan for members of groups that start together, or a member that does not fit.
 
@@ -94,7 +95,8 @@ def place(
         checks = {
             kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
         }
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, checks)
+    steps = state.budget if budget is None else budget
+    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, checks)
     if checks:
         found = _place_by_node(task, groups)
     elif task.shared and any(topology.asked(info) for info in groups):
@@ -132,7 +134,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
             return plan
         if rest is not None:
             left[domain] = rest
-    budget, closest = task.state.budget, -1
+    budget, closest = task.budget, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
         answer = search(task, begun.within(domain), budget)
@@ -158,7 +160,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
     closest is reported.
     """
     found: UnschedulableMember | None = None
-    left, steps, closest = task.state.budget, 0, -1
+    left, steps, closest = task.budget, 0, -1
     places = [_domains(task.part(info.key), info) for info in groups]
     for within in product(*places):
         if steps and left <= 0:
@@ -213,7 +215,7 @@ def _place_anew(
     If all are refuted, return a member of the combination that comes closest: the one of which the
     first group that fails is the last in order.
     """
-    left, steps = task.state.budget, 0
+    left, steps = task.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
     for within in product(*(_domains(part, info) for part, info in parts)):

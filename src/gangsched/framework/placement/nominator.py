@@ -1,12 +1,37 @@
-"""Keeping room for somebody until those in it are gone.
+"""Nominations: made by preemption, kept while the victims terminate, used in the owner's cycle.
+
+Theory of operation
+    Preemption plans a node for each pod that the preemptor needs, and evicts the victims. They
+    take time to terminate. Meanwhile the capacity must not go to other pods of the same or a
+    lower priority, so it is reserved: one entry of the ledger for each nominated pod. The entity
+    waits outside the queue (``await_victims``).
+
+    Between cycles ``review`` looks at every nomination. If the awaited pods are gone, the entity
+    is activated at once, whatever is left of its backoff. If the deadline has passed, or the
+    nomination does not fit its pods any more, it lapses: the capacity is free for all, and the
+    entity is requeued.
+
+    In its own cycle the entity is exempt from its nomination (``step_aside``), and its pods go
+    to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
+    nomination is used up. If pods are still awaited, the capacity is withheld again
+    (``step_back``). If it cannot start although the nodes are free, the nomination lapses.
+
+    A nomination of a higher priority may overlap with one of a lower priority while victims of
+    both terminate. So a nominated node is checked in two states: now, without what is reserved
+    for others; and later, without awaited pods and without reservations of lower priorities. A
+    pod must fit in both.
+
+    A nomination is not a reservation: it is for a known node, and its victims are terminating
+    already. A reservation is for an expected start, evicts no pod, and other entities may use
+    its capacity meanwhile if they end in time; see ``gangsched.framework.backfill``.
 
 Rules:
-  R1  while it waits for them, a nominated entity is out of the queue: it is sent for when the room
-      is there, when it cannot come any more, and when there is news about itself;
-  R2  it has its turn with its stand-ins aside, and goes where room was kept for it, if it still
-      may; where it cannot start though nobody is in the way, the room is not kept any longer;
-  R3  what it was planned with has to be so still: who is no longer there as it was, and a node
-      that is gone, have no room kept; too little of it is none.
+  R1  while pods are awaited, the entity is outside the queue; it is activated when they are gone,
+      when the nomination lapses, and by an event about itself;
+  R2  in its cycle the entity goes to the nominated nodes if they still take it; if it cannot
+      start although no pod is awaited, the nomination lapses;
+  R3  a nominated pod that has changed or is gone, or whose node is gone, is dropped; if too few
+      are left, the nomination lapses.
 """
 
 from __future__ import annotations
@@ -24,23 +49,23 @@ from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import filter_and_score
-from gangsched.framework.state.nomination import Kept, Nomination
+from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 
 __all__ = [
-    "drop",
-    "hold_back",
-    "holds_room",
-    "keep",
+    "add",
+    "await_victims",
+    "holds_capacity",
     "lapse",
     "next_deadline",
     "next_member",
     "node_for",
     "plan",
+    "readmit",
+    "remove",
     "review",
-    "send_back",
     "step_aside",
     "step_back",
 ]
@@ -48,8 +73,8 @@ __all__ = [
 _FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
 
 
-def holds_room(state: State, uid: PodUID) -> bool:
-    """Say whether a pod takes room on a node. O(1)."""
+def holds_capacity(state: State, uid: PodUID) -> bool:
+    """Return whether a pod holds capacity of a node. O(1)."""
     member = state.members.get(uid)
     if member is None:
         return False
@@ -59,67 +84,35 @@ def holds_room(state: State, uid: PodUID) -> bool:
 
 
 def next_deadline(state: State) -> float | None:
-    """Return when the first nomination lapses that waits for somebody. O(nominations)."""
+    """Return the earliest deadline of a nomination that awaits pods. O(nominations)."""
     return min((n.deadline for n in state.nominations.values() if n.awaited), default=None)
 
 
-# Before and after a turn ----------------------------------------------------------------------
+# Adding and removing --------------------------------------------------------------------------
 
 
-def keep(state: State, nomination: Nomination) -> None:
-    """Let stand-ins hold the room. O(pods x log nodes)."""
+def add(state: State, nomination: Nomination) -> None:
+    """Add a nomination, and reserve its capacity. O(pods x log nodes)."""
     state.nominations[nomination.entity.seq] = nomination
-    for kept in nomination.kept.values():
-        state.nodes.assume(kept.stand_in, kept.node)
+    state.nodes.reserve(nomination.reserved)
 
 
-def step_aside(state: State, entity: QueuedEntity) -> Nomination | None:
-    """Let the stand-ins of an entity step aside for its turn, if there are any."""
-    nomination = state.nominations.get(entity.seq)
-    if nomination is not None:
-        for stand_in in nomination.stand_ins():
-            state.nodes.forget(stand_in.uid)
-        nomination.is_lifted = True
-    return nomination
-
-
-def step_back(state: State, nomination: Nomination) -> None:
-    """Let stand-ins hold the room again, after a turn that did not need it."""
-    nomination.is_lifted = False
-    keep(state, nomination)
-
-
-def hold_back(state: State, nomination: Nomination, *, now: float) -> None:
-    """Take who waits for room out of the queue until it is there; send for it if it is."""
-    entity = nomination.entity
-    if _is_there(state, nomination):
-        _send_for(state, nomination, now=now)
-        return
-    entity.refill()
-    state.queue.gate(entity, now=now)
-    requeue.forget(state, entity)
-    nodes = len(nomination.nodes)
-    where = "1 node" if nodes == 1 else f"{nodes} nodes"
-    entity.reason = f"room is kept on {where} until {_pods_are(nomination)} gone from there"
-
-
-def drop(
+def remove(
     state: State, nomination: Nomination, reason: str, uids: Iterable[PodUID] | None = None
 ) -> list[NodeName]:
-    """Keep room no more, and tell nobody but by a notice; return the nodes.
+    """Remove a nomination and free its capacity; return the nodes. No entity is requeued.
 
     Args:
         state: The scheduler's memory.
-        nomination: The room.
-        reason: Why; empty where there is nothing to tell.
-        uids: For whom it was kept; None for those for whom it still is.
+        nomination: The nomination.
+        reason: Why it lapses; if it is empty, no notice says so.
+        uids: The pods that the notice names; None for those that are still nominated.
     """
-    whose = [*nomination.kept] if uids is None else uids
-    for stand_in in nomination.stand_ins():
-        state.nodes.forget(stand_in.uid)
+    _free(state, nomination.pods.values())
     del state.nominations[nomination.entity.seq]
     if reason:
-        pods = tuple(uid for uid in whose if uid in state.members)
+        named = [*nomination.pods] if uids is None else uids
+        pods = tuple(uid for uid in named if uid in state.members)
         state.out.append(NominationLapsed(nomination.group, pods, reason))
     return nomination.nodes
 
@@ -132,56 +125,99 @@ def lapse(
     now: float,
     uids: Iterable[PodUID] | None = None,
 ) -> None:
-    """Keep room no more: whoever it was kept for, and whoever else it may help, is tried again."""
-    nodes = drop(state, nomination, reason, uids)
-    send_back(state, nomination, now=now)
+    """Remove a nomination, and requeue its entity and all others that its capacity may help."""
+    nodes = remove(state, nomination, reason, uids)
+    readmit(state, nomination, now=now)
     requeue.gain(state, nodes, now=now)
 
 
-def send_back(state: State, nomination: Nomination, *, now: float) -> None:
-    """Let an entity whose room is kept no more be tried again, if it was out of the queue."""
+def readmit(state: State, nomination: Nomination, *, now: float) -> None:
+    """Return the entity of a removed nomination to the queue, if it waited outside."""
     entity = nomination.entity
     if state.queue.is_gated(entity) and len(entity):
-        held = bundles.pre_enqueue(state, entity.pod, entity.group, now)
-        if isinstance(held, Unschedulable):
-            entity.reason = held.reason
+        refusal = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+        if isinstance(refusal, Unschedulable):
+            entity.reason = refusal.reason
         else:
             state.queue.activate(entity, now=now)
 
 
-# Between turns --------------------------------------------------------------------------------
+def _free(state: State, pods: Iterable[NominatedPod]) -> None:
+    pods = list(pods)
+    state.nodes.release([each.reserved for each in pods])
+    _note_departed(state, pods)
+
+
+def _note_departed(state: State, pods: Iterable[NominatedPod]) -> None:
+    # a reservation was planned around them, and may start earlier without
+    if state.nodes.ledger.expecting:
+        state.nodes.departed += [each.uid for each in pods]
+
+
+# Before and after the owner's cycle -------------------------------------------------------------
+
+
+def step_aside(state: State, entity: QueuedEntity) -> Nomination | None:
+    """Leave an entity's nomination out of the nodes for its cycle; return it, if there is one."""
+    nomination = state.nominations.get(entity.seq)
+    if nomination is not None:
+        state.nodes.leave_out(nomination.reserved)
+        _note_departed(state, nomination.pods.values())
+    return nomination
+
+
+def step_back(state: State, nomination: Nomination) -> None:
+    """Withhold the capacity of a nomination again after a cycle that did not use it."""
+    state.nodes.withhold(nomination.reserved)
+
+
+def await_victims(state: State, nomination: Nomination, *, now: float) -> None:
+    """Take the entity out of the queue until the awaited pods are gone; activate it if they are."""
+    entity = nomination.entity
+    if _is_free(state, nomination):
+        _activate(state, nomination, now=now)
+        return
+    entity.refill()
+    state.queue.gate(entity, now=now)
+    requeue.forget(state, entity)
+    nodes, pods = len(nomination.nodes), _pods(nomination)
+    where = "1 node is" if nodes == 1 else f"{nodes} nodes are"
+    entity.reason = f"{where} nominated, waiting for {pods} to terminate"
+
+
+# Between cycles -------------------------------------------------------------------------------
 
 
 def review(state: State, *, now: float) -> None:
-    """Look whether room that is kept is there by now, or is kept in vain.
+    """Activate the entities whose nominated nodes are free, and remove obsolete nominations.
 
-    Runtime complexity: O(pods that room is kept for).
+    Runtime complexity: O(nominated pods).
     """
     if state.overdue:
         state.overdue = {uid for uid in state.overdue if uid in state.members}
     for nomination in list(state.nominations.values()):
-        uids = [*nomination.kept]  # what is kept on a node that is gone is dropped meanwhile
-        reason = _vain(state, nomination, now=now)
-        if not reason and not _is_there(state, nomination) and nomination.deadline <= now:
-            state.overdue.update(uid for uid in nomination.awaited if holds_room(state, uid))
-            reason = f"{_pods_are(nomination)} not gone in time"
+        uids = [*nomination.pods]  # those on nodes that are gone are dropped meanwhile
+        reason = _why_obsolete(state, nomination, now=now)
+        if not reason and not _is_free(state, nomination) and nomination.deadline <= now:
+            state.overdue.update(uid for uid in nomination.awaited if holds_capacity(state, uid))
+            reason = f"{_pods(nomination)} did not terminate in time"
         if reason:
             lapse(state, nomination, reason, now=now, uids=uids)
         elif not nomination.awaited and nomination.entity.place is not Place.ACTIVE:
-            _send_for(state, nomination, now=now)
+            _activate(state, nomination, now=now)
 
 
-def _vain(state: State, nomination: Nomination, *, now: float) -> str:
-    """Say why room is kept in vain; empty when it is not."""
-    for uid, kept in list(nomination.kept.items()):
-        if not _is_as_it_was(state, kept) or kept.node not in state.nodes.infos:
-            del nomination.kept[uid]
-            state.nodes.forget(kept.stand_in.uid)
-            requeue.gain(state, (kept.node,), now=now)
-    if not nomination.is_of_use:
-        return "too little of it is left, or too few pods to use it"
+def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
+    """Drop pods that changed, and return why the nomination lapses; empty if it does not."""
+    for uid, nominated in list(nomination.pods.items()):
+        if not _is_unchanged(state, nominated) or nominated.node not in state.nodes.infos:
+            del nomination.pods[uid]
+            _free(state, (nominated,))
+            requeue.gain(state, (nominated.node,), now=now)
+    if not nomination.is_sufficient:
+        return "too few nominated pods or nodes are left"
     if equivalence.reach_of(state, nomination.entity)[0] != nomination.priority:
-        return "another priority"
+        return "the priority has changed"
     for key, spec in nomination.specs:
         info = state.registry.get(key)
         if (None if info is None else info.spec) != spec:
@@ -189,26 +225,26 @@ def _vain(state: State, nomination: Nomination, *, now: float) -> str:
     return ""
 
 
-def _is_as_it_was(state: State, kept: Kept) -> bool:
-    member = state.members.get(kept.uid)
+def _is_unchanged(state: State, nominated: NominatedPod) -> bool:
+    member = state.members.get(nominated.uid)
     pending = member is not None and member.state is MemberState.UNSCHEDULED
-    return pending and member is not None and member.seq == kept.seq
+    return pending and member is not None and member.seq == nominated.seq
 
 
-def _is_there(state: State, nomination: Nomination) -> bool:
-    """Say whether nobody is in the way any more. O(1) amortised."""
+def _is_free(state: State, nomination: Nomination) -> bool:
+    """Return whether no pod is awaited any more. O(1) amortised."""
     awaited = nomination.awaited
-    while awaited and not holds_room(state, awaited[-1]):
+    while awaited and not holds_capacity(state, awaited[-1]):
         awaited.pop()
     return not awaited
 
 
-def _send_for(state: State, nomination: Nomination, *, now: float) -> None:
-    """Let an entity have its turn now that its room is there, whether it rests or not."""
+def _activate(state: State, nomination: Nomination, *, now: float) -> None:
+    """Activate an entity whose nominated nodes are free, without waiting for its backoff."""
     entity = nomination.entity
-    held = bundles.pre_enqueue(state, entity.pod, entity.group, now)
-    if isinstance(held, Unschedulable):
-        lapse(state, nomination, held.reason, now=now)
+    refusal = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    if isinstance(refusal, Unschedulable):
+        lapse(state, nomination, refusal.reason, now=now)
         return
     state.queue.remove(entity, now=now)
     entity.backoff_until = -math.inf
@@ -218,29 +254,29 @@ def _send_for(state: State, nomination: Nomination, *, now: float) -> None:
     state.queue.activate(entity, now=now)
 
 
-# In a turn ------------------------------------------------------------------------------------
+# In the owner's cycle ---------------------------------------------------------------------------
 
 
 def next_member(state: State, entity: QueuedEntity) -> Member | None:
-    """Return whose turn it is by a nomination of one pod; None where there is none."""
+    """Return the pod of a nomination that is for one pod; None for any other entity."""
     nomination = state.nominations.get(entity.seq)
-    if nomination is None or len(nomination.kept) > 1:
+    if nomination is None or len(nomination.pods) > 1:
         return None
-    return state.members[next(iter(nomination.kept))]
+    return state.members[next(iter(nomination.pods))]
 
 
 def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) -> NodeName | None:
-    """Return the node where room was kept for a pod, if it is there and takes it.
+    """Return the nominated node of a pod, if it is free and takes the pod.
 
-    Runtime complexity: O(pods that room is kept for).
+    Runtime complexity: O(nominations).
     """
     nomination = state.nominations.get(member.entity.seq)
-    kept = None if nomination is None else nomination.kept.get(member.pod.uid)
-    if nomination is None or kept is None or nomination.awaited:
+    nominated = None if nomination is None else nomination.pods.get(member.pod.uid)
+    if nomination is None or nominated is None or nomination.awaited:
         return None
-    now_and_then = _now_and_then(state, nomination, kept.node)
-    is_refused = any(pod_class.judgement(given, judge).reasons for given in now_and_then)
-    return None if is_refused else kept.node
+    now_and_later = _now_and_later(state, nomination, nominated.node)
+    is_refused = any(pod_class.judgement(given, judge).reasons for given in now_and_later)
+    return None if is_refused else nominated.node
 
 
 def plan(
@@ -251,22 +287,22 @@ def plan(
     *,
     now: float,
 ) -> Plan | None:
-    """Return a plan with everybody where room was kept for him; None where that cannot be.
+    """Return a plan with each nominated pod on its node; None if one of them does not fit there.
 
-    Runtime complexity: O(pods).
+    Runtime complexity: O(pods), and O(nominations) for each node.
     """
     nomination = state.nominations.get(entity.seq)
     if nomination is None or nomination.awaited:
         return None
     found, taken = Plan(state), dict[int, list[NodeClass]]()
     by_uid = {member.pod.uid: member for member in members}
-    for kept in nomination.kept.values():
-        member = by_uid.get(kept.uid)
+    for nominated in nomination.pods.values():
+        member = by_uid.get(nominated.uid)
         if member is None or not _is_in_its_domain(state, member, nomination):
             return None
-        index = state.nodes.infos[kept.node].index
+        index = state.nodes.infos[nominated.node].index
         given = found.at(index) if index in taken else state.nodes.classes.of(index)
-        asked = taken.get(index) or _now_and_then(state, nomination, kept.node)
+        asked = taken.get(index) or _now_and_later(state, nomination, nominated.node)
         pod_class, judge, answer = filter_and_score.judge_nodes(
             state, cycles[member.seq], member, now
         )
@@ -279,43 +315,40 @@ def plan(
     return found
 
 
-def _now_and_then(state: State, nomination: Nomination, name: NodeName) -> list[NodeClass]:
-    """Return what a node is without the stand-ins of others, and what it is to be.
+def _now_and_later(state: State, nomination: Nomination, name: NodeName) -> list[NodeClass]:
+    """Return the class of a nominated node now, and after the pods of others have terminated.
 
-    Others leave enough room for who has some kept there, but only once those are gone who go: so
-    there has to be room now beside who is there, and then beside whom room is kept for that no
-    lower priority may take. Where the node came to offer less, there need not be.
+    Now: without what is reserved for other nominations, as their pods are not there yet. Later:
+    without the pods that others await, and with what is reserved for nominations of the same or
+    a higher priority. Both are needed where the node offers less than when it was nominated.
     """
     classes, info = state.nodes.classes, state.nodes.infos[name]
-    now = then = classes.of(info.index)
-    awaited: dict[PodUID, None] = {}
-    for other in state.nominations.values():
-        if other is nomination:
+    now = later = classes.of(info.index)
+    for entry in info.nominated:
+        if entry.owner == nomination.entity.seq:
             continue
-        for kept in other.kept.values():
-            if kept.node == name:
-                now = classes.giving_back(now, kept.stand_in.requests)
-                if other.priority < nomination.priority:
-                    then = classes.giving_back(then, kept.stand_in.requests)
-        awaited.update(dict.fromkeys(other.awaited))
-    for uid in awaited:
+        now = classes.giving_back(now, entry.requests)
+        if entry.priority < nomination.priority:
+            later = classes.giving_back(later, entry.requests)
+    others = (each for each in state.nominations.values() if each is not nomination)
+    for uid in dict.fromkeys(uid for other in others for uid in other.awaited):
         if uid in info.holders:
-            then = classes.giving_back(then, info.holders[uid])
-    return [now] if now is then else [now, then]
+            later = classes.giving_back(later, info.holders[uid])
+    return [now] if now is later else [now, later]
 
 
 def _is_in_its_domain(state: State, member: Member, nomination: Nomination) -> bool:
-    """Say whether the nodes that are kept for a gang still have one value of its label."""
+    """Return whether the nominated nodes of a gang still share one value of its topology label."""
     info = member.group
     topology = None if info is None or info.spec is None else info.spec.topology
     if info is None or topology is None or not topology.required:
         return True
-    nodes = (each.node for each in nomination.kept.values() if each.group == info.key)
+    nodes = (each.node for each in nomination.pods.values() if each.group == info.key)
     values = {state.nodes.infos[name].node.labels.get(topology.key) for name in nodes}
     joined = group_topology.joined(state, info)
     return len(values) == 1 and None not in values and (joined is None or values <= joined.values)
 
 
-def _pods_are(nomination: Nomination) -> str:
+def _pods(nomination: Nomination) -> str:
     count = len(nomination.awaited)
-    return "1 pod is" if count == 1 else f"{count} pods are"
+    return "1 pod" if count == 1 else f"{count} pods"

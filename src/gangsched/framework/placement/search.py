@@ -78,6 +78,7 @@ class Task:
         judges: The judge of nodes for each class of these members.
         asks: How many must be placed, of one group or of all groups of a bundle.
         shared: Whether the plan also has members of other groups, now or later.
+        budget: The number of steps that one search may take.
         checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
     """
 
@@ -86,6 +87,7 @@ class Task:
     judges: Judges
     asks: tuple[Ask, ...]
     shared: bool
+    budget: int
     checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
 
     @property

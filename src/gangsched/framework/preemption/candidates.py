@@ -1,18 +1,19 @@
-"""Who may be displaced: units that give way as a whole.
+"""Eviction units: the pods and nominations that preemption may take together.
 
 Rules:
-  R1  only who has a lower priority than the preemptor, holds room, and is not going already;
-  R2  a gang gives way as a whole, with the groups of its bundle, or it gives up members that it
-      has beyond its minima: it is never left below them;
-  R3  room that is kept for somebody of lower priority is a unit too, and costs nobody his node.
+  R1  a pod may be evicted if its priority is lower than the preemptor's, it holds a node, and it
+      is not terminating already;
+  R2  a gang is evicted as a whole, with the other groups of its bundle, or it gives up elastic
+      members: those beyond its minima. It never goes on with fewer members than its minima;
+  R3  a nomination of a lower priority is a unit too; taking its capacity evicts no pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias, final
 
-from attrs import define
+from attrs import define, evolve
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
@@ -21,72 +22,101 @@ from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
-from gangsched.model import NodeName, PodUID, Resources
+from gangsched.model import NodeName, PodUID
 
-__all__ = ["EvictionUnit", "leaving", "on_their_way", "surplus", "units"]
+__all__ = [
+    "EvictionUnit",
+    "IsCandidate",
+    "elastic_members",
+    "elastic_nodes",
+    "terminating",
+    "terminating_on",
+    "units",
+]
 
 _BOUND = (MemberState.BINDING, MemberState.ASSIGNED)
-_Asked: TypeAlias = tuple[PodUID, Resources, NodeName | None]
+
+IsCandidate: TypeAlias = Callable[[int], bool]
+"""Returns whether evictions on the node with this index may help the preemptor."""
 
 
 @final
 @define(eq=False)
 class EvictionUnit:
-    """What gives way together.
+    """What is taken together.
 
     Attributes:
         priority: Its priority; of a bundle, the highest.
-        falls: How many gangs or regular pods that run are no more by it.
-        pods: How many pods are evicted.
+        gangs: The number of running gangs and regular pods that it ends: 0 or 1.
+        pods: The number of pods that are evicted.
         created_at: When it was created.
         seq: Its number in the order of arrival.
-        groups: The groups that fall, or the one that gives up members; none for a regular pod.
-        is_surplus: Whether only members beyond the minima go.
+        groups: The groups that are evicted, or the one that gives up elastic members; empty for
+            a regular pod.
+        is_elastic: Whether only elastic members are evicted.
         member: The regular pod.
-        nomination: The room that is kept.
+        nomination: The nomination.
     """
 
     priority: int
-    falls: int
+    gangs: int
     pods: int
     created_at: float
     seq: int
     groups: tuple[PodGroupInfo, ...] = ()
-    is_surplus: bool = False
+    is_elastic: bool = False
     member: Member | None = None
     nomination: Nomination | None = None
     _holders: list[Holder] | None = None
 
     @property
     def size(self) -> int:
-        """How many pods give room back at most: those that wait for siblings too."""
+        """The number of pods that free capacity at most, with members that wait on permit."""
         return (
-            self.pods if self.is_surplus or self.member else sum(g.scheduled for g in self.groups)
+            self.pods if self.is_elastic or self.member else sum(g.scheduled for g in self.groups)
         )
 
     def members(self, state: State) -> list[Member]:
-        """Return the pods that go. O(members)."""
+        """Return the pods that are evicted. O(members)."""
         if self.member is not None:
             return [self.member]
-        if self.is_surplus:
-            return surplus(state, self.groups[0])
+        if self.is_elastic:
+            return elastic_members(state, self.groups[0])
         return [m for info in self.groups for m in state.of_group(info) if m.state in ON_NODES]
 
-    def holders(self, state: State) -> list[Holder]:
-        """Return what room they hold; remembered. O(members)."""
+    def holders(self, state: State, is_candidate: IsCandidate) -> list[Holder]:
+        """Return the capacity that it frees where that may help the preemptor. O(members).
+
+        The result is computed once. Capacity on other nodes is freed too if the unit is taken,
+        but no plan counts on it.
+        """
         if self._holders is None:
-            asked: Iterable[_Asked]
+            found: Iterable[Holder]
             if self.nomination is not None:
-                kept = self.nomination.kept.values()
-                asked = ((each.stand_in.uid, each.stand_in.requests, each.node) for each in kept)
+                found = _nominated(state, self.nomination)
             else:
-                asked = map(_asked, self.members(state))
-            self._holders = list(_holders(state, asked))
+                found = _holders(state, self.members(state))
+            self._holders = [holder for holder in found if is_candidate(holder.at)]
         return self._holders
+
+    def on_node(self, state: State, index: int, gone: Collection[PodUID]) -> EvictionUnit:
+        """Return a unit with the elastic members that this unit's gang can give up on one node.
+
+        Runtime complexity: O(members).
+
+        Args:
+            state: The scheduler's memory.
+            index: The node.
+            gone: Members that the gang gives up already.
+        """
+        members = elastic_members(state, self.groups[0], gone, on=index)
+        made = evolve(self, pods=len(members))
+        made._holders = list(_holders(state, members))
+        return made
 
 
 def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[EvictionUnit]:
-    """Return who may give way to somebody of a priority, the groups *besides* apart.
+    """Return the units of a priority lower than *below*, except those of the groups *besides*.
 
     Runtime complexity: O(groups) and O(pods).
     """
@@ -108,16 +138,16 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
             found.append(
                 EvictionUnit(pod.priority, 1, 1, pod.created_at, member.seq, member=member)
             )
-    for kept in state.nominations.values():
-        if kept.priority < below:
-            entity = kept.entity
-            unit = EvictionUnit(kept.priority, 0, 0, entity.created_at, entity.seq, nomination=kept)
+    for made in state.nominations.values():
+        if made.priority < below:
+            entity = made.entity
+            unit = EvictionUnit(made.priority, 0, 0, entity.created_at, entity.seq, nomination=made)
             found.append(unit)
     return found
 
 
 def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
-    """Return the groups that fall with a group: those of its bundle that hold nodes."""
+    """Return the groups that are evicted with a group: those of its bundle that hold nodes."""
     found = [info]
     bundle = bundles.keys(info.spec)
     for key in bundle:
@@ -132,7 +162,7 @@ def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
 def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
     priority = max(info.priority for info in groups)
     if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
-        # members that run may rank higher than their group has come to
+        # running members may have a higher priority than the group's, which has changed since
         members = (member for info in groups for member in state.of_group(info))
         ranks = [member.pod.priority for member in members if member.state in ON_NODES]
         priority = max(priority, *ranks)
@@ -140,47 +170,83 @@ def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator
     if priority >= below:
         return
     bound = sum(info.scheduled - info.waiting for info in groups)
-    falls = int(any(info.was_scheduled for info in groups))
+    gangs = int(any(info.was_scheduled for info in groups))
     for info in groups:
         more = info.scheduled - info.waiting - (info.min_available or 0)
-        if more > 0 and _may_shrink(info):
+        if more > 0 and _is_elastic(info):
             yield EvictionUnit(
-                priority, 0, more, info.created_at, info.uid, groups=(info,), is_surplus=True
+                priority, 0, more, info.created_at, info.uid, groups=(info,), is_elastic=True
             )
-    yield EvictionUnit(priority, falls, bound, created_at, groups[0].uid, groups=tuple(groups))
+    yield EvictionUnit(priority, gangs, bound, created_at, groups[0].uid, groups=tuple(groups))
 
 
-def surplus(state: State, info: PodGroupInfo) -> list[Member]:
-    """Return the members that a started gang may give up, the last to come first. O(members)."""
-    bound = [member for member in state.of_group(info) if member.state in _BOUND]
-    minimum = info.min_available or 0
-    left = len(bound)
-    of_role = {role: sum(m.role == role for m in bound) for role in info.roles}
-    if not _may_shrink(info) or any(of_role[r] < least for r, least in info.roles.items()):
-        return []
-    found: list[Member] = []
-    for member in reversed(bound):
-        if left <= minimum:
-            break
+# Elastic members ------------------------------------------------------------------------------
+
+
+@final
+class _Elastic:
+    """Counts how many members a gang may still give up, in total and by role."""
+
+    def __init__(self, info: PodGroupInfo, bound: Collection[Member]) -> None:
+        self.left: int = len(bound) - (info.min_available or 0)
+        self.of_role: dict[str, int] = {
+            role: sum(m.role == role for m in bound) - least for role, least in info.roles.items()
+        }
+
+    def give_up(self, member: Member) -> bool:
+        """Count a member as given up; return False if its gang needs it. O(1)."""
         role = member.role
-        if role is not None and role in of_role:
-            if of_role[role] <= info.roles[role]:
-                continue
-            of_role[role] -= 1
-        left -= 1
-        found.append(member)
-    return found
+        if self.left <= 0 or (role in self.of_role and self.of_role[role] <= 0):
+            return False
+        self.left -= 1
+        if role is not None and role in self.of_role:
+            self.of_role[role] -= 1
+        return True
 
 
-def _may_shrink(info: PodGroupInfo) -> bool:
-    """Say whether a gang has started and has no fewer members of any role than it needs."""
+def elastic_members(
+    state: State,
+    info: PodGroupInfo,
+    gone: Collection[PodUID] = (),
+    *,
+    on: int | None = None,
+) -> list[Member]:
+    """Return the members that a started gang can give up, the last to arrive first. O(members).
+
+    Args:
+        state: The scheduler's memory.
+        info: The group.
+        gone: Members that it gives up already.
+        on: The index of the node that they are on; None for any.
+    """
+    bound = [m for m in state.of_group(info) if m.state in _BOUND and m.pod.uid not in gone]
+    elastic = _Elastic(info, bound)
+    if not _is_elastic(info) or any(spare < 0 for spare in elastic.of_role.values()):
+        return []
+    name = None if on is None else state.nodes.by_index[on].node.name
+    chosen = (m for m in reversed(bound) if name is None or _node_of(m) == name)
+    return [member for member in chosen if elastic.give_up(member)]
+
+
+def elastic_nodes(state: State, info: PodGroupInfo) -> list[int]:
+    """Return the nodes of a gang's bound members, by index, each once. O(members)."""
+    names = (_node_of(member) for member in state.of_group(info) if member.state in _BOUND)
+    infos = (state.nodes.infos.get(name) for name in dict.fromkeys(names) if name is not None)
+    return [found.index for found in infos if found is not None]
+
+
+def _is_elastic(info: PodGroupInfo) -> bool:
+    """Return whether a gang has started and has its minimum of each role."""
     if not info.was_scheduled or info.min_available is None:
         return False
     return all(info.role(role).scheduled >= least for role, least in info.roles.items())
 
 
-def leaving(state: State) -> list[Holder]:
-    """Return who holds room and is going already, and is not overdue. O(groups) and O(pods)."""
+# Terminating pods -----------------------------------------------------------------------------
+
+
+def terminating(state: State) -> list[Holder]:
+    """Return the pods that terminate and are not overdue. O(groups) and O(pods)."""
     members = [
         state.members[uid]
         for info in state.registry
@@ -188,32 +254,42 @@ def leaving(state: State) -> list[Holder]:
         for uid in info.members
     ]
     members += [member for member in state.members.values() if member.group is None]
-    return list(_holders(state, (_asked(m) for m in members if _is_leaving(state, m))))
+    return list(_holders(state, (m for m in members if _is_terminating(state, m))))
 
 
-def on_their_way(state: State, nodes: Iterable[NodeName]) -> list[PodUID]:
-    """Return who of those on some nodes is going already, and is not overdue. O(pods on them)."""
+def terminating_on(state: State, nodes: Iterable[NodeName]) -> list[PodUID]:
+    """Return the pods on some nodes that terminate and are not overdue. O(pods on them)."""
     infos = (state.nodes.infos[name] for name in nodes)
     members = (state.members.get(uid) for info in infos for uid in info.holders)
-    return [m.pod.uid for m in members if m is not None and _is_leaving(state, m)]
+    return [m.pod.uid for m in members if m is not None and _is_terminating(state, m)]
 
 
-def _is_leaving(state: State, member: Member) -> bool:
+def _is_terminating(state: State, member: Member) -> bool:
     uid = member.pod.uid
     if member.state is not MemberState.TERMINATING or uid in state.overdue:
         return False
-    return nominator.holds_room(state, uid)
+    return nominator.holds_capacity(state, uid)
 
 
-def _asked(member: Member) -> _Asked:
-    node = member.node if member.node is not None else member.pod.node_name
-    return member.pod.uid, member.requests, node
+# Holders --------------------------------------------------------------------------------------
 
 
-def _holders(state: State, asked: Iterable[_Asked]) -> Iterator[Holder]:
-    """Yield who holds the node that it is said to hold."""
+def _nominated(state: State, nomination: Nomination) -> Iterator[Holder]:
+    for uid, each in nomination.pods.items():
+        info = state.nodes.infos.get(each.node)
+        if info is not None:
+            yield Holder(uid, info.index, each.reserved.requests, each.reserved)
+
+
+def _holders(state: State, members: Iterable[Member]) -> Iterator[Holder]:
+    """Yield what each member holds, if its node shows it."""
     infos = state.nodes.infos
-    for uid, requests, name in asked:
+    for member in members:
+        name, uid = _node_of(member), member.pod.uid
         info = None if name is None else infos.get(name)
         if info is not None and uid in info.holders:
-            yield Holder(uid, info.index, requests)
+            yield Holder(uid, info.index, member.requests)
+
+
+def _node_of(member: Member) -> NodeName | None:
+    return member.node if member.node is not None else member.pod.node_name

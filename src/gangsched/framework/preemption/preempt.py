@@ -1,13 +1,31 @@
-"""Making room for who fits nowhere, at the cost of lower priorities.
+"""Preemption: evict pods of lower priority so that a pod or gang fits, and nominate its nodes.
+
+Theory of operation
+    After an entity's scheduling cycle ``conclude`` deals with the nomination that it had, and
+    decides whether it preempts. If its last attempt failed for lack of capacity, ``victim_search``
+    looks for victims. A plan is carried out in this order:
+
+    1. nominations of lower priorities that the plan takes are removed;
+    2. the preemptor's capacity is reserved;
+    3. the victims are evicted;
+    4. the entity leaves the queue until they have terminated;
+    5. entities that lost a nomination, or gain by freed capacity, are requeued.
+
+    The capacity has to be reserved before any eviction, since an eviction may free capacity at
+    once and activate other entities.
 
 Rules:
-  R1  only who had a turn and fits nowhere makes room: not who is incomplete, who was turned down
-      for another reason, or who waits for room that is kept already;
-  R2  first there is a plan on which all who are needed have room; without one nothing happens;
-  R3  the room is kept before anybody goes, and before anybody is told of what is given back.
+  R1  an entity preempts only after a scheduling cycle in which no node took a pod that it needs.
+      It does not if it is incomplete, was refused for another reason, or awaits victims already;
+  R2  no pod is evicted without a plan on which all pods fit that the entity needs to start;
+  R3  a pod is never evicted for a pod of the same or a lower priority, so a victim cannot preempt
+      its preemptor.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
@@ -16,12 +34,14 @@ from gangsched.events import Evict, Nominated
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle.outcomes import Rejected
 from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.placement import nominator
 from gangsched.framework.preemption import candidates, victim_search
-from gangsched.framework.preemption.preemptor import Alone, Gang, MakingRoom
-from gangsched.framework.preemption.victim_search import Displacement
+from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
+from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
-from gangsched.framework.state.nomination import Kept, Nomination
+from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.scheduler_state import HOLDING, State
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import EvictGroup
@@ -32,113 +52,133 @@ __all__ = ["conclude"]
 def conclude(
     state: State, entity: QueuedEntity, nomination: Nomination | None, *, now: float
 ) -> None:
-    """Draw the consequences of a turn that is over.
+    """Conclude an entity's scheduling cycle: use up its nomination, and preempt if it may.
 
     Args:
         state: The scheduler's memory.
-        entity: Whose turn it was.
-        nomination: The room that was kept for it, with its stand-ins aside; None for none.
+        entity: The entity.
+        nomination: Its nomination, which is left out of the nodes; None if it has none.
         now: The current instant.
     """
     if nomination is not None and _conclude_nominated(state, nomination, now=now):
         return
-    if state.preemption is not None and _fits_nowhere(state, entity):
-        priority, displaces = equivalence.reach_of(state, entity)
+    if state.preemption is not None and _lacks_capacity(state, entity):
+        priority, evicts = equivalence.reach_of(state, entity)
         try:
-            _make_room(state, entity, priority, displaces, now=now)
+            _preempt(state, entity, priority, evicts, now=now)
         except GangschedError as error:
             state.deferred.append(error)
 
 
 def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> bool:
-    """End the turn of who had room kept; say whether no more room has to be made for it."""
-    members = [state.members.get(uid) for uid in nomination.kept]
+    """Conclude the cycle of a nominated entity; return False if it may preempt again."""
+    members = [state.members.get(uid) for uid in nomination.pods]
     if any(member is not None and member.state in HOLDING for member in members):
-        # whatever of the room is left over is free for others
+        # capacity that its pods did not use is free for others
         nominator.lapse(state, nomination, "", now=now)
         return True
     if nomination.awaited:
         nominator.step_back(state, nomination)
-        nominator.hold_back(state, nomination, now=now)
+        nominator.await_victims(state, nomination, now=now)
         return True
-    # its nodes have changed since, or a plugin turns it down
-    nodes = nominator.drop(state, nomination, "nobody is in the way, and it cannot start")
-    # to itself it is no news
+    # the nodes have changed since, or a plugin refuses the pods
+    reason = "the nominated nodes are free, but it cannot start"
+    nodes = nominator.remove(state, nomination, reason)
+    # the entity itself has just failed with this capacity, so it is not requeued for it
     requeue.gain(state, nodes, now=now, since=-1, disproved=nomination.entity.equivalence_class)
     return False
 
 
-def _fits_nowhere(state: State, entity: QueuedEntity) -> bool:
-    """Say whether the turn of an entity ended because there is no room."""
+def _lacks_capacity(state: State, entity: QueuedEntity) -> bool:
+    """Return whether the last attempt may have failed because no node took a pod."""
     if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
-    return unschedulable_member is None or unschedulable_member.diagnosis is not None
+    if unschedulable_member is None or unschedulable_member.diagnosis is not None:
+        return True
+    # late members go one by one, and only the last of them is recorded
+    return len(entity) > 1 and equivalence.goes_alone(state, entity.group)
 
 
-def _make_room(
-    state: State, entity: QueuedEntity, priority: int, displaces: bool, *, now: float
+def _preempt(
+    state: State, entity: QueuedEntity, priority: int, evicts: bool, *, now: float
 ) -> None:
     info = entity.group
-    if not requeue.reaches_somebody(state, priority, displaces):
+    if not requeue.reaches_somebody(state, priority, evicts):
         return
     if info is not None and info.key in state.holding:
-        # what it holds itself is room too
-        unschedulable_member = entity.unschedulable_member
-        reason = (
-            "makes room as a whole" if unschedulable_member is None else unschedulable_member.reason
-        )
+        # the gang preempts as a whole, so it counts on what its waiting members hold
+        member = entity.unschedulable_member
+        reason = "preempts as a whole" if member is None else member.reason
         reject_group(state, info.key, Rejected(reason), now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
-    task: MakingRoom
+    preemptors: Iterable[Preemptor]
     if info is None or equivalence.goes_alone(state, info):
-        member = (
-            None
-            if entity.unschedulable_member is None
-            else state.members.get(entity.unschedulable_member.uid)
-        )
-        if member is None or member.pod.uid not in entity:
-            member = equivalence.next_member(state, entity)
-        task = Alone(state, member, now)
+        preemptors = _single_pods(state, entity, now)
     else:
-        task = Gang(state, entity, info, now)
-    found = _plan(state, task, priority, displaces)
-    if found is not None:
-        _carry_out(state, entity, task, found, priority, now=now)
+        preemptors = (GangPreemptor(state, entity, info, now, _budget(state)),)
+    for preemptor in preemptors:
+        found = _plan(state, preemptor, priority, evicts)
+        if found is not None:
+            _carry_out(state, entity, preemptor, found, priority, now=now)
+            return
 
 
-def _plan(state: State, task: MakingRoom, priority: int, displaces: bool) -> Displacement | None:
+def _budget(state: State) -> int:
     assert state.preemption is not None
-    units = candidates.units(state, priority, task.groups)
-    if not displaces:
+    return min(state.budget, state.preemption.search_budget)
+
+
+def _single_pods(state: State, entity: QueuedEntity, now: float) -> Iterator[SinglePod]:
+    """Yield the pending members that lack capacity, the first to arrive first, each class once.
+
+    Each member goes alone, so a member that no eviction helps must not keep another from it. The
+    member that was tried last is not enough to know: others may have failed for other reasons.
+    """
+    members = sorted((state.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
+    classes = set[PodClass]()
+    for member in members:
+        if state.profile.signed:
+            if member.pod_class in classes:
+                continue
+            classes.add(member.pod_class)
+        preemptor = SinglePod(state, member, now)
+        if len(members) == 1 or preemptor.lacks_capacity():
+            yield preemptor
+
+
+def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> VictimPlan | None:
+    units = candidates.units(state, priority, preemptor.groups)
+    if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
-    budget, exhausted_searches = state.budget, state.exhausted_searches
-    state.budget = min(budget, state.preemption.search_budget)
+    exhausted_searches = state.exhausted_searches
     try:
-        return victim_search.find(state, task, units)
+        return victim_search.find(state, preemptor, units)
     finally:
-        state.budget, state.exhausted_searches = budget, exhausted_searches
+        # it counts attempts, and a plan is none
+        state.exhausted_searches = exhausted_searches
 
 
 def _carry_out(
     state: State,
     entity: QueuedEntity,
-    task: MakingRoom,
-    found: Displacement,
+    preemptor: Preemptor,
+    found: VictimPlan,
     priority: int,
     *,
     now: float,
 ) -> None:
-    nomination = _nominate(state, entity, task, found, priority, now=now)
-    who = f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
-    reason = f"makes room for {who}"
+    """Nominate nodes, evict the victims and announce both; see the module for the order."""
+    nomination = _nominate(state, entity, preemptor, found, priority, now=now)
+    whom = f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
+    reason = f"preempted by {whom}"
     freed: list[NodeName] = []
     for unit in found.units:
         if unit.nomination is not None:
-            freed += nominator.drop(state, unit.nomination, reason)
-    nominator.keep(state, nomination)
-    told = len(state.out)
+            freed += nominator.remove(state, unit.nomination, reason)
+    nominator.add(state, nomination)
+    before = len(state.out)
     for unit in found.units:
         for info in unit.groups:
             apply_verdict(state, EvictGroup(info.key, reason), now=now)
@@ -148,39 +188,40 @@ def _carry_out(
             assume.evict(state, unit.member, reason)
     for member in found.members:
         assume.evict(state, member, reason)
-    victims = tuple(effect.uid for effect in state.out[told:] if isinstance(effect, Evict))
+    victims = tuple(effect.uid for effect in state.out[before:] if isinstance(effect, Evict))
     notice = Nominated(
         nomination.group,
         priority,
-        tuple((kept.uid, kept.node) for kept in nomination.kept.values()),
+        tuple((each.uid, each.node) for each in nomination.pods.values()),
         victims,
         nomination.deadline,
     )
-    state.out.insert(told, notice)
-    nomination.awaited[:] = candidates.on_their_way(state, nomination.nodes)
-    nominator.hold_back(state, nomination, now=now)
+    state.out.insert(before, notice)
+    nomination.awaited[:] = candidates.terminating_on(state, nomination.nodes)
+    nominator.await_victims(state, nomination, now=now)
     for unit in found.units:
         if unit.nomination is not None:
-            nominator.send_back(state, unit.nomination, now=now)
+            nominator.readmit(state, unit.nomination, now=now)
     requeue.gain(state, freed, now=now)
 
 
 def _nominate(
     state: State,
     entity: QueuedEntity,
-    task: MakingRoom,
-    found: Displacement,
+    preemptor: Preemptor,
+    found: VictimPlan,
     priority: int,
     *,
     now: float,
 ) -> Nomination:
     assert state.preemption is not None
-    kept: dict[PodUID, Kept] = {}
+    pods: dict[PodUID, NominatedPod] = {}
     for member, index in found.places:
         node = state.nodes.by_index[index].node.name
         group = None if member.group is None else member.group.key
         uid = member.pod.uid
-        kept[uid] = Kept.make(member.pod, member.seq, node, group, member.role)
-    specs = tuple((info.key, info.spec) for info in task.groups)
+        reserved = ReservedCapacity(entity.seq, node, priority, member.requests)
+        pods[uid] = NominatedPod(member.seq, uid, group, member.role, reserved)
+    specs = tuple((info.key, info.spec) for info in preemptor.groups)
     deadline = now + state.preemption.grace
-    return Nomination(entity, priority, kept, task.asks, specs, [], deadline)
+    return Nomination(entity, priority, pods, preemptor.required, specs, [], deadline)

@@ -1,70 +1,50 @@
-"""Who is to have room, as ``victim_search`` asks about them: a gang, or a pod that goes alone.
+"""Preemptors, as ``victim_search`` asks about them: a single pod, or a gang.
 
 Rules:
-  R1  whether they fit is asked as in a turn: the same checks, the same placement, nothing taken;
-  R2  of a gang as many as it needs have to fit; a pod that goes alone makes room for itself.
+  R1  whether a preemptor fits is decided as in its scheduling cycle: by the same checks and the
+      same placement, and nothing is assumed;
+  R2  a gang fits if as many members fit as it needs to start; a single pod fits by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol, final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import final
 
-from attrs import define
+from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import by_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.preemption.victim_search import Lack
+from gangsched.framework.preemption.victim_search import Required, Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.model import GroupKey
-from gangsched.outcomes import Unschedulable
+from gangsched.model import NodeName
+from gangsched.outcomes import Outcome, Unschedulable
 
-__all__ = ["Alone", "Gang", "MakingRoom"]
-
-_Ask = tuple[GroupKey | None, str, int]
-
-
-class MakingRoom(Protocol):
-    """Who is to have room; see ``gangsched.framework.preemption.victim_search.Task``."""
-
-    @property
-    def asks(self) -> tuple[_Ask, ...]:
-        """How many have to have room: group, role (empty for any), number."""
-        ...
-
-    @property
-    def groups(self) -> list[PodGroupInfo]:
-        """The groups whose members they are."""
-        ...
-
-    @property
-    def domains(self) -> Sequence[Domain | None]: ...
-
-    def lacks(self, domain: Domain | None) -> list[Lack] | None: ...
-
-    def places(self) -> list[tuple[Member, int]] | None: ...
+__all__ = ["GangPreemptor", "SinglePod"]
 
 
 @final
 @define(eq=False)
-class Alone:
-    """A regular pod, or a later member of a gang that has started."""
+class SinglePod:
+    """A regular pod, or a late member of a gang that has started; see ``Preemptor``."""
 
     state: State
     member: Member
     now: float
+    _cycle: CycleState | None = field(default=None, init=False)
 
     @property
-    def asks(self) -> tuple[_Ask, ...]:
-        """One."""
+    def required(self) -> Required:
+        """One pod."""
         info = self.member.group
         return ((None if info is None else info.key, "", 1),)
 
@@ -75,50 +55,76 @@ class Alone:
 
     @property
     def domains(self) -> Sequence[Domain | None]:
-        """Where it has to go."""
+        """The domain of its group's other members, if it must join them."""
         info = self.member.group
         return [None if info is None else group_topology.joined(self.state, info)]
 
-    def lacks(self, domain: Domain | None) -> list[Lack] | None:
-        """See ``Task``."""
-        needs = [(self.member, 1)]
-        return _lacks(self.state, needs, domain, now=self.now)
+    def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
+        """See ``Preemptor``."""
+        return _shortfalls(self.state, [(self.member, 1)], domain, now=self.now)
+
+    def is_resolvable(self, given: NodeClass) -> bool:
+        """See ``Preemptor``."""
+        if self._cycle is None:
+            return True
+        return filter_and_score.is_resolvable(self.state, self._cycle, self.member, given, self.now)
+
+    def lacks_capacity(self) -> bool:
+        """Return whether ``pre_filter`` passes, and no node takes the pod as the nodes are now."""
+        found = self._best()
+        return found is not None and found[0] is None
 
     def places(self) -> list[tuple[Member, int]] | None:
-        """See ``Task``."""
+        """See ``Preemptor``."""
+        found = self._best()
+        if found is None or found[0] is None or isinstance(found[1], Unschedulable):
+            return None
+        return [(self.member, self.state.nodes.infos[found[0]].index)]
+
+    def _best(self) -> tuple[NodeName | None, Outcome] | None:
+        """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         state, member = self.state, self.member
         cycle = CycleState(member.group, state.nodes.infos)
         outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
+        self._cycle = cycle
         pod_class, _judge, outcome = filter_and_score.judge_nodes(state, cycle, member, self.now)
         (domain,) = self.domains
         node = by_node.choose(state, cycle, member, pod_class, domain)
-        if isinstance(node, Diagnosis) or isinstance(outcome, Unschedulable):
-            return None
-        return [(member, state.nodes.infos[node].index)]
+        return (None if isinstance(node, Diagnosis) else node), outcome
 
 
 @final
 @define(eq=False)
-class Gang:
-    """The members of a gang that has not started, or of all gangs of a bundle."""
+class GangPreemptor:
+    """The members of a gang that has not started, or of all gangs of a bundle; see ``Preemptor``.
+
+    Attributes:
+        state: The scheduler's memory.
+        entity: The gang's entity.
+        info: The gang's group.
+        now: The current instant.
+        budget: The number of steps that one search for a placement may take.
+    """
 
     state: State
     entity: QueuedEntity
     info: PodGroupInfo
     now: float
-    _needs: list[tuple[Member, int]] | None = None
+    budget: int | None = None
+    _needed: list[tuple[Member, int]] | None = field(default=None, init=False)
+    _cycles: Mapping[int, CycleState] | None = field(default=None, init=False)
 
     @property
     def parties(self) -> list[tuple[QueuedEntity, PodGroupInfo]]:
-        """The groups that start together, with what they queue in."""
+        """The groups that start together, with their entities."""
         pending = bundles.pending(self.state, self.entity)
         return [(each, each.group) for each in pending if each.group is not None]
 
     @property
-    def asks(self) -> tuple[_Ask, ...]:
-        """As many as the quorum of each group lacks, in all and by role."""
+    def required(self) -> Required:
+        """The number of members that the quorum of each group lacks, in total and by role."""
         return tuple(
             (info.key, role, count)
             for each, info in self.parties
@@ -132,7 +138,7 @@ class Gang:
 
     @property
     def domains(self) -> Sequence[Domain | None]:
-        """The values of the label that the gang has to be within; not of a bundle."""
+        """The values of the topology label that the gang must share; none for a bundle."""
         spec, groups = self.info.spec, self.groups
         topology = None if spec is None else spec.topology
         if topology is None or not topology.required or len(groups) > 1:
@@ -144,25 +150,48 @@ class Gang:
         values = {info.node.labels.get(topology.key) for info in nodes} - {None}
         return [Domain(topology.key, frozenset({value})) for value in sorted(map(str, values))]
 
-    def lacks(self, domain: Domain | None) -> list[Lack] | None:
-        """See ``Task``."""
-        if self._needs is None:
-            self._needs = list(self._needed())
-        return _lacks(self.state, self._needs, domain, now=self.now)
+    def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
+        """See ``Preemptor``."""
+        if self._needed is None:
+            self._needed = list(self._count_needed())
+        return _shortfalls(self.state, self._needed, domain, now=self.now)
+
+    def is_resolvable(self, given: NodeClass) -> bool:
+        """See ``Preemptor``."""
+        state, seen = self.state, set[PodClass]()
+        for each, info in self.parties:
+            for pod in each.pending:
+                member = state.members[pod.uid]
+                if state.profile.signed:
+                    if member.pod_class in seen:
+                        continue
+                    seen.add(member.pod_class)
+                    cycle = CycleState(info, state.nodes.infos)
+                elif self._cycles is None:
+                    return True  # no filter may be asked before ``pre_filter`` has passed
+                else:
+                    cycle = self._cycles[member.seq]
+                if filter_and_score.is_resolvable(state, cycle, member, given, self.now):
+                    return True
+        return False
 
     def places(self) -> list[tuple[Member, int]] | None:
-        """See ``Task``."""
+        """See ``Preemptor``."""
         state = self.state
         if equivalence.missing(state, self.info):
             return None
-        found, _refused, _cycles = gang_layout.lay_out(state, self.entity, now=self.now)
+        found, refused, cycles = gang_layout.lay_out(
+            state, self.entity, now=self.now, budget=self.budget
+        )
+        if refused is None:
+            self._cycles = cycles
         return found.placed if isinstance(found, Plan) else None
 
-    def _needed(self) -> Iterable[tuple[Member, int]]:
-        """Yield one member of each class of which some are needed, with how many.
+    def _count_needed(self) -> Iterable[tuple[Member, int]]:
+        """Yield one member of each class of which members are needed, with their number.
 
-        Of each role its minimum, and of the others those that came first: who is needed may be
-        said otherwise too, where members are unlike.
+        These are the minimum of each role, and of the others those that arrived first. Where
+        members differ, another choice may be possible too; so the numbers are only an estimate.
         """
         for each, _info in self.parties:
             members = sorted((self.state.members[p.uid] for p in each.pending), key=_arrival)
@@ -180,23 +209,23 @@ class Gang:
                 yield alike[0], len(alike)
 
 
-def _lacks(
-    state: State, needs: Sequence[tuple[Member, int]], domain: Domain | None, *, now: float
-) -> list[Lack] | None:
-    """Return of which pods there are more than there is room for, one kind at a time."""
+def _shortfalls(
+    state: State, needed: Sequence[tuple[Member, int]], domain: Domain | None, *, now: float
+) -> list[Shortfall] | None:
+    """Return the classes of pods that exceed free capacity, each class considered by itself."""
     if not state.profile.signed:
         return None
-    found: list[Lack] = []
-    for member, count in needs:
+    found: list[Shortfall] = []
+    for member, count in needed:
         cycle = CycleState(member.group, state.nodes.infos)
         pod_class, judge, _outcome = filter_and_score.judge_nodes(state, cycle, member, now)
-        room = pod_class.headroom
+        headroom = pod_class.headroom
         if domain is not None:
-            room = sum(
+            headroom = sum(
                 each * len(given.nodes) for given, each in pod_class.rooms() if domain.has(given)
             )
-        if room < count:
-            found.append(Lack(pod_class, judge, count - room))
+        if headroom < count:
+            found.append(Shortfall(pod_class, judge, count - headroom))
     return found
 
 

@@ -1,79 +1,125 @@
-"""Planning whom to displace.
+"""Victim search: which units are evicted so that a preemptor fits.
+
+Theory of operation
+    The search works on the nodes themselves: victims are taken off them (``NodesView``), and
+    the preemptor is placed by the code that places it in its cycle. At the end every pod is back.
+
+    Pods that terminate already are taken off first. If the preemptor fits then, no pod is evicted.
+    Otherwise priorities are considered in ascending order. At each priority, units are taken
+    until the preemptor fits, in these steps:
+
+    1. Units that end no gang (elastic members, nominations), by how much they gain.
+    2. All of these together, as one of them may help only with what another frees.
+    3. Other choices of elastic members: those on one node after the other, by gain.
+    4. All units, by gain.
+    5. All units, in batches that double.
+
+    How much a unit gains is counted as the number of lacking pods that its capacity would take
+    (``Shortfall``). Bounds on it are kept in a heap, and only the first is computed exactly.
+
+    If it fits, too much may have been taken. So units are given back, those most worth sparing
+    first: by halves, so that of many units few are tried one by one. Then the plan is minimal: the
+    preemptor does not fit if any one of its victims stays.
+
+    A node is no candidate if a filter refuses the preemptor there with ``resolvable=False``:
+    evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
+    is taken off.
 
 Rules:
-  R1  nothing is displaced by a plan: it is made with pods laid aside for as long as it takes
-      (``NodesView``), and says who would have to go, and who goes where then;
-  R2  the victim with the highest priority has the lowest that can be; below that, as few gangs
-      as possible fall, then as few pods as possible go. Of a plan nobody can be spared;
-  R3  who is going already goes first: where that is enough, nobody else has to.
+  R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
+      preemptor;
+  R2  the highest priority among the victims is as low as possible; of such plans, one is chosen
+      with few gangs, then few pods. No victim of a plan can be spared;
+  R3  terminating pods are counted on before any pod is evicted;
+  R4  no gang is ended where elastic members and nominations of these priorities are enough, as
+      far as steps 1 to 3 find them.
 
-The first half of R2 is exact, as far as a search for a placement is not undecided. For the second
-half, units are taken by how much room they make, and given back one by one, the dearest first:
-where one gang is enough only one falls, but of several it may not be the fewest.
+The first half of R2 is exact if no search for a placement exhausts its budget. The second half is
+exact where one gang is enough; where several are, a plan may name more than the fewest.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from typing import Protocol, final
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
-from gangsched.framework.preemption.candidates import EvictionUnit
+from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
 from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.model import GroupKey, PodUID
 
-__all__ = ["Displacement", "Lack", "Task", "find"]
+__all__ = ["Preemptor", "Required", "Shortfall", "VictimPlan", "find"]
 
 _ENOUGH_PLANS = 2
-"""Of plans within different domains, so many are compared."""
+"""The number of plans within different domains that are compared."""
+
+Required: TypeAlias = tuple[tuple[GroupKey | None, str, int], ...]
+"""The number of pods that need capacity: group, role (empty for any), number."""
 
 
 @final
 @frozen
-class Lack:
-    """Pods of a class for which there is too little room: so many."""
+class Shortfall:
+    """The number of pods of one class that exceed free capacity."""
 
     pod_class: PodClass
     judge: Judge
     count: int
 
 
-class Task(Protocol):
-    """Who is to have room."""
+class Preemptor(Protocol):
+    """A pod or a gang that needs capacity."""
+
+    @property
+    def required(self) -> Required:
+        """The number of its pods that need capacity."""
+        ...
+
+    @property
+    def groups(self) -> list[PodGroupInfo]:
+        """The groups of its pods; none of their members is a victim."""
+        ...
 
     @property
     def domains(self) -> Sequence[Domain | None]:
-        """Within what to look, each for itself; None for anywhere."""
+        """The domains to search, each by itself; None for all nodes."""
         ...
 
-    def lacks(self, domain: Domain | None) -> list[Lack] | None:
-        """Return of whom there are too many for the room there is; None where nobody knows.
+    def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
+        """Return the pods that exceed free capacity, or None if unknown.
 
-        Nobody does not mean that all fit.
+        An empty list does not mean that all pods fit together.
         """
         ...
 
+    def is_resolvable(self, given: NodeClass) -> bool:
+        """Return whether evictions may make nodes of a class take one of its pods."""
+        ...
+
     def places(self) -> list[tuple[Member, int]] | None:
-        """Return who goes to the node with which index; None where too few fit."""
+        """Return a node for each pod, by index; None if too few pods fit."""
         ...
 
 
 @final
 @frozen
-class Displacement:
-    """A plan.
+class VictimPlan:
+    """A plan that makes a preemptor fit.
 
     Attributes:
-        places: Who goes to the node with which index.
-        units: Who falls, and whose kept room is taken.
-        members: Who is given up by gangs that go on.
-        cost: What R2 says of it: the highest priority, gangs, pods.
+        places: A node for each pod of the preemptor, by index.
+        units: The gangs, bundles and regular pods that are evicted, and the nominations that are
+            taken.
+        members: The elastic members that are evicted.
+        cost: The sort key of R2: highest priority of a victim, gangs, pods.
     """
 
     places: list[tuple[Member, int]]
@@ -82,21 +128,30 @@ class Displacement:
     cost: tuple[float, int, int] = (float("-inf"), 0, 0)
 
 
-def find(state: State, task: Task, units: Sequence[EvictionUnit]) -> Displacement | None:
-    """Return how room can be made; None when it cannot.
+def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+    """Return a plan that makes a preemptor fit; None if there is none.
 
-    Runtime complexity: O(gangs), O(pods of the gangs that are looked at), and a placement for each
-    set of victims that may be enough: where V units of N have to go, about V log N.
+    Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
+    each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
     view = NodesView(state.nodes)
+    verdicts: dict[NodeClass, bool] = {}
+
+    def is_candidate(index: int) -> bool:
+        given = view.original(index)
+        found = verdicts.get(given)
+        if found is None:
+            found = verdicts[given] = preemptor.is_resolvable(given)
+        return found
+
     try:
-        view.remove(candidates.leaving(state))
-        places = task.places()
+        view.remove(candidates.terminating(state))
+        places = preemptor.places()
         if places is not None:
-            return Displacement(places)
-        found: list[Displacement] = []
-        for domain, within in _by_domain(state, task.domains, units):
-            search = _Search(state, task, view, domain)
+            return VictimPlan(places)
+        found: list[VictimPlan] = []
+        for domain, within in _by_domain(state, preemptor.domains, units, is_candidate):
+            search = _Search(state, preemptor, view, domain, is_candidate)
             plan = search.run(within)
             search.undo()
             if plan is not None:
@@ -109,16 +164,19 @@ def find(state: State, task: Task, units: Sequence[EvictionUnit]) -> Displacemen
 
 
 def _by_domain(
-    state: State, domains: Sequence[Domain | None], units: Sequence[EvictionUnit]
+    state: State,
+    domains: Sequence[Domain | None],
+    units: Sequence[EvictionUnit],
+    is_candidate: IsCandidate,
 ) -> list[tuple[Domain | None, list[EvictionUnit]]]:
-    """Return the domains with who holds room there, those first where the most is held."""
+    """Return each domain with the units that hold capacity there, the fullest domain first."""
     if not units:
         return []
     values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
     classes = state.nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
-            for holder in unit.holders(state):
+            for holder in unit.holders(state, is_candidate):
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
@@ -135,25 +193,29 @@ def _by_domain(
     return [(domain, within) for _held, domain, within in found]
 
 
+_Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]
+"""A unit, with the capacity that it freed."""
+
+
 @final
 @define(eq=False)
 class _Search:
     """The search within one domain."""
 
     state: State
-    task: Task
+    preemptor: Preemptor
     view: NodesView
     domain: Domain | None
-    taken: list[tuple[EvictionUnit, list[Holder]]] = field(
-        factory=list[tuple[EvictionUnit, list[Holder]]]
-    )
+    is_candidate: IsCandidate
+    taken: list[_Taken] = field(factory=list[_Taken])
     places: list[tuple[Member, int]] | None = None
 
-    def run(self, units: Sequence[EvictionUnit]) -> Displacement | None:
-        """Look at one priority after the other, the lowest first.
+    def run(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+        """Consider one priority after the other, the lowest first.
 
-        Those below one that it takes are not enough, and are laid aside by then. As others may do
-        without any of them, all up to that priority are chosen from anew.
+        Units below the first priority that is enough are not enough by themselves, and all taken
+        by then. Other choices may do without some of them, so all up to that priority are chosen
+        from again.
         """
         below: list[EvictionUnit] = []
         for priority in sorted({unit.priority for unit in units}):
@@ -167,20 +229,21 @@ class _Search:
             below = up_to
         return None
 
-    def undo(self) -> None:
-        for _unit, holders in self.taken:
+    def undo(self, down_to: int = 0) -> None:
+        """Put back all units that were taken, except the first *down_to*."""
+        for _unit, holders in self.taken[down_to:]:
             self.view.put_back(holders)
-        self.taken.clear()
+        del self.taken[down_to:]
 
     # Taking ---------------------------------------------------------------------------------
 
     def _take_enough(self, left: list[EvictionUnit]) -> bool:
-        """Lay units aside until it fits; False when all of them are not enough."""
-        if self._take_by_room(left, without_fall=True) or self._take_by_room(left):
+        """Take units until the preemptor fits; False if all of them are not enough."""
+        if self._take_without_gangs(left) or self._take_by_gain(left):
             return True
-        # what one of them frees may be of use only with what another does
+        # what one unit frees may help only with what another frees
         count = 1
-        left.sort(key=lambda unit: (unit.falls, unit.pods, -unit.created_at, -unit.seq))
+        left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
         while left:
             batch = left[:count]
             del left[:count]
@@ -191,30 +254,91 @@ class _Search:
                 return True
         return False
 
-    def _take_by_room(self, left: list[EvictionUnit], *, without_fall: bool = False) -> bool:
-        """Lay aside who makes the most room, of equals where the fewest pods go.
+    def _take_without_gangs(self, left: list[EvictionUnit]) -> bool:
+        """Take units that end no gang; if they are not enough, only those with a gain stay taken.
 
-        Who makes room at most, by what he asks for, is no more than a bound: only the first is
-        looked at, and looked at again after another was laid aside.
+        The units with a gain are removed from *left*.
         """
-        lacks = self.task.lacks(self.domain)
-        ratios = self._ratios(lacks or ())
+        before, mild = len(self.taken), [unit for unit in left if not unit.gangs]
+        if self._take_by_gain(left, without_gangs=True):
+            return True
+        by_gain = self.taken[before:]
+        rest = [unit for unit in left if not unit.gangs]
+        for unit in rest:
+            self._take(unit)
+        if rest and self._fits():
+            return True
+        self.undo(before)
+        if self._take_by_node(mild):
+            return True
+        for unit, _holders in by_gain:
+            self._take(unit)
+        return False
+
+    def _take_by_node(self, mild: Sequence[EvictionUnit]) -> bool:
+        """Take other elastic members than the last to arrive: those on one node after the other.
+
+        Of each gang, the members on a node are taken that it can give up there. Gains only shrink
+        as gangs give up members, so an old gain is a bound, as in ``_take_by_gain``.
+        """
+        elastic = [unit for unit in mild if unit.is_elastic]
+        if not elastic:
+            return False
+        before, gone = len(self.taken), set[PodUID]()
+        for unit in mild:
+            if not unit.is_elastic:
+                self._take(unit)
+        shortfalls = self.preemptor.shortfalls(self.domain)
+        on_node: dict[int, list[EvictionUnit]] = {}
+        for unit in elastic:
+            for index in candidates.elastic_nodes(self.state, unit.groups[0]):
+                if self.is_candidate(index):
+                    on_node.setdefault(index, []).append(unit)
+        most = sum(each.count for each in shortfalls or ())
+        heap = [(-most, index) for index in sorted(on_node)]
+        while shortfalls and heap:
+            bound, index = heapq.heappop(heap)
+            chosen = [unit.on_node(self.state, index, gone) for unit in on_node[index]]
+            gain = self._gain(chosen, shortfalls)
+            if not gain:
+                continue
+            if gain < -bound and heap and gain < -heap[0][0]:
+                heapq.heappush(heap, (-gain, index))
+                continue
+            for unit in chosen:
+                self._take(unit)
+                gone.update(each.uid for each in unit.holders(self.state, self.is_candidate))
+            shortfalls = self.preemptor.shortfalls(self.domain)
+        if shortfalls is not None and not shortfalls and self._fits():
+            return True
+        self.undo(before)
+        return False
+
+    def _take_by_gain(self, left: list[EvictionUnit], *, without_gangs: bool = False) -> bool:
+        """Take the unit with the greatest gain, of equals the one with the fewest pods, and so on.
+
+        The gain is bounded by the requests of the pods in the unit. Only the first unit of the
+        heap is computed exactly, and again after another was taken.
+        """
+        shortfalls = self.preemptor.shortfalls(self.domain)
+        ratios = self._ratios(shortfalls or ())
         heap: list[tuple[int, int, float, int, int]] = []
         known: dict[int, int] = {}
         for number, unit in enumerate(left):
-            most = 0 if without_fall and unit.falls else self._bound(unit, lacks or (), ratios)
+            skip = without_gangs and unit.gangs
+            most = 0 if skip else self._bound(unit, shortfalls or (), ratios)
             if most:
                 heap.append((-most, unit.pods, -unit.created_at, -unit.seq, number))
         heapq.heapify(heap)
         gone = set[int]()
-        while lacks and heap:
+        while shortfalls and heap:
             most, pods, created, seq, number = heapq.heappop(heap)
-            enough = sum(lack.count for lack in lacks)
+            enough = sum(each.count for each in shortfalls)
             if -most > enough:
                 heapq.heappush(heap, (-enough, pods, created, seq, number))
                 continue
             if known.get(number) != len(gone):
-                gain = self._gain(left[number], lacks)
+                gain = self._gain((left[number],), shortfalls)
                 known[number] = len(gone)
                 if gain and gain < -most:
                     heapq.heappush(heap, (-gain, pods, created, seq, number))
@@ -222,105 +346,107 @@ class _Search:
                     continue
             self._take(left[number])
             gone.add(number)
-            lacks = self.task.lacks(self.domain)
+            shortfalls = self.preemptor.shortfalls(self.domain)
         left[:] = [unit for number, unit in enumerate(left) if number not in gone]
-        return lacks is not None and not lacks and self._fits()
+        return shortfalls is not None and not shortfalls and self._fits()
 
-    def _ratios(self, lacks: Sequence[Lack]) -> list[int]:
-        """Return for how many of each that lack room one pod makes room on its node at most."""
+    def _ratios(self, shortfalls: Sequence[Shortfall]) -> list[int]:
+        """Return, for each shortfall, the number of its pods that one evicted pod makes fit."""
         victims = self.state.classes.values()
-        return [max(_ratio(v, each.pod_class) for v in victims) for each in lacks]
+        return [max(_ratio(v, each.pod_class) for v in victims) for each in shortfalls]
 
     @staticmethod
-    def _bound(unit: EvictionUnit, lacks: Sequence[Lack], ratios: Sequence[int]) -> int:
-        """Return for how many it makes room at most. O(kinds that lack room)."""
+    def _bound(unit: EvictionUnit, shortfalls: Sequence[Shortfall], ratios: Sequence[int]) -> int:
+        """Return an upper bound on the gain of a unit. O(shortfalls)."""
         if unit.nomination is not None:
-            return sum(lack.count for lack in lacks)
-        both = zip(lacks, ratios, strict=True)
-        return sum(min(lack.count, unit.size * ratio) for lack, ratio in both)
+            return sum(each.count for each in shortfalls)
+        both = zip(shortfalls, ratios, strict=True)
+        return sum(min(each.count, unit.size * ratio) for each, ratio in both)
 
-    def _gain(self, unit: EvictionUnit, lacks: Sequence[Lack]) -> int:
-        """Return for how many of those who lack room it makes room."""
+    def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
+        """Return the number of lacking pods that the capacity of some units would take."""
         classes = self.state.nodes.classes
         before: dict[int, NodeClass] = {}
         after: dict[int, NodeClass] = {}
-        held = self.state.nodes.by_index
-        for uid, index, requests in unit.holders(self.state):
-            if uid not in held[index].holders:
-                continue
-            if index not in before:
-                before[index] = after[index] = classes.of(index)
-            after[index] = classes.giving_back(after[index], requests)
+        infos = self.state.nodes.by_index
+        for unit in units:
+            for holder in unit.holders(self.state, self.is_candidate):
+                index = holder.at
+                if not holder.is_on(infos[index]):
+                    continue
+                if index not in before:
+                    before[index] = after[index] = classes.of(index)
+                after[index] = classes.giving_back(after[index], holder.requests)
         moves: dict[tuple[NodeClass, NodeClass], int] = {}
         for index, given in before.items():
             if self.domain is None or self.domain.has(given):
                 move = (given, after[index])
                 moves[move] = moves.get(move, 0) + 1
         gain = 0
-        for lack in lacks:
-            room = sum(
-                count * (_room(lack, after) - _room(lack, before))
+        for each in shortfalls:
+            more = sum(
+                count * (_headroom(each, after) - _headroom(each, before))
                 for (before, after), count in moves.items()
             )
-            gain += min(lack.count, room)
+            gain += min(each.count, more)
         return gain
 
     def _take(self, unit: EvictionUnit) -> None:
-        self.taken.append((unit, self.view.remove(unit.holders(self.state))))
+        holders = unit.holders(self.state, self.is_candidate)
+        self.taken.append((unit, self.view.remove(holders)))
 
     def _fits(self) -> bool:
-        if self.task.lacks(self.domain):
+        if self.preemptor.shortfalls(self.domain):
             return False
-        places = self.task.places()
+        places = self.preemptor.places()
         if places is not None:
             self.places = places
         return places is not None
 
     # Giving back ----------------------------------------------------------------------------
 
-    def _spare(self) -> Displacement:
-        """Give back whoever can be spared, and return the plan."""
-        whole = [each for each in self.taken if each[0].falls]
+    def _spare(self) -> VictimPlan:
+        """Put back every unit that can be spared, and return the plan."""
+        whole = [each for each in self.taken if each[0].gangs]
         whole.sort(key=lambda each: _worth(each[0]))
         kept = self._victims_of([(unit, held) for unit, held in whole])
-        fallen = {info.uid for unit, _held in kept for info in unit.groups}
-        pieces: list[tuple[EvictionUnit, list[Holder]]] = []
-        mild = [each for each in self.taken if not each[0].falls]
+        ended = {info.uid for unit, _held in kept for info in unit.groups}
+        pieces: list[_Taken] = []
+        mild = [each for each in self.taken if not each[0].gangs]
         for unit, held in sorted(mild, key=lambda each: _worth(each[0])):
-            if not unit.is_surplus:
+            if not unit.is_elastic:
                 pieces.append((unit, held))
-            elif unit.groups[0].uid not in fallen:
-                # of its members the first to come is given back first
+            elif unit.groups[0].uid not in ended:
+                # of elastic members the first to arrive is spared first
                 pieces += [(unit, [holder]) for holder in reversed(held)]
         kept_pieces = self._victims_of(pieces)
         assert self.places is not None
         members = [
             self.state.members[holder.uid]
             for unit, held in kept_pieces
-            if unit.is_surplus
+            if unit.is_elastic
             for holder in held
         ]
         found = [unit for unit, _held in kept]
-        found += [unit for unit, _held in kept_pieces if not unit.is_surplus]
-        self.taken = kept + kept_pieces + [e for e in mild if self._fell(e[0], fallen)]
-        all_of = [unit.priority for unit, _held in kept + kept_pieces]
+        found += [unit for unit, _held in kept_pieces if not unit.is_elastic]
+        self.taken = kept + kept_pieces + [e for e in mild if self._has_ended(e[0], ended)]
+        priorities = [unit.priority for unit, _held in kept + kept_pieces]
         cost = (
-            max(all_of, default=float("-inf")),  # of nobody where a plugin changed its mind
-            sum(unit.falls for unit in found),
+            max(priorities, default=float("-inf")),  # no victim if a plugin changed its answer
+            sum(unit.gangs for unit in found),
             sum(unit.pods for unit in found) + len(members),
         )
-        return Displacement(self.places, found, members, cost)
+        return VictimPlan(self.places, found, members, cost)
 
     @staticmethod
-    def _fell(unit: EvictionUnit, fallen: set[int]) -> bool:
-        return unit.is_surplus and unit.groups[0].uid in fallen
+    def _has_ended(unit: EvictionUnit, ended: set[int]) -> bool:
+        return unit.is_elastic and unit.groups[0].uid in ended
 
-    def _victims_of(
-        self, pieces: list[tuple[EvictionUnit, list[Holder]]]
-    ) -> list[tuple[EvictionUnit, list[Holder]]]:
-        """Give back, in order, whoever can be spared; return who cannot be.
+    def _victims_of(self, pieces: list[_Taken]) -> list[_Taken]:
+        """Put back, in order, every piece that can be spared; return the others.
 
-        As if one by one: whom half of them cannot do without is looked for in that half.
+        The result is that of trying one by one. If all of a half can be spared, that takes one
+        placement.
         """
         if not pieces:
             return []
@@ -336,15 +462,15 @@ class _Search:
 
 
 def _worth(unit: EvictionUnit) -> tuple[int, int, float, int]:
-    """Return the order in which units are given back: the first is the one most worth sparing."""
+    """Return the sort key of units that are put back: the one most worth sparing is first."""
     return (-unit.priority, -unit.pods, unit.created_at, unit.seq)
 
 
-def _room(lack: Lack, given: NodeClass) -> int:
-    return lack.pod_class.judgement(given, lack.judge).room
+def _headroom(shortfall: Shortfall, given: NodeClass) -> int:
+    return shortfall.pod_class.judgement(given, shortfall.judge).room
 
 
-def _ratio(victim: PodClass, comer: PodClass) -> int:
-    """Return for how many of one class a pod of another makes room on its node at most."""
-    freed, asked = victim.sample.requests, comer.sample.requests
+def _ratio(victim: PodClass, preemptor: PodClass) -> int:
+    """Return an upper bound on the pods of one class that evicting a pod of another makes fit."""
+    freed, asked = victim.sample.requests, preemptor.sample.requests
     return max((-(-freed.amount(n) // need) for n, need in asked.items() if need), default=0) or 1

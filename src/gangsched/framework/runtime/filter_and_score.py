@@ -32,7 +32,7 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["foresee", "judge_nodes", "judged"]
+__all__ = ["foresee", "is_resolvable", "judge_nodes", "judged"]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _UNBOUNDED: Final = 1 << 40
@@ -83,6 +83,15 @@ class _Judge:
             bound = calls.call_for_count(bounding, "headroom", pod, pod, given.sample)
             headroom = min(headroom, bound)
         return (headroom, ())
+
+    def is_resolvable(self, given: NodeClass) -> bool:
+        """Return False if any filter refuses a node and says that evictions cannot help."""
+        # all are asked: one that cannot be helped may come after a lack of capacity
+        for plugin in self._filters:
+            answer: Outcome = self._ask(plugin, "filter", given)
+            if isinstance(answer, Unschedulable) and not answer.resolvable:
+                return False
+        return True
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
         profile = self._state.profile
@@ -223,3 +232,17 @@ def judge_nodes(
     judge = _Judge(state, cycle, pod_class, member.pod, now)
     pod_class.refresh(state.nodes, judge)
     return pod_class, judge, judge.outcome
+
+
+def is_resolvable(
+    state: State, cycle: CycleState, member: Member, given: NodeClass, now: float
+) -> bool:
+    """Return whether evictions may make nodes of a class take a pod.
+
+    False if a filter refuses such a node with ``resolvable=False``; that is kube-scheduler's
+    ``UnschedulableAndUnresolvable``.
+    """
+    pod_class = member.pod_class
+    if not state.profile.signed:
+        pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
+    return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)

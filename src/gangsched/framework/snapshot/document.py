@@ -31,15 +31,15 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.framework.queueing.equivalence import Shape
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.snapshot.forms import SNAPSHOT
 from gangsched.framework.snapshot.read import read_into
 from gangsched.framework.snapshot.rows import SnapshotRow
 from gangsched.framework.snapshot.write import plugin_states, written
-from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.reservation_state import Promise, Reserving
+from gangsched.framework.state.nomination import NominatedPod, Nomination
+from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
 from gangsched.framework.state.scheduler_state import Member, State
 
 __all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_memory"]
@@ -79,20 +79,23 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     CycleState: Held(kept="_scratch", anew="_group _nodes"),
     Nodes: Held(
-        kept="infos assumed classes _indices altered needs departed unread",
+        kept="infos assumed classes _indices altered ledger departed unread",
         anew="by_index version pods_version _total",
         given="_cluster _watches_pods",
-        passing="_looked lifted",
+        passing="_looked",
     ),
-    NodeInfo: Held(kept="node index free holders kept kept_pods", anew="pods_by_uid"),
-    Need: Held(kept="requests pods returning"),
+    NodeInfo: Held(
+        kept="node index free holders withheld withheld_pods",
+        anew="nominated expected pods_by_uid",
+    ),
+    CapacityLedger: Held(kept="_by_node", anew="expecting"),
+    ReservedCapacity: Held(kept="owner node priority requests pods returning"),
     Reserving: Held(
-        kept="asking lapses hopeless promise failed gained is_contested is_stale is_weary"
-        " is_settled settled_until altered",
+        kept="asking drain_timeouts infeasible reservation failed gained is_contested is_stale"
+        " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
-        passing="is_free",
     ),
-    Promise: Held(kept="entity key since starts_at deadline ends"),
+    ActiveReservation: Held(kept="entity key since starts_at deadline ends capacity"),
     NodeClasses: Held(
         kept="_of _known _occupied _made _numbers", anew="_moves _base epoch", given="_sign"
     ),
@@ -106,7 +109,8 @@ HELD: Final[Mapping[type, Held]] = {
         " _order _ordered _by_room _reasons",
     ),
     Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
-    Nomination: Held(kept="entity priority kept asks specs awaited deadline", passing="is_lifted"),
+    NominatedPod: Held(kept="seq uid group role reserved"),
+    Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
@@ -188,11 +192,12 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     if state.reserving.policy is None:
         expected = "None, because backfill is off"
         if rows.reserving is not None:
-            promise = rows.reserving.promise
-            found = rows.reserving.asking if promise is None else promise.key
+            made = rows.reserving.reservation
+            found = rows.reserving.asking if made is None else made.key
             raise InvalidValueError("reserving", found, expected)
-        if rows.needs:
-            raise InvalidValueError("needs", len(rows.needs), expected)
+        expecting = sum(row.returning is not None for row in rows.reserved)
+        if expecting:
+            raise InvalidValueError("reserved", expecting, expected)
     keepers = tuple(extension_points.name_of(plugin) for plugin in state.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:

@@ -39,17 +39,17 @@ from gangsched.framework.snapshot.rows import (
     GroupRow,
     LineRow,
     MemberRow,
-    NeedRow,
     NodeClassRow,
     NodeRow,
+    NominatedPodRow,
     NominationRow,
     PodClassRow,
-    PromiseRow,
+    ReservationRow,
+    ReservedRow,
     ReservingRow,
     ShapeRow,
     SnapshotRow,
 )
-from gangsched.framework.state.nomination import Kept
 
 __all__ = ["ROWS", "SNAPSHOT"]
 
@@ -119,11 +119,19 @@ _NODE_ROW: Final = Record(
     index=WHOLE,
     free=_AMOUNTS,
     holders=many(row(TEXT, RESOURCES)),
-    kept=_AMOUNTS,
-    kept_pods=WHOLE,
+    withheld=_AMOUNTS,
+    withheld_pods=WHOLE,
     pods=many(POD.form),
 )
-_NEED: Final = Record(NeedRow, node=TEXT, requests=_AMOUNTS, pods=WHOLE, returning=_TEXTS)
+_RESERVED: Final = Record(
+    ReservedRow,
+    owner=WHOLE,
+    node=TEXT,
+    priority=WHOLE,
+    requests=RESOURCES,
+    pods=WHOLE,
+    returning=optional(_TEXTS),
+)
 _ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
 _NODE_CLASS: Final = Record(
     NodeClassRow,
@@ -219,47 +227,47 @@ _LINE: Final = Record(
     standing=_NUMBERS,
     resting=_NUMBERS,
 )
-_KEPT: Final = Record(
-    Kept,
+_NOMINATED: Final = Record(
+    NominatedPodRow,
     seq=WHOLE,
     uid=TEXT,
-    node=TEXT,
-    stand_in=POD.form,
     group=optional(TEXT),
     role=optional(TEXT),
+    reserved=WHOLE,
 )
 _NOMINATION: Final = Record(
     NominationRow,
     entity=WHOLE,
     priority=WHOLE,
-    kept=many(_KEPT.form),
-    asks=many(row(optional(TEXT), TEXT, WHOLE)),
+    pods=many(_NOMINATED.form),
+    required=many(row(optional(TEXT), TEXT, WHOLE)),
     specs=many(row(TEXT, optional(GROUP.form))),
     awaited=_TEXTS,
     deadline=SECONDS,
 )
-_PROMISE: Final = Record(
-    PromiseRow,
+_RESERVATION: Final = Record(
+    ReservationRow,
     entity=WHOLE,
     key=TEXT,
     since=SECONDS,
     starts_at=SECONDS,
     deadline=SECONDS,
     ends=many(row(TEXT, SECONDS)),
+    capacity=_NUMBERS,
 )
 _RESERVING: Final = Record(
     ReservingRow,
     asking=_TEXTS,
-    lapses=_AMOUNTS,
-    hopeless=_AMOUNTS,
-    promise=optional(_PROMISE.form),
+    drain_timeouts=_AMOUNTS,
+    infeasible=_AMOUNTS,
+    reservation=optional(_RESERVATION.form),
     failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
     gained=FLAG,
     is_contested=FLAG,
     is_stale=FLAG,
-    is_weary=FLAG,
-    is_settled=FLAG,
-    settled_until=SECONDS,
+    is_drain_paused=FLAG,
+    has_no_candidate=FLAG,
+    no_candidate_until=SECONDS,
     altered=WHOLE,
 )
 _ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)
@@ -277,7 +285,7 @@ SNAPSHOT: Final = Record(
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,
     altered=WHOLE,
-    needs=many(_NEED.form),
+    reserved=many(_RESERVED.form),
     departed=_TEXTS,
     unread=_TEXTS,
     assumed=many(_ASSUMED.form),
@@ -313,10 +321,10 @@ ROWS: Final[tuple[Record[Any], ...]] = (
     *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
     *(
         _NOMINATION,
-        _NEED,
-        _PROMISE,
+        _NOMINATED,
+        _RESERVED,
+        _RESERVATION,
         _RESERVING,
-        _KEPT,
         _LINE,
         _SHAPE,
         _ERROR,

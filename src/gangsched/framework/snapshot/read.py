@@ -21,7 +21,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_table import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.nodes.reserved_capacity import Need
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing.equivalence import Shape
 from gangsched.framework.runtime import signatures, sort_keys
 from gangsched.framework.snapshot.rows import (
@@ -29,14 +29,14 @@ from gangsched.framework.snapshot.rows import (
     LineRow,
     MemberRow,
     NodeClassRow,
-    PromiseRow,
+    ReservationRow,
     ShapeRow,
     SnapshotRow,
 )
-from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.reservation_state import Promise
+from gangsched.framework.state.nomination import NominatedPod, Nomination
+from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["read_into"]
 
@@ -64,6 +64,8 @@ class _Reader:
         self._pod_classes: dict[int, PodClass] = {}
         self._node_classes: dict[int, NodeClass] = {}
         self._entities: dict[int, QueuedEntity] = {}
+        self._reserved: list[ReservedCapacity] = []
+        self._claimed: set[int] = set()
 
     def read(self) -> None:
         state, rows = self._state, self._rows
@@ -84,6 +86,7 @@ class _Reader:
         state.overdue.update(rows.overdue)
         self._read_nominations()
         self._read_reserving()
+        self._check_claimed()
         state.holding.update(rows.holding)
         state.yielding.update(rows.yielding)
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
@@ -243,16 +246,39 @@ class _Reader:
             _fresh(nodes.by_index, row.index, f"nodes[{n}].index")
             info = NodeInfo(row.node, row.index)
             info.free, info.holders = dict(row.free), dict(row.holders)
-            info.kept, info.kept_pods = dict(row.kept), row.kept_pods
+            info.withheld, info.withheld_pods = dict(row.withheld), row.withheld_pods
             nodes.infos[row.node.name] = nodes.by_index[row.index] = info
             nodes._sum_up(info, 1)
         nodes._indices = rows.indices
         nodes.altered, nodes.departed = rows.altered, list(rows.departed)
         nodes.unread = dict.fromkeys(rows.unread)
-        for n, each in enumerate(rows.needs):
-            _fresh(nodes.needs, each.node, f"needs[{n}].node")
-            nodes.needs[each.node] = need = Need(each.returning)
-            need.requests, need.pods = dict(each.requests), each.pods
+        for each in rows.reserved:
+            entry = ReservedCapacity(each.owner, each.node, each.priority, each.requests, each.pods)
+            entry.returning = None if each.returning is None else set(each.returning)
+            nodes.ledger.add(entry)
+            self._reserved.append(entry)
+            at = nodes.infos.get(each.node)
+            if at is not None:
+                (at.nominated if entry.returning is None else at.expected).append(entry)
+
+    def _claim(self, number: int, owner: int, path: str, *, nominated: bool) -> ReservedCapacity:
+        """Return the reserved capacity of a number, once, for its owner."""
+        if not 0 <= number < len(self._reserved) or number in self._claimed:
+            raise InvalidValueError(path, number, "the number of reserved capacity, used once")
+        entry = self._reserved[number]
+        if entry.owner != owner:
+            raise InvalidValueError(path, number, f"capacity that is reserved for {owner}")
+        if (entry.returning is None) is not nominated:
+            kind = "a nominated pod" if nominated else "a reservation"
+            raise InvalidValueError(path, number, f"capacity that is reserved for {kind}")
+        self._claimed.add(number)
+        return entry
+
+    def _check_claimed(self) -> None:
+        for number in range(len(self._reserved)):
+            if number not in self._claimed:
+                expected = "capacity of a nomination or a reservation"
+                raise InvalidValueError(f"reserved[{number}]", number, expected)
 
     def _read_assumed(self) -> None:
         for n, row in enumerate(self._rows.assumed):
@@ -328,8 +354,22 @@ class _Reader:
             self._state.nominations[row.entity] = Nomination(
                 entity=self._entity(row.entity, f"nominations[{n}].entity"),
                 priority=row.priority,
-                kept={kept.uid: kept for kept in row.kept},
-                asks=row.asks,
+                pods={
+                    each.uid: NominatedPod(
+                        each.seq,
+                        each.uid,
+                        each.group,
+                        each.role,
+                        self._claim(
+                            each.reserved,
+                            row.entity,
+                            f"nominations[{n}].pods[{m}].reserved",
+                            nominated=True,
+                        ),
+                    )
+                    for m, each in enumerate(row.pods)
+                },
+                required=row.required,
                 specs=row.specs,
                 awaited=list(row.awaited),
                 deadline=row.deadline,
@@ -337,32 +377,42 @@ class _Reader:
 
     def _read_reserving(self) -> None:
         row, reserving = self._rows.reserving, self._state.reserving
-        promise = None if row is None else row.promise
-        if self._rows.needs and promise is None:
-            expected = "0, because no reservation exists"
-            raise InvalidValueError("needs", len(self._rows.needs), expected)
         if row is None:
             return
         reserving.asking.update(dict.fromkeys(row.asking))
-        reserving.lapses.update(row.lapses)
-        reserving.hopeless.update(row.hopeless)
+        reserving.drain_timeouts.update(row.drain_timeouts)
+        reserving.infeasible.update(row.infeasible)
         for n, (shape, step) in enumerate(row.failed):
             reserving.failed[self._shape(shape, f"reserving.failed[{n}]")] = step
         reserving.gained, reserving.is_contested = row.gained, row.is_contested
-        reserving.is_stale, reserving.is_weary = row.is_stale, row.is_weary
-        reserving.is_settled, reserving.settled_until = row.is_settled, row.settled_until
+        reserving.is_stale, reserving.is_drain_paused = row.is_stale, row.is_drain_paused
+        reserving.has_no_candidate, reserving.no_candidate_until = (
+            row.has_no_candidate,
+            row.no_candidate_until,
+        )
         reserving.altered = row.altered
-        if promise is not None:
-            reserving.promise = self._promise(promise)
+        if row.reservation is not None:
+            reserving.reservation = self._reservation(row.reservation)
 
-    def _promise(self, row: PromiseRow) -> Promise:
-        entity = self._entity(row.entity, "reserving.promise.entity")
+    def _reservation(self, row: ReservationRow) -> ActiveReservation:
+        path = "reserving.reservation"
+        entity = self._entity(row.entity, f"{path}.entity")
         if entity.group is None:
-            raise InvalidValueError("reserving.promise.entity", row.entity, "an entity of a group")
+            raise InvalidValueError(f"{path}.entity", row.entity, "an entity of a group")
         if row.key != entity.group.key:
             expected = f"{entity.group.key}, the group of its entity"
-            raise InvalidValueError("reserving.promise.key", row.key, expected)
-        return Promise(entity, row.key, row.since, row.starts_at, row.deadline, dict(row.ends))
+            raise InvalidValueError(f"{path}.key", row.key, expected)
+        entries = [
+            self._claim(number, row.entity, f"{path}.capacity[{n}]", nominated=False)
+            for n, number in enumerate(row.capacity)
+        ]
+        capacity: dict[NodeName, ReservedCapacity] = {}
+        for n, entry in enumerate(entries):
+            _fresh(capacity, entry.node, f"{path}.capacity[{n}]")
+            capacity[entry.node] = entry
+        return ActiveReservation(
+            entity, row.key, row.since, row.starts_at, row.deadline, dict(row.ends), capacity
+        )
 
     # The queue --------------------------------------------------------------------------------
 

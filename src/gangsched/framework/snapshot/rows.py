@@ -22,7 +22,6 @@ from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
-from gangsched.framework.state.nomination import Kept
 from gangsched.model import (
     GroupKey,
     Node,
@@ -44,12 +43,13 @@ __all__ = [
     "GroupRow",
     "LineRow",
     "MemberRow",
-    "NeedRow",
     "NodeClassRow",
     "NodeRow",
+    "NominatedPodRow",
     "NominationRow",
     "PodClassRow",
-    "PromiseRow",
+    "ReservationRow",
+    "ReservedRow",
     "ReservingRow",
     "ShapeRow",
     "SnapshotRow",
@@ -71,20 +71,22 @@ class NodeRow:
     index: int
     free: Amounts = ()
     holders: tuple[tuple[PodUID, Resources], ...] = ()
-    kept: Amounts = ()
-    kept_pods: int = 0
+    withheld: Amounts = ()
+    withheld_pods: int = 0
     pods: tuple[Pod, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
-class NeedRow:
-    """A ``Need``."""
+class ReservedRow:
+    """A ``ReservedCapacity``; *returning* is None for a nominated pod."""
 
+    owner: int
     node: NodeName
-    requests: Amounts = ()
+    priority: int
+    requests: Resources = NOTHING
     pods: int = 0
-    returning: tuple[PodUID, ...] = ()
+    returning: tuple[PodUID, ...] | None = None
 
 
 @final
@@ -222,13 +224,25 @@ class LineRow:
 
 @final
 @frozen(kw_only=True)
+class NominatedPodRow:
+    """A ``NominatedPod``; *reserved* is the number of its row among the reserved capacity."""
+
+    seq: int
+    uid: PodUID
+    group: GroupKey | None = None
+    role: str | None = None
+    reserved: int
+
+
+@final
+@frozen(kw_only=True)
 class NominationRow:
     """A ``Nomination``."""
 
     entity: int
     priority: int
-    kept: tuple[Kept, ...] = ()
-    asks: tuple[tuple[GroupKey | None, str, int], ...] = ()
+    pods: tuple[NominatedPodRow, ...] = ()
+    required: tuple[tuple[GroupKey | None, str, int], ...] = ()
     specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
     awaited: tuple[PodUID, ...] = ()
     deadline: float
@@ -236,8 +250,8 @@ class NominationRow:
 
 @final
 @frozen(kw_only=True)
-class PromiseRow:
-    """A ``Promise``."""
+class ReservationRow:
+    """An ``ActiveReservation``; *capacity* are numbers of rows of the reserved capacity."""
 
     entity: int
     key: GroupKey
@@ -245,6 +259,7 @@ class PromiseRow:
     starts_at: float
     deadline: float
     ends: tuple[tuple[PodUID, float], ...] = ()
+    capacity: tuple[int, ...] = ()
 
 
 @final
@@ -253,16 +268,16 @@ class ReservingRow:
     """A ``Reserving`` that remembers something."""
 
     asking: tuple[GroupKey, ...] = ()
-    lapses: tuple[tuple[GroupKey, int], ...] = ()
-    hopeless: tuple[tuple[GroupKey, int], ...] = ()
-    promise: PromiseRow | None = None
+    drain_timeouts: tuple[tuple[GroupKey, int], ...] = ()
+    infeasible: tuple[tuple[GroupKey, int], ...] = ()
+    reservation: ReservationRow | None = None
     failed: tuple[tuple[int | ShapeRow, int], ...] = ()
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
-    is_weary: bool = False
-    is_settled: bool = True
-    settled_until: float = math.inf
+    is_drain_paused: bool = False
+    has_no_candidate: bool = True
+    no_candidate_until: float = math.inf
     altered: int = 0
 
 
@@ -304,7 +319,7 @@ class SnapshotRow:
     nodes: tuple[NodeRow, ...] = ()
     indices: int = 0
     altered: int = 0
-    needs: tuple[NeedRow, ...] = ()
+    reserved: tuple[ReservedRow, ...] = ()
     departed: tuple[PodUID, ...] = ()
     unread: tuple[NodeName, ...] = ()
     assumed: tuple[AssumedRow, ...] = ()

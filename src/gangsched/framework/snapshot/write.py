@@ -27,12 +27,13 @@ from gangsched.framework.snapshot.rows import (
     GroupRow,
     LineRow,
     MemberRow,
-    NeedRow,
     NodeClassRow,
     NodeRow,
+    NominatedPodRow,
     NominationRow,
     PodClassRow,
-    PromiseRow,
+    ReservationRow,
+    ReservedRow,
     ReservingRow,
     ShapeRow,
     SnapshotRow,
@@ -57,7 +58,8 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
     nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
     numbered = _PodClasses(state)
     lines = tuple(_line(line, numbered) for line in queue._queues.values())
-    reserving = _reserving(state.reserving, numbered)
+    reserved = {id(entry): number for number, entry in enumerate(nodes.ledger)}
+    reserving = _reserving(state.reserving, numbered, reserved)
     members = tuple(_member(state, member, numbered) for member in state.members.values())
     return SnapshotRow(
         unit=state.unit,
@@ -74,22 +76,24 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
                 index=info.index,
                 free=tuple(info.free.items()),
                 holders=tuple(info.holders.items()),
-                kept=tuple(info.kept.items()),
-                kept_pods=info.kept_pods,
+                withheld=tuple(info.withheld.items()),
+                withheld_pods=info.withheld_pods,
                 pods=tuple(pod for pod in info.pods if not _is_known(state, pod)),
             )
             for info in nodes.infos.values()
         ),
         indices=nodes._indices,
         altered=nodes.altered,
-        needs=tuple(
-            NeedRow(
-                node=name,
-                requests=tuple(need.requests.items()),
-                pods=need.pods,
-                returning=tuple(sorted(need.returning)),
+        reserved=tuple(
+            ReservedRow(
+                owner=entry.owner,
+                node=entry.node,
+                priority=entry.priority,
+                requests=entry.requests,
+                pods=entry.pods,
+                returning=None if entry.returning is None else tuple(sorted(entry.returning)),
             )
-            for name, need in nodes.needs.items()
+            for entry in nodes.ledger
         ),
         departed=tuple(nodes.departed),
         unread=tuple(nodes.unread),
@@ -115,7 +119,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         lines=lines,
         evicted=tuple(sorted(state.evicted)),
         overdue=tuple(sorted(state.overdue)),
-        nominations=tuple(_nomination(each) for each in state.nominations.values()),
+        nominations=tuple(_nomination(each, reserved) for each in state.nominations.values()),
         reserving=reserving,
         holding=tuple(state.holding.items()),
         yielding=tuple(state.yielding.items()),
@@ -279,47 +283,59 @@ def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str
 
 
 def _is_known(state: State, pod: Pod) -> bool:
-    """Return whether a pod equals the known member of its UID; a nominated phantom is not known."""
+    """Return whether a pod equals the known member of its UID."""
     member = state.members.get(pod.uid)
     return member is not None and member.pod == pod
 
 
-def _nomination(nomination: Nomination) -> NominationRow:
+def _nomination(nomination: Nomination, reserved: Mapping[int, int]) -> NominationRow:
     return NominationRow(
         entity=nomination.entity.seq,
         priority=nomination.priority,
-        kept=tuple(nomination.kept.values()),
-        asks=nomination.asks,
+        pods=tuple(
+            NominatedPodRow(
+                seq=each.seq,
+                uid=each.uid,
+                group=each.group,
+                role=each.role,
+                reserved=reserved[id(each.reserved)],
+            )
+            for each in nomination.pods.values()
+        ),
+        required=nomination.required,
         specs=nomination.specs,
         awaited=tuple(nomination.awaited),
         deadline=nomination.deadline,
     )
 
 
-def _reserving(reserving: Reserving, classes: _PodClasses) -> ReservingRow | None:
-    """Return the row of what is remembered of reservations; None where that is nothing."""
-    promise = reserving.promise
+def _reserving(
+    reserving: Reserving, classes: _PodClasses, reserved: Mapping[int, int]
+) -> ReservingRow | None:
+    """Return the row of the state of backfill; None if it is empty."""
+    made = reserving.reservation
     row = ReservingRow(
         asking=tuple(reserving.asking),
-        lapses=tuple(reserving.lapses.items()),
-        hopeless=tuple(reserving.hopeless.items()),
-        promise=None
-        if promise is None
-        else PromiseRow(
-            entity=promise.entity.seq,
-            key=promise.key,
-            since=promise.since,
-            starts_at=promise.starts_at,
-            deadline=promise.deadline,
-            ends=tuple(promise.ends.items()),
+        drain_timeouts=tuple(reserving.drain_timeouts.items()),
+        infeasible=tuple(reserving.infeasible.items()),
+        reservation=None
+        if made is None
+        else ReservationRow(
+            entity=made.entity.seq,
+            key=made.key,
+            since=made.since,
+            starts_at=made.starts_at,
+            deadline=made.deadline,
+            ends=tuple(made.ends.items()),
+            capacity=tuple(reserved[id(entry)] for entry in made.capacity.values()),
         ),
         failed=tuple((_shape(shape, classes), step) for shape, step in reserving.failed.items()),
         gained=reserving.gained,
         is_contested=reserving.is_contested,
         is_stale=reserving.is_stale,
-        is_weary=reserving.is_weary,
-        is_settled=reserving.is_settled,
-        settled_until=reserving.settled_until,
+        is_drain_paused=reserving.is_drain_paused,
+        has_no_candidate=reserving.has_no_candidate,
+        no_candidate_until=reserving.no_candidate_until,
         altered=reserving.altered,
     )
     return None if row == ReservingRow() else row

@@ -1,79 +1,72 @@
-"""Nomination: the room that is kept for somebody until those in it are gone.
+"""Nomination: the nodes that a preemptor is meant to go to once its victims have terminated.
 
 Rules:
-  R1  the room is held by stand-ins: pods that are assumed on the nodes as others are, ask for what
-      is to come, and are known to nobody else. So whoever is placed sees it as taken;
-  R2  a stand-in has a UID of its own, which no pod can have: it begins with a NUL.
+  R1  the capacity is reserved in the ledger of the nodes, one entry for each nominated pod. Other
+      entities see it as taken;
+  R2  a nomination lasts until its pods hold nodes, or until it lapses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import final
 
-from attrs import define, evolve, frozen
+from attrs import define, frozen
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
 
-__all__ = ["Kept", "Nomination"]
+__all__ = ["NominatedPod", "Nomination"]
 
 
 @final
 @frozen
-class Kept:
-    """The room for one pod.
+class NominatedPod:
+    """One pod with its nominated node.
 
     Attributes:
-        seq: The number of the member that it is for: one that changed has another.
+        seq: The number of the member; a member that is recreated or changed has another.
         uid: The pod.
-        node: The node.
-        stand_in: Who holds it meanwhile.
         group: Its group; None for a regular pod.
         role: Its role.
+        reserved: The capacity that is reserved for it.
     """
 
     seq: int
     uid: PodUID
-    node: NodeName
-    stand_in: Pod
     group: GroupKey | None
     role: str | None
+    reserved: ReservedCapacity
 
-    @classmethod
-    def make(
-        cls, pod: Pod, seq: int, node: NodeName, group: GroupKey | None, role: str | None
-    ) -> Kept:
-        """Keep room for a pod."""
-        stand_in = evolve(pod, uid=PodUID(f"\0{pod.uid}"))
-        return cls(seq, pod.uid, node, stand_in, group, role)
+    @property
+    def node(self) -> NodeName:
+        """The nominated node."""
+        return self.reserved.node
 
 
 @final
 @define(eq=False)
 class Nomination:
-    """The room that is kept for a pod or a gang.
+    """The nominated nodes of a pod, or of the members of a gang.
 
     Attributes:
-        entity: For whom.
-        priority: The priority up to which it is kept from others.
-        kept: The room, by pod.
-        asks: How many pods have to have room for it to be of use: group, role, number; the group
-            is None for a regular pod, and the role empty where any will do.
-        specs: The specifications of the groups that start with it, as they were.
-        awaited: The pods that have to be gone from it.
-        deadline: Until when it is kept at the latest.
-        is_lifted: Whether the stand-ins have stepped aside for a turn.
+        entity: The queued entity that the nodes are nominated for.
+        priority: Its priority: entities of this priority or a lower one cannot use the capacity.
+        pods: The nominated pods.
+        required: The number of pods that need capacity for the entity to start: group, role,
+            number. The group is None for a regular pod; the role is empty if any will do.
+        specs: The specifications of the groups that start with it, when it was made.
+        awaited: The terminating pods that still hold capacity on the nominated nodes.
+        deadline: The instant at which it lapses if some of them are still there.
     """
 
     entity: QueuedEntity
     priority: int
-    kept: dict[PodUID, Kept]
-    asks: tuple[tuple[GroupKey | None, str, int], ...]
+    pods: dict[PodUID, NominatedPod]
+    required: tuple[tuple[GroupKey | None, str, int], ...]
     specs: tuple[tuple[GroupKey, PodGroup | None], ...]
     awaited: list[PodUID]
     deadline: float
-    is_lifted: bool = False
 
     @property
     def group(self) -> GroupKey | None:
@@ -82,21 +75,22 @@ class Nomination:
 
     @property
     def nodes(self) -> list[NodeName]:
-        """The nodes, each once. O(pods)."""
-        return list(dict.fromkeys(each.node for each in self.kept.values()))
+        """The nominated nodes, each once. O(pods)."""
+        return list(dict.fromkeys(each.node for each in self.pods.values()))
 
     @property
-    def is_of_use(self) -> bool:
-        """Whether there is room for as many as it takes. O(pods)."""
+    def reserved(self) -> list[ReservedCapacity]:
+        """The capacity that is reserved for its pods. O(pods)."""
+        return [each.reserved for each in self.pods.values()]
+
+    @property
+    def is_sufficient(self) -> bool:
+        """Whether as many pods are nominated as the entity needs to start. O(pods)."""
         return all(
             sum(
                 each.group == group and (not role or each.role == role)
-                for each in self.kept.values()
+                for each in self.pods.values()
             )
             >= count
-            for group, role, count in self.asks
+            for group, role, count in self.required
         )
-
-    def stand_ins(self) -> Iterator[Pod]:
-        """Iterate over who holds the room; nobody while they have stepped aside."""
-        return iter(()) if self.is_lifted else (each.stand_in for each in self.kept.values())

@@ -1,8 +1,10 @@
-"""What is remembered of who asks for a reservation, and of the one that is made.
+"""The state of backfill: the gangs that want a reservation, and the one reservation in force.
 
 Rules:
-  R1  who asks is a gang that fell for want of room; one that fell for another reason asks no more;
-  R2  who was tried with all room free, and failed, fails again until there is more room.
+  R1  a gang wants a reservation if its last attempt failed for lack of capacity; a gang whose
+      last attempt failed for another reason does not;
+  R2  an entity that failed although it was exempt from the reservation fails again until nodes
+      gain capacity.
 """
 
 from __future__ import annotations
@@ -15,23 +17,26 @@ from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.config.backfill import Backfill
-from gangsched.model import GroupKey, PodUID
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.model import GroupKey, NodeName, PodUID
 
-__all__ = ["Promise", "Reserving"]
+__all__ = ["ActiveReservation", "Reserving"]
 
 
 @final
 @define(eq=False)
-class Promise:
-    """A reservation.
+class ActiveReservation:
+    """The reservation in force.
 
     Attributes:
-        entity: The gang; of a bundle, the group that stands in the queue for all.
+        entity: The gang; of a bundle, the group that is queued for all.
         key: Its key.
-        since: When it was made.
-        starts_at: When the gang can start; infinite where nobody knows.
-        deadline: When it is looked at again at the latest.
-        ends: When who holds a node is expected to leave it; of whom nobody knows, nothing.
+        since: When the reservation was made.
+        starts_at: The expected start of the gang; infinite if it is unknown.
+        deadline: When the reservation is reviewed at the latest.
+        ends: The expected end of each pod that holds a node and has a known one.
+        capacity: The reserved capacity, by node.
     """
 
     entity: QueuedEntity
@@ -40,62 +45,85 @@ class Promise:
     starts_at: float
     deadline: float
     ends: dict[PodUID, float]
+    capacity: dict[NodeName, ReservedCapacity] = field(factory=dict[NodeName, ReservedCapacity])
+
+    def is_left_out(self, nodes: Nodes) -> bool:
+        """Return whether the nodes are those that an exempt entity sees. O(1) as a rule."""
+        for name, entry in self.capacity.items():
+            info = nodes.infos.get(name)
+            if info is not None:
+                return entry not in info.expected
+        return False
 
 
 @final
 @define(eq=False)
 class Reserving:
-    """The memory of backfill; empty where it is off.
+    """The state of backfill; empty if backfill is off.
 
     Attributes:
-        policy: For whom room is reserved; None for nobody.
-        asking: The gangs that ask for a reservation.
-        lapses: How often nodes were drained for one of them in vain.
-        hopeless: Those that would not fit on the empty cluster, with ``Nodes.altered`` as of then.
-        promise: The reservation; None for none.
-        failed: The shapes that failed with all room free, and at which step.
-        gained: Whether there is more room since the gang was last looked at.
-        is_contested: Whether one of a higher priority may ask.
-        is_stale: Whether a fact may have moved the reservation.
-        is_weary: Whether nodes were drained in vain, and nothing has come of it since.
-        is_settled: Whether nobody who asks can be helped, as far as is known.
-        settled_until: Until when, at most.
-        altered: ``Nodes.altered`` when the promise was made.
-        is_free: Whether the entity whose turn it is need not heed the reservation.
+        policy: When capacity is reserved; None if backfill is off.
+        asking: The gangs that want a reservation.
+        drain_timeouts: How often nodes were drained for each of them until the time limit.
+        infeasible: The gangs that would not fit on the empty cluster, each with the value that
+            ``Nodes.altered`` had then.
+        reservation: The reservation in force; None if there is none.
+        failed: The equivalence classes that failed although they were exempt, with the step.
+        gained: Whether nodes gained capacity since the gang was last considered.
+        is_contested: Whether a gang of a higher priority may want the reservation.
+        is_stale: Whether an event may have changed the expected start.
+        is_drain_paused: Whether draining reached its time limit, and no event has come since.
+        has_no_candidate: Whether no gang that wants a reservation can get one, as far as is known.
+        no_candidate_until: The instant at which that may change by itself.
+        altered: ``Nodes.altered`` when the reservation was made.
     """
 
     policy: Backfill | None = None
     asking: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
-    lapses: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
-    hopeless: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
-    promise: Promise | None = None
+    drain_timeouts: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    infeasible: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    reservation: ActiveReservation | None = None
     failed: dict[Hashable, int] = field(factory=dict[Hashable, int])
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
-    is_weary: bool = False
-    is_settled: bool = True
-    settled_until: float = math.inf
+    is_drain_paused: bool = False
+    has_no_candidate: bool = True
+    no_candidate_until: float = math.inf
     altered: int = 0
-    is_free: bool = False
 
     def __len__(self) -> int:
-        """Return how many things are remembered."""
+        """Return the number of entries in all containers."""
         return (
             len(self.asking)
-            + len(self.lapses)
-            + len(self.hopeless)
+            + len(self.drain_timeouts)
+            + len(self.infeasible)
             + len(self.failed)
-            + (self.promise is not None)
+            + (self.reservation is not None)
         )
 
     def fell(
-        self, entity: QueuedEntity, shape: Hashable, step: int, *, for_want_of_room: bool
+        self,
+        entity: QueuedEntity,
+        shape: Hashable,
+        step: int,
+        nodes: Nodes,
+        *,
+        for_want_of_room: bool,
     ) -> None:
-        """Take note that an entity failed. O(1)."""
+        """Record that an attempt failed. O(1).
+
+        Args:
+            entity: The entity that was tried.
+            shape: Its equivalence class.
+            step: The step as of which this class is known to fail; -1 if that is unknown.
+            nodes: The nodes, as the entity saw them.
+            for_want_of_room: Whether too few of its members fit on the nodes.
+        """
         if self.policy is None:
             return
-        if self.is_free and step >= 0:
+        reservation = self.reservation
+        if step >= 0 and reservation is not None and reservation.is_left_out(nodes):
             self.failed[shape] = step
         group = entity.group
         if group is None:
@@ -104,42 +132,43 @@ class Reserving:
             self.forget(group.key)
         elif not group.was_scheduled:
             self.asking[group.key] = None
-            self.is_settled = False
+            self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
 
     def news_of(self, entity: QueuedEntity) -> None:
-        """Take note of a fact about an entity. O(1)."""
+        """Record an event about an entity. O(1)."""
         if self.policy is None or entity.group is None:
             return
         entity.prospect = None
-        key, promise = entity.group.key, self.promise
-        if self.hopeless.pop(key, None) is not None:
-            self.is_settled = False
-        if promise is not None and promise.entity.group is not None:
-            spec = promise.entity.group.spec
-            self.is_stale |= promise.entity is entity or (spec is not None and key in spec.bundle)
+        key, reservation = entity.group.key, self.reservation
+        if self.infeasible.pop(key, None) is not None:
+            self.has_no_candidate = False
+        if reservation is not None and reservation.entity.group is not None:
+            spec = reservation.entity.group.spec
+            bundled = spec is not None and key in spec.bundle
+            self.is_stale |= reservation.entity is entity or bundled
             self.is_contested |= key in self.asking and self._outranks(entity)
 
     def _outranks(self, entity: QueuedEntity) -> bool:
-        promise = self.promise
-        return promise is not None and entity.priority > promise.entity.priority
+        reservation = self.reservation
+        return reservation is not None and entity.priority > reservation.entity.priority
 
     def news_of_room(self, since: int | None, disproved: Hashable) -> None:
-        """Take note that nodes have more room; see ``_wakeups.gain``. O(shapes)."""
+        """Record that nodes gained capacity; see ``requeue.gain``. O(equivalence classes)."""
         if self.policy is None:
             return
         self.gained = True
         if since is None:
             self.failed.clear()
-            self.is_weary = self.is_settled = False
+            self.is_drain_paused = self.has_no_candidate = False
             return
         for shape in [s for s, at in self.failed.items() if at >= since and s != disproved]:
             del self.failed[shape]
 
     def forget(self, key: GroupKey) -> None:
-        """Take a gang as one that does not ask. O(1)."""
+        """Forget a gang that does not want a reservation any more. O(1)."""
         self.asking.pop(key, None)
-        self.lapses.pop(key, None)
-        self.hopeless.pop(key, None)
-        if self.promise is not None and self.promise.key == key:
+        self.drain_timeouts.pop(key, None)
+        self.infeasible.pop(key, None)
+        if self.reservation is not None and self.reservation.key == key:
             self.is_stale = True

@@ -229,10 +229,8 @@ class State:
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
-        kept = {stand_in.uid for n in self.nominations.values() for stand_in in n.stand_ins()}
-        if not kept <= self.nodes.assumed.keys():
-            raise InternalError("capacity is nominated and not reserved")
-        strangers = [uid for uid in self.nodes.assumed.keys() - kept if uid not in self.members]
+        self._check_reserved()
+        strangers = [uid for uid in self.nodes.assumed if uid not in self.members]
         counted: dict[int, int] = {}
         for member in self.members.values():
             counted[member.pod.priority] = counted.get(member.pod.priority, 0) + 1
@@ -242,6 +240,15 @@ class State:
         strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
         if strangers:
             raise InternalError(f"{strangers} are not known pods")
+
+    def _check_reserved(self) -> None:
+        reservation, ledger = self.reserving.reservation, self.nodes.ledger
+        nominated = [entry for n in self.nominations.values() for entry in n.reserved]
+        expected = [] if reservation is None else list(reservation.capacity.values())
+        if any(entry not in ledger for entry in (*nominated, *expected)):
+            raise InternalError("capacity is nominated or promised, and not reserved")
+        if len(ledger) != len(nominated) + len(expected):
+            raise InternalError("capacity is reserved for no nomination or reservation")
 
     def _check_entities(self) -> None:
         queued = {id(e) for e in (*self.queue.active, *self.queue.backoff)}

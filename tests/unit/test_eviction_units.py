@@ -33,7 +33,7 @@ from gangsched import (
     group_key,
 )
 from gangsched.framework.preemption import candidates
-from gangsched.framework.preemption.preemptor import Gang
+from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
 from support.odd import Odd
@@ -132,7 +132,7 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.where, host.evicted) == ({"high": "n0"}, [])
     (rejected,) = host.told(PodRejected)
-    assert rejected.reason == "makes room for pod default/high"
+    assert rejected.reason == "preempted by pod default/high"
     (nominated,) = host.told(Nominated)
     assert (nominated.victims, host.kept) == ((), [])
     host.at(5.0)
@@ -224,7 +224,7 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
     runs(host, "one", 0)
     runs(host, "few", 0, min_available=2)
     found = candidates.units(host.scheduler._state, 5, ())
-    assert [(u.groups[0].key, u.is_surplus, u.falls, u.pods, u.size) for u in found] == [
+    assert [(u.groups[0].key, u.is_elastic, u.gangs, u.pods, u.size) for u in found] == [
         ("default/exact", False, 1, 2, 2),
         ("default/spare", True, 0, 1, 1),
         ("default/spare", False, 1, 3, 4),
@@ -319,9 +319,12 @@ def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
     state = host.scheduler._state
     info = state.registry.get(spec.key)
     assert info is not None
-    lacks = Gang(state, state.entities[spec.key], info, host.now).lacks(None)
-    assert lacks is not None
-    found = {lack.pod_class.sample.requests.amount("cpu") // 1000: lack.count for lack in lacks}
+    preemptor = GangPreemptor(state, state.entities[spec.key], info, host.now)
+    shortfalls = preemptor.shortfalls(None)
+    assert shortfalls is not None
+    found = {
+        each.pod_class.sample.requests.amount("cpu") // 1000: each.count for each in shortfalls
+    }
     assert found == {1: 2, 2: 1, 3: 1}
 
 

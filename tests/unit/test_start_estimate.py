@@ -33,13 +33,13 @@ def placed(host: Host, node: str, name: str, seconds: float | None = None, **mor
 
 def returning(host: Host) -> set[str]:
     """Return who will have left the nodes that are needed when the gang starts."""
-    needs = host.scheduler._state.nodes.needs.values()
-    return {uid.partition("/")[2] for need in needs for uid in need.returning}
+    entries = host.scheduler._state.nodes.ledger.expected()
+    return {uid.partition("/")[2] for entry in entries for uid in entry.returning or ()}
 
 
 def needed(host: Host) -> int:
     """Return for how many pods room is reserved."""
-    return sum(need.pods for need in host.scheduler._state.nodes.needs.values())
+    return sum(entry.pods for entry in host.scheduler._state.nodes.ledger.expected())
 
 
 # Who is waited for ----------------------------------------------------------------------------

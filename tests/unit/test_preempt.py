@@ -18,7 +18,6 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
-    PodUID,
     Preemption,
     SchedulingUnit,
     Success,
@@ -27,7 +26,8 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import PluginError
-from gangsched.framework.state.nomination import Kept
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.state.nomination import NominatedPod
 from gangsched.testing import make_node, make_pod
 from support.at_once import AtOnce
 from support.making_room import Host, blocked, reason_of
@@ -48,7 +48,7 @@ def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
     host.at(5.0)  # it rested as it failed before
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
-    assert "room is kept on 1 node until 2 pods are gone" in str(
+    assert "1 node is nominated, waiting for 2 pods to terminate" in str(
         host.scheduler.why(GroupKey("default/high"))
     )
     host.end("low-0", "low-1")
@@ -81,7 +81,7 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: SchedulingUni
     host.gang("high", 2, 5, min_available=None)
     assert host.kept == ["high-0", "high-1"]
     host.tell(PodGroupUpdated(evolve(spec, priority=None)))
-    assert reason_of(host) == "another priority"
+    assert reason_of(host) == "the priority has changed"
 
 
 @EACH_UNIT
@@ -89,8 +89,8 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: SchedulingUni
     ("point", "reason"),
     [
         ("pre_enqueue", "turned down"),
-        ("pre_filter", "nobody is in the way, and it cannot start"),
-        ("pre_score", "nobody is in the way, and it cannot start"),
+        ("pre_filter", "the nominated nodes are free, but it cannot start"),
+        ("pre_score", "the nominated nodes are free, but it cannot start"),
     ],
 )
 def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
@@ -108,8 +108,8 @@ def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
 @pytest.mark.parametrize(
     ("count", "nodes", "says"),
     [
-        (1, [1], "room is kept on 1 node until 1 pod is gone from there"),
-        (2, [1, 1], "room is kept on 2 nodes until 2 pods are gone from there"),
+        (1, [1], "1 node is nominated, waiting for 1 pod to terminate"),
+        (2, [1, 1], "2 nodes are nominated, waiting for 2 pods to terminate"),
     ],
 )
 def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
@@ -120,8 +120,8 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
     host.gang("high", count, 5)
     assert host.scheduler._state.entities[GroupKey("default/high")].reason == says
     host.at(60.0)
-    who = "1 pod is" if count == 1 else f"{count} pods are"
-    assert reason_of(host) == f"{who} not gone in time"
+    who = "1 pod" if count == 1 else f"{count} pods"
+    assert reason_of(host) == f"{who} did not terminate in time"
 
 
 @EACH_UNIT
@@ -135,8 +135,8 @@ def test_whoever_goes_is_told_for_whom(unit: SchedulingUnit) -> None:
     host.gang("all", 4, 6)
     for_whom = {effect.uid.partition("/")[2]: effect.reason for effect in host.told(Evict)}
     assert for_whom == {
-        "low-1": "makes room for pod group default/high",
-        **dict.fromkeys(("low-0", "more-0", "alone-0"), "makes room for pod group default/all"),
+        "low-1": "preempted by pod group default/high",
+        **dict.fromkeys(("low-0", "more-0", "alone-0"), "preempted by pod group default/all"),
     }
 
 
@@ -220,7 +220,7 @@ def test_room_lapses_when_it_is_within_the_domain_no_more(unit: SchedulingUnit) 
     (name,) = {node for _uid, node in nominated.places}
     host.tell(NodeUpdated(make_node(name, cpu=2)))  # without its rack
     host.end(*host.evicted)
-    assert reason_of(host) == "nobody is in the way, and it cannot start"
+    assert reason_of(host) == "the nominated nodes are free, but it cannot start"
     host.end(*host.evicted[2:])
     assert host.where == dict.fromkeys(("high-0", "high-1"), *({"n0", "n1"} - {name}))
 
@@ -289,7 +289,7 @@ def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_p
     host.gang("high", 2, 5)
     never = evolve(make_pod("never", cpu=1, priority=9), preemption_policy="Never")
     host.pods(never)
-    assert reason_of(host) == "makes room for pod default/never"
+    assert reason_of(host) == "preempted by pod default/never"
     assert host.evicted == ["low-0", "low-1"]
     assert [notice.victims for notice in host.told(Nominated)][1:] == [()]
     host.end("low-0", "low-1")
@@ -385,9 +385,9 @@ def test_a_policy_takes_the_least_that_makes_sense() -> None:
     assert Preemption(grace=0, search_budget=0).search_budget == 0
 
 
-def test_room_is_kept_with_the_role_and_the_group_of_who_it_is_for() -> None:
-    pod = make_pod("p")
-    kept = Kept.make(pod, 4, NodeName("n"), GroupKey("default/g"), "ps")
-    assert (kept.seq, kept.uid, kept.node) == (4, pod.uid, "n")
-    assert (kept.group, kept.role) == ("default/g", "ps")
-    assert kept.stand_in == evolve(pod, uid=PodUID(f"\0{pod.uid}"))
+def test_nominated_pod_has_the_node_of_its_reserved_capacity() -> None:
+    pod = make_pod("p", cpu=1)
+    reserved = ReservedCapacity(7, NodeName("n"), 5, pod.requests)
+    nominated = NominatedPod(4, pod.uid, GroupKey("default/g"), "ps", reserved)
+    assert nominated.node == "n"
+    assert (reserved.pods, reserved.returning) == (1, None)

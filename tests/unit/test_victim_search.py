@@ -23,7 +23,7 @@ from gangsched import (
 )
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import candidates, victim_search
-from gangsched.framework.preemption.preemptor import Gang
+from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
 from support.making_room import EACH_UNIT, Host, runs
 from support.odd import Odd
@@ -268,9 +268,9 @@ def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_l
     key = GroupKey("default/high")
     info = state.registry.get(key)
     assert info is not None
-    task = Gang(state, state.entities[key], info, host.now)
+    task = GangPreemptor(state, state.entities[key], info, host.now)
     view = NodesView(state.nodes)
-    search = victim_search._Search(state, task, view, None)
+    search = victim_search._Search(state, task, view, None, lambda _index: True)
     found = search.run(candidates.units(state, 5, (info,)))
     assert found is not None
     assert len(found.units) == 1

@@ -7,10 +7,34 @@ import math
 import pytest
 from attrs import evolve
 
-from gangsched import Backfill, GroupKey, NodeName, PodGroup, Reservation
+from gangsched import (
+    Backfill,
+    GroupKey,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    PodGroup,
+    Reservation,
+)
 from gangsched._core._group_entity import QueuedGroup
-from gangsched.framework.state.reservation_state import Promise, Reserving
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.nodes.reserved_views import exempt
+from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
 from support.entities import a_group, a_pod
+
+N1 = NodeName("n1")
+NODES = Nodes(InMemoryCluster())
+
+
+def fleet() -> Nodes:
+    """Return one empty node."""
+    cluster = InMemoryCluster()
+    nodes = Nodes(cluster)
+    cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": 8})))
+    nodes.refresh(N1)
+    return nodes
 
 
 def key_of(entity: QueuedGroup) -> GroupKey:
@@ -22,15 +46,15 @@ def asking(*entities: QueuedGroup) -> Reserving:
     """Return a memory in which these gangs ask, and everybody was looked at."""
     mine = Reserving(Backfill())
     for entity in entities:
-        mine.fell(entity, "shape", 1, for_want_of_room=True)
-    mine.is_settled, mine.is_contested, mine.is_stale = True, False, False
+        mine.fell(entity, "shape", 1, NODES, for_want_of_room=True)
+    mine.has_no_candidate, mine.is_contested, mine.is_stale = True, False, False
     return mine
 
 
 def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
     """Return a memory in which a gang has a reservation, and others ask."""
     mine = asking(entity, *others)
-    mine.promise = Promise(entity, key_of(entity), 0.0, math.inf, 9.0, {})
+    mine.reservation = ActiveReservation(entity, key_of(entity), 0.0, math.inf, 9.0, {})
     return mine
 
 
@@ -39,17 +63,16 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
 
 def test_a_gang_that_falls_for_want_of_room_asks() -> None:
     mine, gang = Reserving(Backfill()), a_group(1)
-    assert mine.is_settled is True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    assert mine.has_no_candidate is True
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert mine.asking == {key_of(gang): None}
-    assert mine.is_settled is False
+    assert mine.has_no_candidate is False
     assert not mine.failed
 
 
 def test_without_a_policy_nobody_asks() -> None:
     mine, gang = Reserving(), a_group(1)
-    mine.is_free = True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     mine.news_of(gang)
     mine.news_of_room(None, None)
     assert not len(mine)
@@ -59,7 +82,7 @@ def test_without_a_policy_nobody_asks() -> None:
 def test_a_gang_that_falls_for_another_reason_asks_no_more() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.fell(gang, "shape", 3, for_want_of_room=False)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=False)
     assert mine.asking == {key_of(other): None}
 
 
@@ -67,22 +90,43 @@ def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
     mine, gang = Reserving(Backfill()), a_group(1)
     assert gang.group is not None
     gang.group.was_scheduled = True
-    mine.fell(gang, "shape", 3, for_want_of_room=True)
+    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
     assert not mine.asking
-    assert mine.is_settled
+    assert mine.has_no_candidate
 
 
 @pytest.mark.parametrize(
-    ("is_free", "step", "known"), [(True, 0, {"shape": 0}), (True, -1, {}), (False, 3, {})]
+    ("is_exempt", "step", "known"), [(True, 0, {"shape": 0}), (True, -1, {}), (False, 3, {})]
 )
-def test_a_shape_is_known_to_fail_that_was_tried_with_all_room_free(
-    is_free: bool, step: int, known: dict[str, int]
+def test_class_that_failed_on_all_capacity_is_recorded(
+    is_exempt: bool, step: int, known: dict[str, int]
 ) -> None:
-    mine = Reserving(Backfill())
-    mine.is_free = is_free
-    mine.fell(a_pod(1), "shape", step, for_want_of_room=True)
+    mine, nodes = promised(a_group(1)), fleet()
+    entry = ReservedCapacity.expecting(1, N1, 0, ())
+    assert mine.reservation is not None
+    mine.reservation.capacity[N1] = entry
+    nodes.reserve([entry])
+    with exempt(nodes, [entry] if is_exempt else []):
+        mine.fell(a_pod(1), "shape", step, nodes, for_want_of_room=True)
     assert mine.failed == known
+
+
+def test_no_class_is_recorded_without_a_reservation() -> None:
+    mine = Reserving(Backfill())
+    mine.fell(a_pod(1), "shape", 3, NODES, for_want_of_room=True)
+    assert not mine.failed
     assert not mine.asking
+
+
+@pytest.mark.parametrize("has_node", [False, True])
+def test_reservation_is_not_left_out_on_nodes_that_withhold_it_or_are_gone(has_node: bool) -> None:
+    mine, nodes = promised(a_group(1)), fleet() if has_node else NODES
+    entry = ReservedCapacity.expecting(1, N1, 0, ())
+    assert mine.reservation is not None
+    mine.reservation.capacity[N1] = entry
+    nodes.reserve([entry])
+    assert not mine.reservation.is_left_out(nodes)
+    nodes.release([entry])
 
 
 @pytest.mark.parametrize(("priority", "contests"), [(1, True), (0, False)])
@@ -90,9 +134,9 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
     priority: int, contests: bool
 ) -> None:
     mine = promised(a_group(1))
-    mine.fell(a_group(2, priority=priority), "shape", 3, for_want_of_room=True)
+    mine.fell(a_group(2, priority=priority), "shape", 3, NODES, for_want_of_room=True)
     assert mine.is_contested is contests
-    mine.fell(a_group(3), "shape", 4, for_want_of_room=True)
+    mine.fell(a_group(3), "shape", 4, NODES, for_want_of_room=True)
     assert mine.is_contested is contests
 
 
@@ -102,20 +146,20 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
 def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.hopeless = {key_of(gang): 7, key_of(other): 7}
+    mine.infeasible = {key_of(gang): 7, key_of(other): 7}
     gang.prospect = (0, 5.0)
     mine.news_of(gang)
     assert gang.prospect is None
-    assert mine.hopeless == {key_of(other): 7}
-    assert mine.is_settled is False
+    assert mine.infeasible == {key_of(other): 7}
+    assert mine.has_no_candidate is False
 
 
 def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.hopeless = {key_of(other): 7}
+    mine.infeasible = {key_of(other): 7}
     mine.news_of(gang)
-    assert mine.is_settled is True
+    assert mine.has_no_candidate is True
 
 
 def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
@@ -154,28 +198,33 @@ def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> N
 
 def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
     mine = asking(a_group(1))
-    mine.failed, mine.is_weary = {"a": 1, "b": 5}, True
+    mine.failed, mine.is_drain_paused = {"a": 1, "b": 5}, True
     mine.news_of_room(None, None)
-    assert (mine.failed, mine.is_weary, mine.is_settled, mine.gained) == ({}, False, False, True)
+    assert (mine.failed, mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (
+        {},
+        False,
+        False,
+        True,
+    )
 
 
 def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -> None:
     mine = asking(a_group(1))
     mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
-    mine.is_weary = True
+    mine.is_drain_paused = True
     mine.news_of_room(5, "itself")
     assert mine.failed == {"before": 4, "itself": 6}
-    assert (mine.is_weary, mine.is_settled, mine.gained) == (True, True, True)
+    assert (mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (True, True, True)
 
 
 def test_who_is_forgotten_is_forgotten_everywhere() -> None:
     gang, other = a_group(1), a_group(2)
     mine = promised(gang, other)
     for key in (key_of(gang), key_of(other)):
-        mine.lapses[key] = mine.hopeless[key] = 1
+        mine.drain_timeouts[key] = mine.infeasible[key] = 1
     mine.forget(key_of(other))
     assert mine.asking == {key_of(gang): None}
-    assert (set(mine.lapses), set(mine.hopeless)) == ({key_of(gang)}, {key_of(gang)})
+    assert (set(mine.drain_timeouts), set(mine.infeasible)) == ({key_of(gang)}, {key_of(gang)})
     assert mine.is_stale is False
     mine.forget(key_of(gang))
     assert mine.is_stale is True
@@ -185,9 +234,9 @@ def test_its_length_counts_each_thing_once() -> None:
     gang = a_group(1)
     mine = promised(gang, a_group(2), a_group(3))
     assert len(mine) == 4
-    mine.lapses[key_of(gang)] = 1
+    mine.drain_timeouts[key_of(gang)] = 1
     assert len(mine) == 5
-    mine.hopeless[key_of(gang)] = 1
+    mine.infeasible[key_of(gang)] = 1
     assert len(mine) == 6
     mine.failed["shape"] = 1
     assert len(mine) == 7
@@ -199,7 +248,7 @@ def test_its_length_counts_each_thing_once() -> None:
 def test_a_reservation_says_where_and_by_when() -> None:
     group, nodes = GroupKey("default/g"), (NodeName("a"), NodeName("b"))
     made = Reservation(group, 0.0, 12.5, nodes)
-    assert str(made) == "room on 2 nodes is kept for pod group default/g, by 12.5"
+    assert str(made) == "2 nodes are reserved for pod group default/g, starts by 12.5"
     assert str(evolve(made, nodes=nodes[:1], starts_at=None)) == (
         "1 node is drained for pod group default/g"
     )
