@@ -315,7 +315,7 @@ class EntityView(Protocol):
 
 
 class NodeView(Protocol):
-    """A node with what is free on it, assumed pods discounted, for reading."""
+    """A read-only node with its free capacity and its pods; assumed pods count."""
 
     @property
     def node(self) -> Node:
@@ -324,7 +324,7 @@ class NodeView(Protocol):
 
     @property
     def free(self) -> Mapping[str, int]:
-        """What is free, in thousandths; below zero where the node is overcommitted."""
+        """What is free, in thousandths; negative if the node is overcommitted."""
         ...
 
     @property
@@ -446,8 +446,10 @@ class PreFilterExtensions(Protocol):
     """Optional for plugins with ``pre_filter`` and ``reads_pods``: keep a count up to date.
 
     ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
-    planned, these methods tell the cycle of each member which siblings are placed. Where a
-    decision is tried without some victims, ``pre_filter`` is called anew on the nodes without
+    planned, these methods are called for each sibling that is placed or taken back. Meanwhile,
+    members with equal signatures share the cycle of the first of them.
+
+    If a decision is tried without some victims, ``pre_filter`` is called again on the nodes without
     them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.
 
     Source: ``PreFilterExtensions`` of kube-scheduler.

@@ -172,7 +172,8 @@ class Scheduler:
             try:
                 dispatch.survey(self._state, event)
                 dispatch.take_in(self._state, event, now=now)
-                nominator.review(self._state, now=now)
+                if self._state.nominations or self._state.overdue:
+                    nominator.review(self._state, now=now)
             finally:
                 prefetch.close(self._state)
             return self._end()
@@ -435,23 +436,33 @@ class Scheduler:
         check_now(now)
         if now < self._now:
             raise InvalidValueError("now", now, f"a number >= {self._now!r}, as in the last call")
-        pods_version = self._state.nodes.pods_version
-        freed = self._state.nodes.read_again()
+        state = self._state
+        if state.nodes.unread:
+            self._read_again(now)
         self._now = now
-        requeue.gain(self._state, freed, now=now)
-        if self._state.nodes.pods_version != pods_version:
-            requeue.pods_changed(self._state, now=now)
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now
-        permit_timeouts.expire(self._state, now=now, begun_before=begun_before)
-        self._state.queue.advance(now=now)
-        self._state.registry.expire(now=now)
-        nominator.review(self._state, now=now)
-        reserving.expire(self._state, now=now)
+        # each step is skipped if there is nothing that could be due: most calls find nothing
+        if len(state.waiting):
+            permit_timeouts.expire(state, now=now, begun_before=begun_before)
+        state.queue.advance(now=now)
+        state.registry.expire(now=now)
+        if state.nominations or state.overdue:
+            nominator.review(state, now=now)
+        if state.reserving.promise is not None:
+            reserving.expire(state, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+
+    def _read_again(self, now: float) -> None:
+        """Read the nodes that an earlier call could not read, before anything else changes."""
+        state = self._state
+        pods_version = state.nodes.pods_version
+        requeue.gain(state, state.nodes.read_again(), now=now)
+        if state.nodes.pods_version != pods_version:
+            requeue.pods_changed(state, now=now)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state

@@ -21,7 +21,7 @@ from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["Seen", "arrived", "close", "everything", "group", "look", "node", "pod", "spec"]
+__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
@@ -82,17 +82,11 @@ def node(state: State, name: NodeName | None) -> None:
     """Read a node and the pods on it, and each pending pod that has arrived there."""
     if name is not None:
         state.nodes.look(name)
-        for uid in arrived(state, name):
-            look(state, uid)
-
-
-def arrived(state: State, name: NodeName) -> list[PodUID]:
-    """Return the known pending pods that the cluster state shows on a node that was read."""
-    return [uid for uid in state.nodes.looked_at(name) if _is_pending(state.members.get(uid))]
-
-
-def _is_pending(member: Member | None) -> bool:
-    return member is not None and member.state is MemberState.UNSCHEDULED
+        for uid in state.nodes.newcomers(name):
+            member = state.members.get(uid)
+            if member is not None and member.state is MemberState.UNSCHEDULED:
+                state.arrived.setdefault(name, {})[uid] = None
+                look(state, uid)
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
@@ -131,6 +125,7 @@ def close(state: State) -> None:
     """Forget what was read: it holds in this call only."""
     state.seen.clear()
     state.seen_specs.clear()
+    state.arrived.clear()
     state.nodes.forget_looks()
 
 

@@ -26,7 +26,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import Changed, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
@@ -72,7 +72,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        transition(state, sibling, Changed(), now=now)
+        transition(state, sibling, CHANGED, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -430,7 +430,8 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         requeue.gain(state, (name,), now=now)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
-    _look_at_arrived(state, name, now=now)
+    if state.arrived:
+        _look_at_arrived(state, name, now=now)
 
 
 def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
@@ -439,7 +440,7 @@ def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
     Another scheduler has bound them. Until they are known as assigned, they would be placed a
     second time, and counted twice. O(pods on the node).
     """
-    for uid in prefetch.arrived(state, name):
+    for uid in state.arrived.pop(name, ()):
         pod_changed(state, uid, now=now)
 
 

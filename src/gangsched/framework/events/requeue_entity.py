@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.lifecycle import attempts
-from gangsched.framework.lifecycle.outcomes import Changed
+from gangsched.framework.lifecycle.outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.scheduler_state import State
@@ -20,8 +20,11 @@ __all__ = ["review", "settle", "settle_siblings"]
 
 def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put a changed entity, and the groups that start with it, where they belong."""
+    if entity.group is None:
+        transition(state, entity, CHANGED, now=now)
+        return
     was_started = attempts.is_started(entity)
-    transition(state, entity, Changed(), now=now)
+    transition(state, entity, CHANGED, now=now)
     if not (was_started and attempts.is_started(entity)):
         settle_siblings(state, entity, now=now)
 
@@ -29,7 +32,7 @@ def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
 def settle_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put the other groups of an entity's bundle where they belong. O(groups in it)."""
     for sibling in bundles.siblings(state, None if entity.group is None else entity.group.spec):
-        transition(state, sibling, Changed(), now=now)
+        transition(state, sibling, CHANGED, now=now)
 
 
 def review(state: State, entity: QueuedEntity, *, now: float) -> None:

@@ -7,7 +7,7 @@ Every module that learns something about an entity returns one of these values, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
@@ -16,6 +16,7 @@ from gangsched.framework.state.scheduler_state import Member
 from gangsched.model import NodeName
 
 __all__ = [
+    "CHANGED",
     "Changed",
     "CycleEnded",
     "Failed",
@@ -30,7 +31,11 @@ __all__ = [
 @final
 @frozen
 class Changed:
-    """An event changed the entity: its members, its pod group or its composite pod group."""
+    """An event changed the entity: its members, its pod group or its bundle."""
+
+
+CHANGED: Final = Changed()
+"""The only value of its class, for the path that every event takes."""
 
 
 @final

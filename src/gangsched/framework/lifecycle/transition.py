@@ -73,7 +73,10 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     """
     match outcome:
         case Changed():
-            _changed(state, entity, now=now)
+            if entity.group is None:
+                _pod_changed(state, entity, now=now)
+            else:
+                _changed(state, entity, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -139,6 +142,21 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
 # One function for each outcome ----------------------------------------------------------------
 
 
+def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Do for a regular pod what ``_changed`` does for a group: it has no attempt and no bundle."""
+    state.reserving.news_of(entity)
+    if not len(entity):
+        requeue.forget(state, entity)
+        state.queue.remove(entity, now=now)
+        return
+    requeue.stir(state, entity)
+    denied = bundles.pre_enqueue(state, entity.pod, None, now)
+    if isinstance(denied, Unschedulable):
+        _not_admitted(state, entity, denied, now=now)
+        return
+    _make_active(state, entity, now=now)
+
+
 def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
     state.reserving.news_of(entity)
@@ -160,12 +178,16 @@ def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        active = entity.place is Place.ACTIVE
-        if not active or not entity.ready_count:
-            # the last member that was still to be tried in this round may just have left
-            entity.refill()
-        if not active or not state.queue.is_ranked(entity):
-            state.queue.activate(entity, now=now)
+        _make_active(state, entity, now=now)
+
+
+def _make_active(state: State, entity: QueuedEntity, *, now: float) -> None:
+    active = entity.place is Place.ACTIVE
+    if not active or not entity.ready_count:
+        # the last member that was still to be tried in this round may just have left
+        entity.refill()
+    if not active or not state.queue.is_ranked(entity):
+        state.queue.activate(entity, now=now)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:

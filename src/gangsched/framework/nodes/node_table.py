@@ -228,10 +228,16 @@ class Nodes:
         if name not in self._looked:
             self._looked[name] = self._ask(name)
 
-    def looked_at(self, name: NodeName) -> list[PodUID]:
-        """Return the pods that ``look`` found on a node; none if it was not read. O(pods on it)."""
-        _node, on_it = self._looked.get(name, (None, []))
-        return [pod.uid for pod in on_it]
+    def newcomers(self, name: NodeName) -> list[PodUID]:
+        """Return the pods that ``look`` found on a node and that do not hold it yet.
+
+        Runtime complexity: O(pods on the node) for a node that was looked at in this call.
+        """
+        info, found = self.infos.get(name), self._looked.get(name)
+        if found is None:
+            return []
+        holders = {} if info is None else info.holders
+        return [pod.uid for pod in found[1] if pod.uid not in holders]
 
     def forget_looks(self) -> None:
         """Drop what ``look`` has read and ``refresh`` has not used."""

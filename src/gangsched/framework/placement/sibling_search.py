@@ -7,7 +7,7 @@ asked again before each placement:
 
 1. ``greedy``: the kinds in the order in which they came, each member on the best node that is
    accepted. Nothing is taken back.
-2. ``prove``: the search over classes of nodes without these plugins. What is impossible without
+2. ``search``: the search over classes of nodes, without these plugins. What is impossible without
    them is impossible with them.
 3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
 
@@ -28,25 +28,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias, final
+from collections.abc import Iterator
+from typing import final
 
 from attrs import define, evolve, field, frozen
 
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.placement import by_node
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
-from gangsched.framework.placement.plan import Domain, Plan
+from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Kind, Task, search
+from gangsched.framework.placement.sibling_placement import SiblingPlacement, Within
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.scheduler_state import Member
-from gangsched.model import GroupKey
 
 __all__ = ["Failed", "place"]
-
-_Within: TypeAlias = Mapping[GroupKey, Domain | None]
 
 
 @final
@@ -69,7 +66,7 @@ class Failed:
     steps: int
 
 
-def place(task: Task, within: _Within, budget: int) -> Plan | Failed:
+def place(task: Task, within: Within, budget: int) -> Plan | Failed:
     """Place as many members as are asked for, and those beyond that as far as they fit.
 
     Runtime complexity: O(members x nodes that are asked about x plugins) if the greedy pass is
@@ -112,7 +109,7 @@ def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind
     """
     if len(run.task.asks) > 1:
         return proof
-    (ask,) = run.task.asks
+    ask = next(iter(run.task.asks))
     most, fits, steps = run.most[0], proof.fits, proof.steps
     while fits > most:
         fewer = _Run(evolve(run.task, asks=(evolve(ask, count=fits),)), run.within, run.tentative)
@@ -128,161 +125,27 @@ def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind
     return evolve(proof, fits=fits, exact=True, steps=steps)
 
 
-class _Refused(NamedTuple):
-    """The first member that no node could take."""
-
-    kind: Kind
-    member: Member
-    diagnosis: Diagnosis
-
-
 class _BudgetSpent(Exception):
     """The budget is spent; never leaves ``explore``."""
 
 
 @final
 @define(eq=False)
-class _Run:
+class _Run(SiblingPlacement):
     """One search.
 
     Attributes:
-        left: The members of each kind that are not placed, the first to come last.
-        counts: How many members are placed for each ask.
         most: How many were placed for each ask at once, at any position of ``explore``.
         steps: Steps that ``explore`` took.
     """
 
-    task: Task
-    within: _Within
-    tentative: Tentative
-    left: dict[Kind, list[Member]] = field(init=False)
-    counts: list[int] = field(init=False)
     most: list[int] = field(init=False)
     steps: int = 0
     _budget: int = 0
-    _kinds: list[Kind] = field(factory=list[Kind])
-    _on: dict[tuple[Kind, int], int] = field(factory=dict[tuple[Kind, int], int])
 
     def __attrs_post_init__(self) -> None:
-        self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
-        self.counts = [0] * len(self.task.asks)
+        super().__attrs_post_init__()
         self.most = self.counts.copy()
-
-    def is_met(self) -> bool:
-        """Return whether as many members are placed as are asked for. O(asks)."""
-        asks = self.task.asks
-        return all(count >= ask.count for count, ask in zip(self.counts, asks, strict=True))
-
-    def plan(self) -> Plan:
-        """Return the placement as a plan. O(members)."""
-        classes = self.task.state.nodes.classes
-        placed = self.tentative.placed.copy()
-        self.take_back()
-        made, touched = Plan(self.task.state), set[int]()
-        for member, index in placed:
-            given = made.at(index) if index in touched else classes.of(index)
-            made.put(member, given, on=index)
-            touched.add(index)
-        return made
-
-    def take_back(self) -> None:
-        """Take all members back."""
-        while self.tentative.placed:
-            self._pop()
-
-    def _put(self, kind: Kind, index: int) -> None:
-        self.tentative.put(self.left[kind].pop(), index)
-        self._kinds.append(kind)
-        self._on[kind, index] = self._on.get((kind, index), 0) + 1
-        self._count(kind, 1)
-
-    def _pop(self) -> None:
-        member, index = self.tentative.placed[-1]
-        self.tentative.pop()
-        kind = self._kinds.pop()
-        self.left[kind].append(member)
-        self._on[kind, index] -= 1
-        if not self._on[kind, index]:
-            del self._on[kind, index]
-        self._count(kind, -1)
-
-    def _count(self, kind: Kind, change: int) -> None:
-        for n, ask in enumerate(self.task.asks):
-            self.counts[n] += change * kind.counts_for(ask)
-
-    def _domain(self, kind: Kind) -> Domain | None:
-        return self.within.get(kind.group)
-
-    # One pass -------------------------------------------------------------------------------
-
-    def greedy(self) -> _Refused | None:
-        """Place each member on the best node; return the first that no node could take."""
-        refused: _Refused | None = None
-        placed = True
-        while placed:  # a member may be accepted only beside one that is placed after it
-            placed = False
-            for kind, left in self.left.items():
-                while left:
-                    index = self._best(kind, len(left))
-                    if index is None:
-                        refused = refused or self._refusal(kind, left[-1])
-                        break
-                    self._put(kind, index)
-                    placed = True
-        return refused
-
-    def _refusal(self, kind: Kind, member: Member) -> _Refused:
-        check, state = self.task.checks[kind], self.task.state
-        kind.pod_class.refresh(state.nodes, self.task.judges[kind.pod_class])
-        found = by_node.diagnosis(state, kind.pod_class, check, self._domain(kind))
-        return _Refused(kind, member, found)
-
-    def _best(self, kind: Kind, wanted: int) -> int | None:
-        state, pod_class, domain = self.task.state, kind.pod_class, self._domain(kind)
-        pod_class.refresh(state.nodes, self.task.judges[pod_class])
-        placement = state.placement
-        if placement is PlacementStrategy.AUTO:
-            scarce = any("/" in name for name in kind.requests)
-            placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
-        check = self.task.checks[kind]
-        if placement is PlacementStrategy.SCORE:
-            return by_node.best(state, pod_class, check, domain)
-        by_index = state.nodes.by_index
-        pack = placement is PlacementStrategy.PACK
-        order = self._packed(kind, wanted) if pack else self._spread(kind)
-        return next((index for index in order if not check.refusal(by_index[index])), None)
-
-    def _packed(self, kind: Kind, wanted: int) -> Iterator[int]:
-        """Iterate over nodes: those in use first, then those that take the most members."""
-        classes, domain = self.task.state.nodes.classes, self._domain(kind)
-        judge = self.task.judges[kind.pod_class]
-        used = dict.fromkeys(index for _member, index in self.tentative.placed)
-        rooms: list[tuple[int, int]] = []
-        for index in used:
-            given = classes.of(index)
-            known = kind.pod_class.judgement(given, judge)
-            if not known.reasons and (domain is None or domain.has(given)):
-                rooms.append((-known.room, index))
-        yield from (index for _room, index in sorted(rooms))
-        for strands in (False, True):
-            for given in kind.pod_class.by_room(strands, wanted):
-                if domain is None or domain.has(given):
-                    yield from (index for index in given.nodes if index not in used)
-
-    def _spread(self, kind: Kind) -> Iterator[int]:
-        """Iterate over nodes: those with the fewest members of the gang first, then by score."""
-        counts: dict[int, int] = {}
-        for _member, index in self.tentative.placed:
-            counts[index] = counts.get(index, 0) + 1
-        used: list[tuple[int, int, int]] = []
-        for score, index in by_node.ranked(kind.pod_class.ranked(), self._domain(kind)):
-            if index in counts:
-                used.append((counts[index], -score, index))
-            else:
-                yield index
-        yield from (index for _count, _score, index in sorted(used))
-
-    # Every way ------------------------------------------------------------------------------
 
     def explore(self, budget: int) -> Impossible[Kind] | BudgetExhausted | None:
         """Look for a placement of what is asked for; return why there is none, None if found."""
@@ -296,12 +159,12 @@ class _Run:
                 if move is None:
                     open_.pop()
                     if open_:
-                        self._pop()
+                        self.pop()
                     continue
-                self._put(*move)
-                position = frozenset(self._on.items())
+                self.put(*move)
+                position = frozenset(self.positions.items())
                 if position in seen:
-                    self._pop()
+                    self.pop()
                     continue
                 seen.add(position)
                 self.most = [max(pair) for pair in zip(self.most, self.counts, strict=True)]
@@ -335,7 +198,7 @@ class _Run:
                 yield kind, index
 
     def _accepted(self, kind: Kind) -> Iterator[int]:
-        state, pod_class, domain = self.task.state, kind.pod_class, self._domain(kind)
+        state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
         pod_class.refresh(state.nodes, self.task.judges[pod_class])
         check, by_index = self.task.checks[kind], state.nodes.by_index
         empty: set[NodeClass] = set()

@@ -32,6 +32,16 @@ def signature(state: State, pod: Pod) -> Hashable:
     """
     if not state.profile.signed:
         return pod.uid
+    try:  # with every pod event, so all plugins at once
+        parts = tuple([plugin.pod_signature(pod) for plugin in state.profile.signers])
+        hash(parts)
+    except Exception:
+        # one by one, to name the plugin that failed
+        return _signature_by_plugin(state, pod)
+    return parts
+
+
+def _signature_by_plugin(state: State, pod: Pod) -> tuple[Hashable, ...]:
     return tuple(_hashable(plugin, "pod_signature", pod, pod) for plugin in state.profile.signers)
 
 
@@ -53,6 +63,8 @@ def reads_pods(state: State, pod: Pod) -> bool:
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
+    if not state.profile.pod_readers:
+        return False
     answers = [
         calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
     ]

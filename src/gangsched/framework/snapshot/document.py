@@ -70,7 +70,7 @@ HELD: Final[Mapping[type, Held]] = {
         " tried out deferred exhausted_searches step numbers",
         anew="priorities",
         given="cluster profile membership unit placement budget rest preemption",
-        passing="seen seen_specs",
+        passing="seen seen_specs arrived",
     ),
     Member: Held(
         kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"

@@ -113,6 +113,7 @@ class State:
         tried: The entities of which a member was tried in the current attempt, by number.
         seen: The pods that the current call has read, with their claims and signatures.
         seen_specs: The specifications that the current call has read.
+        arrived: Pending pods that the current call found on a node, by node.
         out: The effects of the current call so far.
         reserving: The gangs that qualify for a reservation, and the reservation.
         undecided: How many searches for a placement ended with their budget.
@@ -145,6 +146,7 @@ class State:
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
+    arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     reserving: Reserving = field(factory=Reserving)

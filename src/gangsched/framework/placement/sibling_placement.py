@@ -1,0 +1,179 @@
+"""SiblingPlacement: members of a gang on a view of the nodes, and one greedy pass.
+
+The nodes show each member as soon as it is placed, so plugins that read which pods are on nodes see
+it. See ``gangsched.framework.placement.sibling_search`` for the search that starts from here.
+
+Rules:
+  R1  of a kind the first members to arrive are placed, since they are interchangeable;
+  R2  members are taken back in the reverse order in which they were placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from attrs import define, field
+
+from gangsched.explain import Diagnosis
+from gangsched.framework.config.scheduling_unit import PlacementStrategy
+from gangsched.framework.placement import by_node
+from gangsched.framework.placement.plan import Domain, Plan
+from gangsched.framework.placement.search import Kind, Task
+from gangsched.framework.placement.tentative import Tentative
+from gangsched.framework.state.scheduler_state import Member
+from gangsched.model import GroupKey
+
+__all__ = ["Refused", "SiblingPlacement", "Within"]
+
+Within: TypeAlias = Mapping[GroupKey, Domain | None]
+"""The nodes of each group; None for all."""
+
+
+class Refused(NamedTuple):
+    """The first member that no node could take."""
+
+    kind: Kind
+    member: Member
+    diagnosis: Diagnosis
+
+
+@define(eq=False)
+class SiblingPlacement:
+    """Members that are placed one after another.
+
+    Attributes:
+        task: The members that are to be placed.
+        within: The nodes of each group.
+        tentative: The members on the nodes.
+        left: The members of each kind that are not placed, the first to come last.
+        counts: How many members are placed for each ask.
+        positions: How many members of each kind are placed on each node.
+    """
+
+    task: Task
+    within: Within
+    tentative: Tentative
+    left: dict[Kind, list[Member]] = field(init=False)
+    counts: list[int] = field(init=False)
+    positions: dict[tuple[Kind, int], int] = field(factory=dict[tuple[Kind, int], int])
+    _kinds: list[Kind] = field(factory=list[Kind])
+
+    def __attrs_post_init__(self) -> None:
+        self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
+        self.counts = [0] * len(self.task.asks)
+
+    def is_met(self) -> bool:
+        """Return whether as many members are placed as are asked for. O(asks)."""
+        asks = self.task.asks
+        return all(count >= ask.count for count, ask in zip(self.counts, asks, strict=True))
+
+    def plan(self) -> Plan:
+        """Return the placement as a plan. O(members)."""
+        classes = self.task.state.nodes.classes
+        placed = self.tentative.placed.copy()
+        self.take_back()
+        made, touched = Plan(self.task.state), set[int]()
+        for member, index in placed:
+            given = made.at(index) if index in touched else classes.of(index)
+            made.put(member, given, on=index)
+            touched.add(index)
+        return made
+
+    def take_back(self) -> None:
+        """Take all members back."""
+        while self.tentative.placed:
+            self.pop()
+
+    def put(self, kind: Kind, index: int) -> None:
+        """Place the next member of a kind on a node."""
+        self.tentative.put(self.left[kind].pop(), index)
+        self._kinds.append(kind)
+        self.positions[kind, index] = self.positions.get((kind, index), 0) + 1
+        self._count(kind, 1)
+
+    def pop(self) -> None:
+        """Take back the member that was placed last."""
+        member, index = self.tentative.placed[-1]
+        self.tentative.pop()
+        kind = self._kinds.pop()
+        self.left[kind].append(member)
+        self.positions[kind, index] -= 1
+        if not self.positions[kind, index]:
+            del self.positions[kind, index]
+        self._count(kind, -1)
+
+    def _count(self, kind: Kind, change: int) -> None:
+        for n, ask in enumerate(self.task.asks):
+            self.counts[n] += change * kind.counts_for(ask)
+
+    def domain(self, kind: Kind) -> Domain | None:
+        """Return the nodes that members of a kind may use; None for all."""
+        return self.within.get(kind.group)
+
+    def greedy(self) -> Refused | None:
+        """Place each member on the best node; return the first that no node could take."""
+        refused: Refused | None = None
+        placed = True
+        while placed:  # a member may be accepted only beside one that is placed after it
+            placed = False
+            for kind, left in self.left.items():
+                while left:
+                    index = self._best(kind, len(left))
+                    if index is None:
+                        refused = refused or self._refusal(kind, left[-1])
+                        break
+                    self.put(kind, index)
+                    placed = True
+        return refused
+
+    def _refusal(self, kind: Kind, member: Member) -> Refused:
+        check, state = self.task.checks[kind], self.task.state
+        kind.pod_class.refresh(state.nodes, self.task.judges[kind.pod_class])
+        found = by_node.diagnosis(state, kind.pod_class, check, self.domain(kind))
+        return Refused(kind, member, found)
+
+    def _best(self, kind: Kind, wanted: int) -> int | None:
+        state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
+        pod_class.refresh(state.nodes, self.task.judges[pod_class])
+        placement = state.placement
+        if placement is PlacementStrategy.AUTO:
+            scarce = any("/" in name for name in kind.requests)
+            placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
+        check = self.task.checks[kind]
+        if placement is PlacementStrategy.SCORE:
+            return by_node.best(state, pod_class, check, domain)
+        by_index = state.nodes.by_index
+        pack = placement is PlacementStrategy.PACK
+        order = self._packed(kind, wanted) if pack else self._spread(kind)
+        return next((index for index in order if not check.refusal(by_index[index])), None)
+
+    def _packed(self, kind: Kind, wanted: int) -> Iterator[int]:
+        """Iterate over nodes: those in use first, then those that take the most members."""
+        classes, domain = self.task.state.nodes.classes, self.domain(kind)
+        judge = self.task.judges[kind.pod_class]
+        used = dict.fromkeys(index for _member, index in self.tentative.placed)
+        rooms: list[tuple[int, int]] = []
+        for index in used:
+            given = classes.of(index)
+            known = kind.pod_class.judgement(given, judge)
+            if not known.reasons and (domain is None or domain.has(given)):
+                rooms.append((-known.room, index))
+        yield from (index for _room, index in sorted(rooms))
+        for strands in (False, True):
+            for given in kind.pod_class.by_room(strands, wanted):
+                if domain is None or domain.has(given):
+                    yield from (index for index in given.nodes if index not in used)
+
+    def _spread(self, kind: Kind) -> Iterator[int]:
+        """Iterate over nodes: those with the fewest members of the gang first, then by score."""
+        counts: dict[int, int] = {}
+        for _member, index in self.tentative.placed:
+            counts[index] = counts.get(index, 0) + 1
+        used: list[tuple[int, int, int]] = []
+        for score, index in by_node.ranked(kind.pod_class.ranked(), self.domain(kind)):
+            if index in counts:
+                used.append((counts[index], -score, index))
+            else:
+                yield index
+        yield from (index for _count, _score, index in sorted(used))
