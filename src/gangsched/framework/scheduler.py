@@ -450,7 +450,7 @@ class Scheduler:
         state.registry.expire(now=now)
         if state.nominations or state.overdue:
             nominator.review(state, now=now)
-        if state.reserving.promise is not None:
+        if state.reserving.reservation is not None:
             reserving.expire(state, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
