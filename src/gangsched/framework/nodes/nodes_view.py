@@ -95,19 +95,21 @@ class NodesView:
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()
         for holder in holders:
-            index = holder.at
+            uid, index, requests, reserved = holder
             info = self._changed(index)
-            if not holder.is_on(info):
+            if reserved is not None:
+                if reserved not in info.nominated:
+                    continue
+                info.withdraw(reserved, total)
+            elif uid in info.holders:
+                pod = info.pods_by_uid.get(uid)
+                if pod is not None:
+                    self._pods[uid] = pod
+                info.give_back(uid, total)
+            else:
                 continue
             given = become.get(index) or classes.of(index)
-            become[index] = classes.giving_back(given, holder.requests)
-            pod = info.pods_by_uid.get(holder.uid)
-            if pod is not None:
-                self._pods[holder.uid] = pod
-            if holder.reserved is None:
-                info.give_back(holder.uid, total)
-            else:
-                info.withdraw(holder.reserved, total)
+            become[index] = classes.giving_back(given, requests)
             removed.append(holder)
         self._move(become)
         return removed
@@ -116,18 +118,17 @@ class NodesView:
         """Put pods that were removed back on their nodes."""
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()
-        for holder in holders:
-            index = holder.at
+        for uid, index, requests, reserved in holders:
             given = become.get(index) or classes.of(index)
-            become[index] = classes.taking(given, holder.requests)
+            become[index] = classes.taking(given, requests)
             info = self._nodes.by_index[index]
-            if holder.reserved is None:
-                info.take(holder.uid, holder.requests, total)
-            else:
-                info.nominate(holder.reserved, total)
-            pod = self._pods.get(holder.uid)
+            if reserved is not None:
+                info.nominate(reserved, total)
+                continue
+            info.take(uid, requests, total)
+            pod = self._pods.get(uid)
             if pod is not None:
-                info.show(pod)
+                info.pods_by_uid[uid] = pod
         self._move(become)
 
     def discard(self) -> None:

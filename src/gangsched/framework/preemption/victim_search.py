@@ -136,12 +136,15 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
     """
     view = NodesView(state.nodes)
     verdicts: dict[NodeClass, bool] = {}
+    known: dict[int, bool] = {}
 
     def is_candidate(index: int) -> bool:
-        given = view.original(index)
-        found = verdicts.get(given)
+        found = known.get(index)
         if found is None:
-            found = verdicts[given] = preemptor.is_resolvable(given)
+            given = view.original(index)
+            if given not in verdicts:
+                verdicts[given] = preemptor.is_resolvable(given)
+            found = known[index] = verdicts[given]
         return found
 
     try:
