@@ -198,4 +198,4 @@ def test_a_key_that_changes_in_the_heap_lets_the_wrong_one_out() -> None:
     assert smallest == (0, 2, 1.0)
     assert popped_with_live_keys(*smallest) == ([0, 1], [1, 0])
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert "Two groups are enough: the first one fails while both are queued, and comes out" in page
+    assert "Two groups are enough: the first one fails while both are queued, and is popped" in page

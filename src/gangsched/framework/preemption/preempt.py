@@ -5,11 +5,11 @@ Theory of operation
     decides whether it preempts. If its last attempt failed for lack of capacity, ``victim_search``
     looks for victims. A plan is carried out in this order:
 
-    1. nominations of lower priorities that the plan takes are removed;
-    2. the preemptor's capacity is reserved;
-    3. the victims are evicted;
-    4. the entity leaves the queue until they have terminated;
-    5. entities that lost a nomination, or gain by freed capacity, are requeued.
+    1. Nominations of lower priorities that the plan takes are removed.
+    2. The preemptor's capacity is reserved.
+    3. The victims are evicted.
+    4. The entity leaves the queue until they have terminated.
+    5. Entities that lost a nomination, or gain by freed capacity, are requeued.
 
     The capacity has to be reserved before any eviction, since an eviction may free capacity at
     once and activate other entities.

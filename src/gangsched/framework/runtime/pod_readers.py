@@ -12,8 +12,8 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 
 Rules:
   R1  for a pod for which no plugin reads pods, nothing is asked here and nothing costs more;
-  R2  the plugins see all nodes in one state: pods that are bound and assumed, the siblings that
-      were planned before, and without the pods that the decision takes as gone.
+  R2  the plugins see all nodes in one state: with the pods that are bound and assumed, and the
+      siblings that were planned before. Pods that the decision takes as gone are left out.
 """
 
 from __future__ import annotations
