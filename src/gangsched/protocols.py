@@ -427,8 +427,9 @@ class PodsRead(Protocol):
 
     For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
     another, and are shown the pods on each node. They are called again for every member of a gang
-    that is planned. Nothing is kept of their answers. They may look at every node of ``state.nodes``.
-    For any other pod the answers are kept, so they must not depend on the pods on nodes.
+    that is planned. Nothing is kept of their answers. They may look at every node of
+    ``state.nodes``. For any other pod the answers are kept, so they must not depend on the pods
+    on nodes.
 
     ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
     besides its pods.
