@@ -216,7 +216,8 @@ class Scheduler:
         """
         with self._call("schedule_one"):
             self._begin(now)
-            reserving.look(self._state, now=now)
+            if self._state.reserving.policy is not None:
+                reserving.look(self._state, now=now)
             decided = cycle.run(self._state, now=now)
             effects = self._end()
             return effects if decided or effects else None

@@ -63,14 +63,21 @@ def run(state: State, *, now: float) -> bool:
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
-    with reservation.turn(state, entity, now=now):
+    if state.reserving.reservation is None:
         _run_cycle(state, entity, now=now)
+    else:
+        with reservation.turn(state, entity, now=now):
+            _run_cycle(state, entity, now=now)
     return True
 
 
 def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
-    nomination = nominator.step_aside(state, entity)
-    member = nominator.next_member(state, entity) or equivalence.next_member(state, entity)
+    nomination: Nomination | None = None
+    member: Member | None = None
+    if state.nominations:
+        nomination = nominator.step_aside(state, entity)
+        member = nominator.next_member(state, entity)
+    member = member or equivalence.next_member(state, entity)
     state.tick()
     info = entity.group
     gang = None if equivalence.goes_alone(state, info) else info
@@ -86,7 +93,8 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
             attempts.abandon(gang)
         raise
     transition(state, entity, outcome, now=now)
-    preempt.conclude(state, entity, nomination, now=now)
+    if nomination is not None or state.preemption is not None:
+        preempt.conclude(state, entity, nomination, now=now)
 
 
 def _decide(
@@ -167,7 +175,9 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
         return _fail(state, member, cycle, outcome.reason, now=now)
     pod_class, judge, outcome = filter_and_score.judge_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
-    node = nominator.node_for(state, member, pod_class, judge)
+    node: NodeName | None = None
+    if state.nominations:
+        node = nominator.node_for(state, member, pod_class, judge)
     found = by_node.choose(state, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
         return _fail(state, member, cycle, found, now=now)

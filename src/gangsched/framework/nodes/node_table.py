@@ -277,7 +277,7 @@ class Nodes:
         info = NodeInfo(node, self._indices if before is None else before.index)
         for pod in on_it:
             info.take(pod.uid, pod.requests)
-            info.show(pod)
+        info.pods_by_uid = {pod.uid: pod for pod in on_it}
         # a pod that is assumed here held the node before, unless the node was gone meanwhile
         for uid in self.assumed if before is None else before.holders:
             where, assumed = self.assumed.get(uid, (None, None))
