@@ -275,9 +275,10 @@ class Nodes:
         if before is None:
             self._indices += 1
         info = NodeInfo(node, self._indices if before is None else before.index)
-        for pod in on_it:
-            info.take(pod.uid, pod.requests)
         info.pods_by_uid = {pod.uid: pod for pod in on_it}
+        for uid, pod in info.pods_by_uid.items():
+            info.holders[uid] = pod.requests
+            info.shift(pod.requests, -1, None)
         # a pod that is assumed here held the node before, unless the node was gone meanwhile
         for uid in self.assumed if before is None else before.holders:
             where, assumed = self.assumed.get(uid, (None, None))
@@ -294,13 +295,15 @@ class Nodes:
             for entry in before.nominated:
                 info.nominate(entry)
             info.expected = before.expected.copy()
-        info.withhold()
+        if info.expected:
+            info.withhold()
         if before is not None and self.ledger.expecting:
             for uid in before.holders:
                 if uid not in info.holders:
                     self._note_departed(uid, name)
-        self.altered += before is None or before.node != node
-        if before is not None and before.node == node and before.holders == info.holders:
+        is_altered = before is None or before.node != node
+        self.altered += is_altered
+        if before is not None and not is_altered and before.holders == info.holders:
             return False
         if before is not None:
             self._sum_up(before, -1)
@@ -309,7 +312,7 @@ class Nodes:
         self._touch()
         return (
             before is None
-            or before.node != node
+            or is_altered
             or len(before.holders) > len(info.holders)
             or any(amount > before.free.get(n, 0) for n, amount in info.free.items())
         )
