@@ -8,8 +8,9 @@ could not stop (``State.deferred``).
 
 Rules:
   R1  ``now`` never decreases, and one call sees one instant;
-  R2  a call returns, or it raises and the work that it was called for is undone. Effects of
-      deadlines that were already applied are returned by the next call, so none is lost;
+  R2  a call returns, or it raises and the work that it was called for is undone. A plugin that
+      raises in a step that cannot stop half-way is the exception: the step is completed, then its
+      error is raised. Effects that were posted by then are returned by the next call;
   R3  nothing here sleeps, locks, logs, reads a clock or does I/O. The class is not thread-safe: a
       driver serialises the calls;
   R4  a call from inside another one is refused, and nothing changes (see ``_one_call``).
