@@ -241,7 +241,7 @@ def _run_groups(build: Any, given: Any) -> int:
     count = 0
     while (entity := queue.pop(now=0.0)) is not None:
         while (pod := entity.next_member) is not None:
-            entity.put_aside(pod.uid)
+            entity.mark_tried(pod.uid)
             count += 1
     return count
 

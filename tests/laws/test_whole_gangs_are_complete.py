@@ -30,7 +30,7 @@ from gangsched.plugins import (
 from support.driver import Driver
 from support.examples import one_in
 from support.few_nodes import Hall, Seat, Sort, halls
-from support.gangs import GPU, gang_driver, misfit, node, place, specify, where
+from support.gangs import GPU, gang_driver, node, place, specify, unschedulable, where
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -63,7 +63,7 @@ def test_a_gang_starts_exactly_where_some_placement_exists(
         assert len(placed) >= hall.needed
         assert hall.could_join(placed) == [], "who is not needed has what room is left"
     else:
-        what_is_said_is_true(hall, misfit(driver, "g").proof)
+        what_is_said_is_true(hall, unschedulable(driver, "g").proof)
 
 
 @one_in(2)
@@ -126,7 +126,7 @@ def test_whatever_the_budget_what_is_told_is_true(hall: Hall, budget: int) -> No
     if placed:
         assert len(placed) >= hall.needed
         return
-    proof = misfit(driver, "g").proof
+    proof = unschedulable(driver, "g").proof
     assert driver.scheduler.exhausted_searches == isinstance(proof, SearchBudgetExhausted)
     if isinstance(proof, SearchBudgetExhausted):
         assert (proof.needed, proof.placed <= hall.most()) == (hall.needed, True)
@@ -147,7 +147,7 @@ HARD = Hall(
 def test_what_no_step_may_decide_is_told_and_counted() -> None:
     driver = gang_driver(*HARD.nodes, search_budget=0)
     assert place(driver, *HARD.pods) == {}
-    proof = misfit(driver, "g").proof
+    proof = unschedulable(driver, "g").proof
     assert isinstance(proof, SearchBudgetExhausted)
     assert (proof.needed, proof.steps) == (6, 0)
     assert str(proof) in str(driver.scheduler.why(GroupKey("default/g")))
@@ -180,7 +180,7 @@ def test_a_gang_of_which_no_member_fits_is_told_of_its_nodes() -> None:
     hall = Hall((Seat(1), Seat(9, tainted=True)), (Sort(2, cpu=4),), 2)
     driver = gang_driver(*hall.nodes)
     assert place(driver, *hall.pods) == {}
-    found = misfit(driver, "g")
+    found = unschedulable(driver, "g")
     taint = "node(s) had untolerated taint {reserved: }"
     assert found.reason == f"0/2 nodes are available: 1 Insufficient cpu, 1 {taint}."
     assert isinstance(found.proof, Shortage)
@@ -191,7 +191,7 @@ def test_what_is_free_in_pieces_too_small_is_said_to_be_so() -> None:
     hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
     driver = gang_driver(*hall.nodes)
     assert place(driver, *hall.pods) == {}
-    assert misfit(driver, "g").reason == (
+    assert unschedulable(driver, "g").reason == (
         "at most 2 of 3 members fit: cpu is free in pieces too small"
     )
 

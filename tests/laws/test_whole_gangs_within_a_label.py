@@ -32,7 +32,17 @@ from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
 from support.examples import one_in
-from support.gangs import GPU, decide, gang_driver, members, misfit, node, place, specify, where
+from support.gangs import (
+    GPU,
+    decide,
+    gang_driver,
+    members,
+    node,
+    place,
+    specify,
+    unschedulable,
+    where,
+)
 from support.odd import Odd
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -153,7 +163,7 @@ def test_unlike_members_are_within_one_value_too(seats: list[tuple[int, str]]) -
 def test_proof_names_the_value_that_comes_closest() -> None:
     driver = rack_driver((2, "r1"), (2, "r2"), (1, "r2"), (9, None))
     place(driver, *members("g", 4, cpu=1), spec=specify("g", 4, RACK))
-    proof = misfit(driver, "g").proof
+    proof = unschedulable(driver, "g").proof
     assert isinstance(proof, Shortage)
     assert (proof.needed, proof.fits, proof.exact, proof.within) == (4, 3, True, "rack=r2")
     assert str(proof) == "at most 3 of 4 members fit within rack=r2: cpu is short"
@@ -174,7 +184,7 @@ def test_of_values_that_do_not_suffice_the_one_that_comes_closest_is_told() -> N
         for pod in members("g", 2, 5, prefix=f"{kind}-", cpu=9, selector={label: "1"})
     ]
     place(driver, *pods, spec=specify("g", 5, RACK))
-    proof = misfit(driver, "g").proof
+    proof = unschedulable(driver, "g").proof
     assert isinstance(proof, Shortage)
     assert (proof.fits, proof.within) == (3, "rack=small")
 
@@ -214,7 +224,7 @@ def test_one_budget_is_for_all_values_together() -> None:
 def test_where_no_node_has_the_label_that_is_said() -> None:
     driver = rack_driver((9, None), (9, None))
     place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
-    found = misfit(driver, "g")
+    found = unschedulable(driver, "g")
     assert found.reason == "no node that can take it has the label rack"
     assert found.proof == Shortage(2, 0, True, within="rack")
 
@@ -222,7 +232,7 @@ def test_where_no_node_has_the_label_that_is_said() -> None:
 def test_where_no_node_can_take_a_member_the_nodes_are_named() -> None:
     driver = rack_driver((1, None), (1, None))
     place(driver, *members("g", 2, cpu=2), spec=specify("g", 2, RACK))
-    assert misfit(driver, "g").reason == "0/2 nodes are available: 2 Insufficient cpu."
+    assert unschedulable(driver, "g").reason == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_a_gang_starts_when_a_node_comes_to_have_the_label() -> None:

@@ -35,7 +35,7 @@ __all__ = [
     "decide",
     "gang_driver",
     "members",
-    "misfit",
+    "unschedulable",
     "node",
     "place",
     "specify",
@@ -120,7 +120,7 @@ def where(driver: Driver) -> dict[str, str]:
     return {pod.name: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
 
 
-def misfit(driver: Driver, group: str) -> UnschedulableMember:
+def unschedulable(driver: Driver, group: str) -> UnschedulableMember:
     """Return the unschedulable member of a gang."""
     why: Any = driver.scheduler.why(GroupKey(f"default/{group}"))
     found = why.unschedulable_member

@@ -168,7 +168,7 @@ def _fingerprint(driver: Driver) -> Hashable:
         (
             *(entity.seq, entity.place, entity.rank, entity.failures, entity.backoff_until),
             *(tuple(pod.uid for pod in entity.pending), ready_uids(entity)),
-            (entity.failed_step >= 0, entity.stirred_step >= 0, entity.tried_step >= 0),
+            (entity.failed_step >= 0, entity.event_step >= 0, entity.tried_step >= 0),
         )
         for entity in (*queue.active, *queue.backoff, *queue.unschedulable)
     )

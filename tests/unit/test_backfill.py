@@ -344,7 +344,7 @@ def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_
     assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
     state.reserving.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
-    promise.entity.prospect = remembered
+    promise.entity.expected_run = remembered
     assert reserving._first_exempt(state, promise, 5.0) is promise.entity
 
 

@@ -28,7 +28,7 @@ from gangsched import (
 )
 from gangsched.framework.backfill import candidates, reservation
 from gangsched.framework.nodes.reserved_views import exempt
-from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
+from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.gangs import members, node
@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
-def memory(host: Host) -> Reserving:
+def memory(host: Host) -> BackfillState:
     return host.scheduler._state.reserving
 
 
@@ -487,7 +487,7 @@ def test_the_first_to_come_is_tried_of_all_who_may_fit_and_end_in_time() -> None
     def ending(*names: str) -> Host:
         table.seconds = dict.fromkeys(names, 20.0)
         for entity in waiting.values():
-            entity.prospect = None
+            entity.expected_run = None
         return host
 
     assert first_who_may(ending()) is None

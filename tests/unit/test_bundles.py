@@ -38,7 +38,7 @@ from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
 from support.examples import one_in
-from support.gangs import binds, decide, gang_driver, misfit, node
+from support.gangs import binds, decide, gang_driver, node, unschedulable
 from support.odd import Odd
 
 # Names ----------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_the_proof_names_the_group_and_the_role_that_are_short() -> None:
     driver.add(*pods("default/b", 1, role="worker"))
     driver.add(*pods("default/b", 1, first=1, role="ps", cpu=9))
     driver.settle()
-    proof = misfit(driver, "a").proof
+    proof = unschedulable(driver, "a").proof
     assert str(proof).startswith("at most ")
     assert "of pod group default/b" in str(proof)
 

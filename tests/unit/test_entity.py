@@ -57,21 +57,21 @@ class EntityMachine(RuleBasedStateMachine):
     @rule(undo=st.booleans())
     def have_a_turn(self, undo: bool) -> None:
         first = min(self.ready)
-        self.entity.put_aside(UIDS[first])
+        self.entity.mark_tried(UIDS[first])
         if undo:
-            self.entity.put_back(UIDS[first])
+            self.entity.mark_ready(UIDS[first])
         else:
             self.ready.remove(first)
 
     @rule(index=INDICES)
     def have_no_turn(self, index: int) -> None:
-        self.entity.put_aside(UIDS[index])
+        self.entity.mark_tried(UIDS[index])
         self.ready.discard(index)
 
     @rule(index=INDICES)
     def have_it_back(self, index: int) -> None:
         if index in self.pending:
-            self.entity.put_back(UIDS[index])
+            self.entity.mark_ready(UIDS[index])
             self.ready.add(index)
 
     @rule()
@@ -110,7 +110,7 @@ def test_member_put_back_keeps_its_order() -> None:
     turns = []
     while (following := entity.next_member) is not None:
         turns.append(following.uid)
-        entity.put_aside(following.uid)
+        entity.mark_tried(following.uid)
     assert turns == UIDS[:3]
 
 
@@ -123,7 +123,7 @@ def test_order_is_by_number_not_by_uid() -> None:
     while (following := entity.next_of(["role of 3", "role of 2", "role of 1"])) is not None:
         assert entity.next_member is following
         turns.append(following.uid)
-        entity.put_aside(following.uid)
+        entity.mark_tried(following.uid)
     assert turns == [UIDS[2], UIDS[3], UIDS[1]]
 
 
@@ -133,7 +133,7 @@ def test_repeated_put_aside_and_discard_count_once(members: int) -> None:
     entity = a_group(1, members=0)
     for index in range(members):
         entity.add(pod(index), index, "ps")
-    for move in (entity.put_aside, entity.put_aside, entity.discard, entity.discard):
+    for move in (entity.mark_tried, entity.mark_tried, entity.discard, entity.discard):
         move(UIDS[0])
         entity._check()
         assert entity.ready_of("ps") == members - 1
@@ -142,7 +142,7 @@ def test_repeated_put_aside_and_discard_count_once(members: int) -> None:
 
 def test_put_aside_of_unknown_uid_changes_nothing() -> None:
     entity = a_group(1, members=2)
-    entity.put_aside(PodUID("stranger"))
+    entity.mark_tried(PodUID("stranger"))
     assert (entity.ready_count, len(entity)) == (2, 2)
     entity._check()
 
@@ -152,7 +152,7 @@ def test_new_entity_is_not_queued() -> None:
     assert (entity.seq, entity.queued_at, len(entity)) == (7, 3.0, 0)
     assert (entity.place, entity.rank, entity.equivalence_class) == (Place.NOWHERE, None, None)
     assert (entity.failures, entity.reason, entity.unschedulable_member) == (0, "", None)
-    steps = (entity.tried_step, entity.failed_step, entity.stirred_step, entity.round_step)
+    steps = (entity.tried_step, entity.failed_step, entity.event_step, entity.round_step)
     assert steps == (-1, -1, -1, -1)
     assert entity.backoff_until < -1e300
     assert entity.next_member is None
@@ -187,14 +187,14 @@ def test_changes_of_an_entity_reset_its_prospect(
     make: Callable[[int], QueuedEntity], fact: str
 ) -> None:
     entity = make(1)
-    assert entity.prospect is None
-    entity.prospect = (0, 60.0)
-    entity.put_aside(entity.pod.uid)
-    entity.put_back(entity.pod.uid)
+    assert entity.expected_run is None
+    entity.expected_run = (0, 60.0)
+    entity.mark_tried(entity.pod.uid)
+    entity.mark_ready(entity.pod.uid)
     entity.refill()
-    assert entity.prospect == (0, 60.0)
+    assert entity.expected_run == (0, 60.0)
     FACTS[fact](entity)
-    assert entity.prospect is None
+    assert entity.expected_run is None
 
 
 def come_in_another_order(entity: QueuedGroup) -> None:
@@ -267,18 +267,18 @@ def test_regular_pod_is_its_only_member() -> None:
     entity.discard(entity.pod.uid)
     assert (len(entity), entity.ready_count, entity.pending, entity.next_member) == (0, 0, [], None)
     entity.add(pod(0), 1)
-    for stranger in (entity.discard, entity.put_aside):
+    for stranger in (entity.discard, entity.mark_tried):
         stranger(PodUID("stranger"))
     assert (uid in entity, PodUID("stranger") in entity) == (True, False)
     assert (len(entity), entity.ready_count, entity.next_member) == (1, 1, entity.pod)
-    entity.put_aside(uid)
+    entity.mark_tried(uid)
     entity.replace(pod(0, "newer"))
     assert (len(entity), entity.ready_count, entity.next_member) == (1, 0, None)
     assert (entity.pod.name, [p.name for p in entity.pending]) == ("newer", ["newer"])
-    for again in (entity.refill, lambda: entity.put_back(uid)):
+    for again in (entity.refill, lambda: entity.mark_ready(uid)):
         again()
         assert entity.ready_count == 1
-        entity.put_aside(uid)
+        entity.mark_tried(uid)
     assert (entity.next_of(["ps"]), entity.ready_of("ps")) == (None, 0)
     entity.discard_all([uid])
     entity.refill()
@@ -293,7 +293,7 @@ def test_members_are_tried_in_order(members: int) -> None:
         turns = []
         while (following := entity.next_member) is not None:
             turns.append(following.uid)
-            entity.put_aside(following.uid)
+            entity.mark_tried(following.uid)
             entity._check()
         assert turns == [f"e1-{number}" for number in range(members)]
         entity.refill()
@@ -326,8 +326,8 @@ def test_member_put_back_first_keeps_the_deque() -> None:
         entity.discard(first.uid)
         entity.add(first, 0)
         assert entity.next_member is first
-        entity.put_aside(first.uid)
-        entity.put_back(first.uid)
+        entity.mark_tried(first.uid)
+        entity.mark_ready(first.uid)
         entity._check()
     assert entity._ready is turns
 
@@ -347,8 +347,8 @@ def test_last_member_put_back_keeps_the_deque() -> None:
     entity = a_group(1, members=5)
     assert entity.next_member is not None
     turns, last = entity._ready, entity.pending[-1].uid
-    entity.put_aside(last)
-    entity.put_back(last)
+    entity.mark_tried(last)
+    entity.mark_ready(last)
     entity._check()
     assert entity._ready is turns
 
@@ -359,7 +359,7 @@ def test_next_of_keeps_its_deques_when_members_come_and_go() -> None:
         entity.add(pod(number), number, "ps")
     assert entity.next_of(["ps"]) == pod(0)
     turns = entity._ready_by_role
-    entity.put_aside(UIDS[0])
+    entity.mark_tried(UIDS[0])
     entity.add(pod(3), 3, "worker")
     assert (entity.next_of(["ps"]), entity.next_of(["worker"])) == (pod(1), pod(3))
     assert entity._ready_by_role is turns
@@ -401,7 +401,7 @@ def test_member_of_a_role_is_inserted_by_its_number() -> None:
     turns = []
     while (following := entity.next_of(["ps"])) is not None:
         turns.append(following.uid)
-        entity.put_aside(following.uid)
+        entity.mark_tried(following.uid)
         entity._check()
     assert turns == UIDS[:3]
 

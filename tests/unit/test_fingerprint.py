@@ -242,5 +242,5 @@ def test_of_a_group_the_order_in_which_members_came_back_does_not_count() -> Non
     assert fingerprint(one) != before
     one.add(first, 0)
     assert fingerprint(one) == before == fingerprint(other)
-    one.put_aside(first.uid)
+    one.mark_tried(first.uid)
     assert fingerprint(one) != before

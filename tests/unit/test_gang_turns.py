@@ -29,7 +29,7 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, specs
 from support.driver import Driver
-from support.gangs import decide, members, misfit, node, where
+from support.gangs import decide, members, node, unschedulable, where
 from support.odd import Odd
 from support.odd_driver import odd_driver
 from support.odd_gang import only
@@ -93,7 +93,7 @@ def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: s
     driver.add(*members("g", 2))
     effects = decide(driver)
     assert PodUnschedulable(PodUID("default/g-0"), "not this gang") in effects
-    found = misfit(driver, "g")
+    found = unschedulable(driver, "g")
     assert (found.uid, found.pod, found.reason) == ("default/g-0", "default/g-0", "not this gang")
 
 

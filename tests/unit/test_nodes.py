@@ -169,7 +169,7 @@ def test_capacity_of_a_nominated_pod_is_taken_off_a_node_and_put_back() -> None:
     assert view.remove([holder]) == []
     assert nodes.infos[N1].pod_count == 0
     assert view.original(holder.at) is before
-    view.put_back([holder])
+    view.mark_ready([holder])
     assert nodes.infos[N1].pod_count == 1
     assert nodes.class_of(N1) is before
     view.remove([holder])

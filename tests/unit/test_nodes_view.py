@@ -52,7 +52,7 @@ def content(nodes: Nodes) -> Any:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["assume", "unassume", "remove", "put_back"]), st.integers(0, 8)),
+    st.tuples(st.sampled_from(["assume", "unassume", "remove", "mark_ready"]), st.integers(0, 8)),
     max_size=12,
 )
 
@@ -79,9 +79,9 @@ def play(nodes: Nodes, view: NodesView, moves: list[tuple[str, int]], prefix: st
             removed.append(view.remove(holders))
             assert removed[-1] == holders
             assert not view.remove(holders)
-        elif move == "put_back" and removed:
+        elif move == "mark_ready" and removed:
             holders = removed.pop()
-            view.put_back(holders)
+            view.mark_ready(holders)
             for holder in holders:
                 assert holder.uid in {pod.uid for pod in nodes.by_index[holder.at].pods}
         view._check()

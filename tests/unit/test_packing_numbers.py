@@ -11,7 +11,7 @@ import pytest
 from gangsched.framework.placement.packing.bounds import ceiling
 from gangsched.framework.placement.packing.pack import Demand
 from gangsched.framework.placement.packing.passes import Pass, passes
-from gangsched.framework.placement.packing.problem import NOWHERE, Need, Problem, Purse, States
+from gangsched.framework.placement.packing.problem import NOWHERE, Budget, Need, Problem, States
 from gangsched.framework.placement.packing.search import Search
 from support.packing import ODD_NODES, ODD_SIZES, Box, Shelf, box
 
@@ -227,12 +227,12 @@ def test_a_node_that_leaves_no_choice_is_filled_before_the_search() -> None:
     counts, requests = {"a": 2, "b": 1}, {"a": {"gpu": 1}, "b": {"gpu": 2}}
     nodes = [(box("x", gpu=1), 2), (box("y", gpu=2), 2)]
     problem = by_number(counts, requests, nodes, Need((0, 1), 3))
-    assert Search(problem, Purse(100)).place() == [(0, 2, (1, 0)), (1, 1, (0, 1))]
+    assert Search(problem, Budget(100)).place() == [(0, 2, (1, 0)), (1, 1, (0, 1))]
 
 
 def test_where_no_node_leaves_a_choice_nothing_is_searched() -> None:
     problem = by_number({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=1), 2)], Need((0,), 3))
-    purse = Purse(100)
+    purse = Budget(100)
     search = Search(problem, purse)
     spent = purse.steps
     assert search.place() is None
@@ -245,7 +245,7 @@ def test_nodes_that_leave_little_choice_are_filled_first() -> None:
     nodes = [(box("x", gpu=2), 1), (box("y", gpu=1), 1)]
     banned = frozenset({("a", "x"), ("b", "y")})
     problem = by_number(counts, requests, nodes, Need((0, 1, 2), 3), banned=banned)
-    found = Search(problem, Purse(100)).place()
+    found = Search(problem, Budget(100)).place()
     assert found is not None
     assert [state for state, _count, _fill in found] == [1, 0]
 
@@ -255,7 +255,7 @@ def test_pods_that_ask_for_nothing_of_what_is_used_up_may_still_be_placed() -> N
     requests: dict[str, dict[str, int]] = {"a": {"gpu": 1}, "b": {}, "c": {}}
     nodes, need = [(box(most=1), 2)], Need((0, 1, 2), 2)
     problem = by_number(dict.fromkeys("abc", 1), requests, nodes, need)
-    found = Search(problem, Purse(100)).place()
+    found = Search(problem, Budget(100)).place()
     assert found is not None
     assert {fill for _state, _count, fill in found} == {(0, 1, 0), (0, 0, 1)}
 
@@ -265,9 +265,9 @@ def test_amounts_are_whole_numbers_however_large() -> None:
     requests = {"a": {"gpu": 2**61 - 2}, "b": {"gpu": 2**62 // 3 - 2}}
     nodes = [(box("x", gpu=2**61 - 1), 1), (box("y", gpu=2 * requests["b"]["gpu"]), 1)]
     problem = by_number({"a": 1, "b": 2}, requests, nodes, Need((0, 1), 3))
-    assert Search(problem, Purse(100)).place() == [(0, 1, (1, 0)), (1, 1, (0, 2))]
+    assert Search(problem, Budget(100)).place() == [(0, 1, (1, 0)), (1, 1, (0, 2))]
 
 
 def test_a_search_for_the_most_ends_when_all_are_placed() -> None:
     problem = by_number({"a": 1}, {"a": {"gpu": 1}}, [(box(gpu=1), 1)], Need((0,), 1))
-    assert Search(problem, Purse(100)).most(0, 1) == 1
+    assert Search(problem, Budget(100)).most(0, 1) == 1

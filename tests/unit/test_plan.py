@@ -31,7 +31,7 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
-from support.gangs import gang_driver, members, misfit, node, place, specify, where
+from support.gangs import gang_driver, members, node, place, specify, unschedulable, where
 from support.odd import Odd
 from support.odd_gang import only
 
@@ -163,7 +163,7 @@ def test_needed_member_refused_by_pre_score_is_reported() -> None:
     odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 3, cpu=1)) == {}
-    found = misfit(driver, "g")
+    found = unschedulable(driver, "g")
     assert (found.uid, found.pod, found.reason) == ("default/g-1", "default/g-1", "not this one")
 
 
@@ -171,7 +171,7 @@ def test_the_one_that_does_not_fit_is_told_and_not_the_first_of_its_gang() -> No
     driver = gang_driver(node("a", 4))
     small = make_pod("small", group="g", min_available=2, cpu=1)
     assert place(driver, small, make_pod("large", group="g", min_available=2, cpu=9)) == {}
-    found = misfit(driver, "g")
+    found = unschedulable(driver, "g")
     assert (found.uid, found.pod) == ("default/large", "default/large")
 
 
@@ -180,7 +180,7 @@ def test_the_proof_names_the_role_that_is_short() -> None:
     group = specify("g", 2, roles={"server": 1})
     server = make_pod("server", group="g", min_available=2, role="server", cpu=9)
     assert place(driver, *members("g", 2, 2, role="worker", cpu=1), server, spec=group) == {}
-    proof: Any = misfit(driver, "g").proof
+    proof: Any = unschedulable(driver, "g").proof
     assert (proof.role, proof.needed, proof.fits) == ("server", 1, 0)
 
 
@@ -192,7 +192,7 @@ def test_every_search_that_ends_undecided_is_counted() -> None:
             driver.add(make_pod(f"{group}{number}", group=group, min_available=6, cpu=cpu))
     driver.drain()
     for group in "gh":
-        proof: Any = misfit(driver, group).proof
+        proof: Any = unschedulable(driver, group).proof
         assert (proof.needed, proof.placed, proof.steps) == (6, 5, 0)
     assert driver.scheduler.exhausted_searches == 2
 
@@ -254,7 +254,7 @@ def test_of_values_that_come_as_close_the_first_is_told() -> None:
     driver = gang_driver(node("a", 3, rack="r1"), node("b", 3, rack="r2"))
     unlike = [make_pod(name, group="g", cpu=cpu) for name, cpu in (("p", 2), ("q", 3))]
     assert place(driver, *unlike, spec=specify("g", 2, RACK)) == {}
-    proof: Any = misfit(driver, "g").proof
+    proof: Any = unschedulable(driver, "g").proof
     assert (proof.fits, proof.within) == (1, "rack=r1")
 
 
@@ -362,6 +362,6 @@ def test_member_that_fits_nowhere_is_reported_with_its_nodes() -> None:
     for cpu, size in ((1, "roomy"), (9, "full")):
         driver = gang_driver(node("a", 4))
         assert place(driver, *members("g", 2, cpu=cpu), spec=specify("g", 2, RACK)) == {}, size
-        found = misfit(driver, "g")
+        found = unschedulable(driver, "g")
         assert found.pod == "default/g-0"
         assert found.diagnosis is not None

@@ -107,7 +107,7 @@ class RoomMachine(FleetMachine):
         self.kept = PodClass(POD.requests, POD)
 
     @rule(wanted=st.integers(1, 4), strands=st.booleans())
-    def lay_out(self, wanted: int, strands: bool) -> None:
+    def plan_gang(self, wanted: int, strands: bool) -> None:
         self.kept.refresh(self.nodes, Fitting())
         fresh = fresh_class(self.nodes)
         assert dict(self.kept.rooms()) == dict(fresh.rooms())

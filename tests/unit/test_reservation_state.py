@@ -21,7 +21,7 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import exempt
-from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
+from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
 from support.entities import a_group, a_pod
 
 N1 = NodeName("n1")
@@ -42,16 +42,16 @@ def key_of(entity: QueuedGroup) -> GroupKey:
     return entity.group.key
 
 
-def asking(*entities: QueuedGroup) -> Reserving:
+def asking(*entities: QueuedGroup) -> BackfillState:
     """Return a memory in which these gangs ask, and everybody was looked at."""
-    mine = Reserving(Backfill())
+    mine = BackfillState(Backfill())
     for entity in entities:
-        mine.fell(entity, "shape", 1, NODES, for_want_of_room=True)
+        mine.note_rejected(entity, "shape", 1, NODES, lacks_capacity=True)
     mine.has_no_candidate, mine.is_contested, mine.is_stale = True, False, False
     return mine
 
 
-def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
+def promised(entity: QueuedGroup, *others: QueuedGroup) -> BackfillState:
     """Return a memory in which a gang has a reservation, and others ask."""
     mine = asking(entity, *others)
     mine.reservation = ActiveReservation(entity, key_of(entity), 0.0, math.inf, 9.0, {})
@@ -62,19 +62,19 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> Reserving:
 
 
 def test_a_gang_that_falls_for_want_of_room_asks() -> None:
-    mine, gang = Reserving(Backfill()), a_group(1)
+    mine, gang = BackfillState(Backfill()), a_group(1)
     assert mine.has_no_candidate is True
-    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
+    mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
     assert mine.asking == {key_of(gang): None}
     assert mine.has_no_candidate is False
     assert not mine.failed
 
 
 def test_without_a_policy_nobody_asks() -> None:
-    mine, gang = Reserving(), a_group(1)
-    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
-    mine.news_of(gang)
-    mine.news_of_room(None, None)
+    mine, gang = BackfillState(), a_group(1)
+    mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
+    mine.note_event(gang)
+    mine.note_capacity_gain(None, None)
     assert not len(mine)
     assert not mine.gained
 
@@ -82,15 +82,15 @@ def test_without_a_policy_nobody_asks() -> None:
 def test_a_gang_that_falls_for_another_reason_asks_no_more() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
-    mine.fell(gang, "shape", 3, NODES, for_want_of_room=False)
+    mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=False)
     assert mine.asking == {key_of(other): None}
 
 
 def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
-    mine, gang = Reserving(Backfill()), a_group(1)
+    mine, gang = BackfillState(Backfill()), a_group(1)
     assert gang.group is not None
     gang.group.was_scheduled = True
-    mine.fell(gang, "shape", 3, NODES, for_want_of_room=True)
+    mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
     assert not mine.asking
     assert mine.has_no_candidate
 
@@ -107,13 +107,13 @@ def test_class_that_failed_on_all_capacity_is_recorded(
     mine.reservation.capacity[N1] = entry
     nodes.reserve([entry])
     with exempt(nodes, [entry] if is_exempt else []):
-        mine.fell(a_pod(1), "shape", step, nodes, for_want_of_room=True)
+        mine.note_rejected(a_pod(1), "shape", step, nodes, lacks_capacity=True)
     assert mine.failed == known
 
 
 def test_no_class_is_recorded_without_a_reservation() -> None:
-    mine = Reserving(Backfill())
-    mine.fell(a_pod(1), "shape", 3, NODES, for_want_of_room=True)
+    mine = BackfillState(Backfill())
+    mine.note_rejected(a_pod(1), "shape", 3, NODES, lacks_capacity=True)
     assert not mine.failed
     assert not mine.asking
 
@@ -134,9 +134,9 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
     priority: int, contests: bool
 ) -> None:
     mine = promised(a_group(1))
-    mine.fell(a_group(2, priority=priority), "shape", 3, NODES, for_want_of_room=True)
+    mine.note_rejected(a_group(2, priority=priority), "shape", 3, NODES, lacks_capacity=True)
     assert mine.is_contested is contests
-    mine.fell(a_group(3), "shape", 4, NODES, for_want_of_room=True)
+    mine.note_rejected(a_group(3), "shape", 4, NODES, lacks_capacity=True)
     assert mine.is_contested is contests
 
 
@@ -147,9 +147,9 @@ def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
     mine.infeasible = {key_of(gang): 7, key_of(other): 7}
-    gang.prospect = (0, 5.0)
-    mine.news_of(gang)
-    assert gang.prospect is None
+    gang.expected_run = (0, 5.0)
+    mine.note_event(gang)
+    assert gang.expected_run is None
     assert mine.infeasible == {key_of(other): 7}
     assert mine.has_no_candidate is False
 
@@ -158,18 +158,18 @@ def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
     mine.infeasible = {key_of(other): 7}
-    mine.news_of(gang)
+    mine.note_event(gang)
     assert mine.has_no_candidate is True
 
 
 def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
     gang, other = a_group(1), a_group(2)
     mine = promised(gang, other)
-    mine.news_of(other)
+    mine.note_event(other)
     assert mine.is_stale is False
-    mine.news_of(gang)
+    mine.note_event(gang)
     assert mine.is_stale is True
-    mine.news_of(other)
+    mine.note_event(other)
     assert mine.is_stale is True
 
 
@@ -178,28 +178,28 @@ def test_news_of_who_starts_with_it_may_move_it_too() -> None:
     mine = promised(gang)
     assert gang.group is not None
     gang.group.spec = PodGroup(name="e1", min_available=1, bundle=(key_of(gang), key_of(other)))
-    mine.news_of(stranger)
+    mine.note_event(stranger)
     assert mine.is_stale is False
-    mine.news_of(other)
+    mine.note_event(other)
     assert mine.is_stale is True
 
 
 def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> None:
     gang, above, below = a_group(1), a_group(2, priority=1), a_group(3)
     mine = promised(gang, above, below)
-    mine.news_of(below)
-    mine.news_of(a_group(4, priority=9))  # it does not ask
+    mine.note_event(below)
+    mine.note_event(a_group(4, priority=9))  # it does not ask
     assert mine.is_contested is False
-    mine.news_of(above)
+    mine.note_event(above)
     assert mine.is_contested is True
-    mine.news_of(below)
+    mine.note_event(below)
     assert mine.is_contested is True
 
 
 def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
     mine = asking(a_group(1))
     mine.failed, mine.is_drain_paused = {"a": 1, "b": 5}, True
-    mine.news_of_room(None, None)
+    mine.note_capacity_gain(None, None)
     assert (mine.failed, mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (
         {},
         False,
@@ -212,7 +212,7 @@ def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -
     mine = asking(a_group(1))
     mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
     mine.is_drain_paused = True
-    mine.news_of_room(5, "itself")
+    mine.note_capacity_gain(5, "itself")
     assert mine.failed == {"before": 4, "itself": 6}
     assert (mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (True, True, True)
 

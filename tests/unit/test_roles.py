@@ -184,9 +184,9 @@ class RoleMachine(RuleBasedStateMachine):
 
     @rule(n=st.integers(0, 4), undo=st.booleans())
     def has_a_turn(self, n: int, undo: bool) -> None:
-        self.entity.put_aside(UIDS[n])
+        self.entity.mark_tried(UIDS[n])
         if undo and n in self.ready:
-            self.entity.put_back(UIDS[n])
+            self.entity.mark_ready(UIDS[n])
         else:
             self.ready.discard(n)
 

@@ -326,7 +326,7 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
     made.add(*pods)
     state = made.scheduler._state
     found = equivalence.shape(state, state.entities[G])
-    assert isinstance(found, equivalence.Shape)
+    assert isinstance(found, equivalence.EquivalenceClass)
     runs = tuple((each.signature, count) for each, count in found.runs)
     return (found.needed, runs, found.quotas, found.roles)
 

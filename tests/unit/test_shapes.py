@@ -32,10 +32,10 @@ from support.odd import Odd
 NOTHING = Resources({})
 
 
-def shape(driver: Driver, key: str) -> equivalence.Shape:
+def shape(driver: Driver, key: str) -> equivalence.EquivalenceClass:
     state = driver.scheduler._state
     found = equivalence.shape(state, state.entities[GroupKey(key)])
-    assert isinstance(found, equivalence.Shape)
+    assert isinstance(found, equivalence.EquivalenceClass)
     return found
 
 
@@ -82,13 +82,13 @@ def test_a_bundle_asks_for_what_all_of_its_groups_ask_for() -> None:
     driver.add(*pods("one/a"), *pods("two/b", 3, cpu=2))
     found = shape(driver, "one/a")
     ((small, _two), (large, _three)) = found.runs
-    assert found == equivalence.Shape(
+    assert found == equivalence.EquivalenceClass(
         needed=4,
         runs=((small, 2), (large, 3)),
         floor=Resources({"cpu": 6}),
         parts=(
-            equivalence.Shape(2, ((small, 2),), Resources({"cpu": 3})),
-            equivalence.Shape(2, ((large, 3),), Resources({"cpu": 3})),
+            equivalence.EquivalenceClass(2, ((small, 2),), Resources({"cpu": 3})),
+            equivalence.EquivalenceClass(2, ((large, 3),), Resources({"cpu": 3})),
         ),
     )
 
@@ -131,7 +131,9 @@ def test_who_has_to_go_where_others_of_its_group_are_is_like_nobody() -> None:
     driver.tell(PodGroupAdded(specify("g", 2, Topology("rack"))))
     driver.add(*members("g", 2, cpu=1))
     entity = driver.scheduler._state.entities[GroupKey("default/g")]
-    assert isinstance(equivalence.shape(driver.scheduler._state, entity), equivalence.Shape)
+    assert isinstance(
+        equivalence.shape(driver.scheduler._state, entity), equivalence.EquivalenceClass
+    )
     driver.drain()
     late = members("g", 1, 2, prefix="late", cpu=1)
     driver.add(*late)
@@ -166,7 +168,7 @@ def test_a_group_of_which_nobody_had_a_turn_is_not_too_few_when_it_is_just_enoug
     state = driver.scheduler._state
     entity = state.entities[GroupKey("default/g")]
     assert not equivalence.falls_short(state, entity)
-    entity.put_aside(entity.pod.uid)
+    entity.mark_tried(entity.pod.uid)
     assert equivalence.falls_short(state, entity)
 
 

@@ -49,7 +49,7 @@ from gangsched import (
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework import Preemption
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.snapshot.document import FORMAT, HELD
 from gangsched.framework.snapshot.forms import ROWS
 from gangsched.plugins import DefaultBinder, NodeResources
@@ -154,7 +154,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
     shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
-        if isinstance(each, Shape) and not any(each is shape for shape in shapes):
+        if isinstance(each, EquivalenceClass) and not any(each is shape for shape in shapes):
             continue  # an entity has its own copy of that of its line
         for name in HELD[type(each)].kept.split() if type(each) in HELD else ():
             if name in in_no_order:
@@ -234,14 +234,14 @@ def test_a_line_goes_on_with_its_shape_and_with_whoever_leads_it() -> None:
     scheduler.advance(now=30)
     for n in range(2):
         (line,) = scheduler._state.queue._queues.values()
-        assert isinstance(line.equivalence_class, Shape)
+        assert isinstance(line.equivalence_class, EquivalenceClass)
         assert (line.equivalence_class.topology, line.equivalence_class.reach) == (rack, (3, True))
         assert (line.leader is None, len(line.queued)) == ((True, 2), (False, 1))[n]
         other = make()
         other.restore(posted(scheduler.snapshot()))
         assert state_of(other) == state_of(scheduler)
         (found,) = other._state.queue._queues
-        assert isinstance(found, Shape)
+        assert isinstance(found, EquivalenceClass)
         assert (found.topology, found.reach) == (rack, (3, True))
         while other.schedule_one(now=30) is not None:
             other._check()
@@ -787,7 +787,7 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
         pass
     tell(cluster, scheduler, PodDeleted(huge.uid), now=1)
     (shape,) = scheduler._state.reserving.failed
-    assert isinstance(shape, Shape)
+    assert isinstance(shape, EquivalenceClass)
     assert shape.runs[0][0].sample == huge
     assert shape.runs[0][0] not in scheduler._state.classes.values()
     data = posted(scheduler.snapshot())
@@ -796,7 +796,7 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
     assert state_of(other) == state_of(scheduler)
     assert posted(other.snapshot()) == data
     (found,) = other._state.reserving.failed
-    assert isinstance(found, Shape)
+    assert isinstance(found, EquivalenceClass)
     assert found.runs[0][0].sample == huge
     assert found.runs[0][0] not in other._state.classes.values()
     assert other.reservation == scheduler.reservation

@@ -16,7 +16,7 @@ from gangsched import (
     Resources,
     presets,
 )
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.testing import make_node, make_pod
 from support import making_room, reserving
 from support.bundles import AB, pods, specs
@@ -77,7 +77,7 @@ def test_who_failed_is_known_elsewhere_by_all_that_it_asks_for() -> None:
     other = elsewhere(driver.scheduler)
     for scheduler in (driver.scheduler, other):
         (shape,) = scheduler._state.queue._queues
-        assert isinstance(shape, Shape)
+        assert isinstance(shape, EquivalenceClass)
         assert (shape.needed, shape.floor, len(shape.parts)) == (4, Resources({"cpu": 4}), 2)
         for part in shape.parts:
             assert (part.needed, part.floor) == (2, Resources({"cpu": 2}))

@@ -179,14 +179,14 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
         placed(host, node, f"p{n}", seconds, cpu=1)
     placed(host, "c", "last", 60, cpu=1)
     laid_out: list[bool] = []
-    inner = gang_layout.lay_out
+    inner = gang_layout.plan_gang
 
     def counted(state: Any, entity: Any, *, now: float) -> Any:
         found = inner(state, entity, now=now)
         laid_out.append(isinstance(found[0], Plan))
         return found
 
-    monkeypatch.setattr(gang_layout, "lay_out", counted)
+    monkeypatch.setattr(gang_layout, "plan_gang", counted)
     host.gang("big", 2, cpu=2)
     host.decide()
     assert host.reservation.starts_at == 50.0

@@ -354,7 +354,7 @@ def test_only_who_has_a_lower_priority_gives_way(
     """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
     state = blocked().scheduler._state
     assert [kept.priority for kept in state.nominations.values()] == [5]
-    assert requeue.reaches_somebody(state, priority, displaces) is reaches
+    assert requeue.may_preempt_others(state, priority, displaces) is reaches
 
 
 # Who asks for a reservation -------------------------------------------------------------------

@@ -49,12 +49,12 @@ class QueuedEntity:
         tried_step: The step at which a member was last tried.
         failed_step: The step at which a member last found no node in the current attempt; -1
             if none failed.
-        stirred_step: The step of the last event that may help a member already tried in this
+        event_step: The step of the last event that may help a member already tried in this
             round; -1 if there is none.
         round_step: The step at which the first member of this round was tried.
         reason: Why the entity is not scheduled; empty if no reason is known.
         unschedulable_member: The member that last found no node since the last release.
-        prospect: The priority and the expected run time in seconds, cached; None until computed
+        expected_run: The priority and the expected run time in seconds, cached; None until computed
             and after an event that concerns the entity.
     """
 
@@ -64,17 +64,17 @@ class QueuedEntity:
         "_pod",
         "backoff_until",
         "equivalence_class",
+        "event_step",
+        "expected_run",
         "failed_step",
         "failures",
         "group",
         "place",
-        "prospect",
         "queued_at",
         "rank",
         "reason",
         "round_step",
         "seq",
-        "stirred_step",
         "tried_step",
         "unschedulable_member",
     )
@@ -90,11 +90,11 @@ class QueuedEntity:
         self.equivalence_class: Hashable = None
         self.tried_step: int = -1
         self.failed_step: int = -1
-        self.stirred_step: int = -1
+        self.event_step: int = -1
         self.round_step: int = -1
         self.reason: str = ""
         self.unschedulable_member: UnschedulableMember | None = None
-        self.prospect: tuple[int, float] | None = None
+        self.expected_run: tuple[int, float] | None = None
         self._pod: Pod | None = None
         self._is_ready: bool = False
         self._handle: HeapHandle | Any = None
@@ -109,7 +109,7 @@ class QueuedEntity:
             seq: The number of the member: members are tried in the order of their numbers.
             role: The role of the member in the group; None if it has none.
         """
-        self.prospect = None
+        self.expected_run = None
         self._pod = pod
         self._is_ready = True
 
@@ -128,28 +128,28 @@ class QueuedEntity:
 
     def replace(self, pod: Pod) -> None:
         """Replace a pending member by a newer version of the same pod."""
-        self.prospect = None
+        self.expected_run = None
         self._pod = pod
 
     def discard(self, uid: PodUID) -> None:
         """Remove a member, pending or not."""
-        self.prospect = None
+        self.expected_run = None
         if uid in self:
             self._pod = None
             self._is_ready = False
 
     def discard_all(self, uids: Iterable[PodUID]) -> None:
         """Remove members, pending or not. O(members given)."""
-        self.prospect = None
+        self.expected_run = None
         for uid in uids:
             self.discard(uid)
 
-    def put_aside(self, uid: PodUID) -> None:
+    def mark_tried(self, uid: PodUID) -> None:
         """Mark a pending member as tried in this round."""
         if uid in self:
             self._is_ready = False
 
-    def put_back(self, uid: PodUID) -> None:
+    def mark_ready(self, uid: PodUID) -> None:
         """Mark a pending member as ready again."""
         self._is_ready = uid in self
 

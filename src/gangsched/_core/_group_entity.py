@@ -62,7 +62,7 @@ class QueuedGroup(QueuedEntity):
 
     def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
         """Add a pending member that is ready."""
-        self.prospect = None
+        self.expected_run = None
         self._pending[pod.uid] = record = [seq, pod, role, True]
         self._info.untried += 1
         if seq > self._latest:
@@ -80,7 +80,7 @@ class QueuedGroup(QueuedEntity):
         for pod, seq, role, is_ready in members:
             self.add(pod, seq, role)
             if not is_ready:
-                self.put_aside(pod.uid)
+                self.mark_tried(pod.uid)
 
     def records(self) -> tuple[tuple[PodUID, bool], ...]:
         """Return the pending members in storage order, each with whether it is ready."""
@@ -88,12 +88,12 @@ class QueuedGroup(QueuedEntity):
 
     def replace(self, pod: Pod) -> None:
         """Replace a pending member by a newer version of the same pod."""
-        self.prospect = None
+        self.expected_run = None
         self._pending[pod.uid][1] = pod
 
     def discard(self, uid: PodUID) -> None:
         """Remove a member, pending or not."""
-        self.prospect = None
+        self.expected_run = None
         record = self._pending.pop(uid, None)
         if record is not None and record[3]:
             self._info.untried -= 1
@@ -105,7 +105,7 @@ class QueuedGroup(QueuedEntity):
             self._latest = -1
             self._ready = self._ready_by_role = None
 
-    def put_aside(self, uid: PodUID) -> None:
+    def mark_tried(self, uid: PodUID) -> None:
         """Mark a pending member as tried in this round."""
         record = self._pending.get(uid)
         if record is not None and record[3]:
@@ -114,7 +114,7 @@ class QueuedGroup(QueuedEntity):
             if record[2] is not None:
                 self._count(record[2], -1)
 
-    def put_back(self, uid: PodUID) -> None:
+    def mark_ready(self, uid: PodUID) -> None:
         """Mark a pending member as ready again."""
         record = self._pending[uid]
         if record[3]:

@@ -19,7 +19,7 @@ from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points, signatures
-from gangsched.framework.state.reservation_state import Reserving
+from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 from gangsched.model import Pod
@@ -73,7 +73,7 @@ def empty(
         queue=SchedulingQueue(callbacks.rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,
-        reserving=Reserving(backfill),
+        reserving=BackfillState(backfill),
     )
     callbacks.state = state
     return state

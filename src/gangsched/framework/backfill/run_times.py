@@ -86,7 +86,7 @@ def exempt(
         if entity is reservation.entity:
             yield entity
         else:
-            priority, seconds = entity.prospect or _prospect(state, entity, now)
+            priority, seconds = entity.expected_run or _expected_run(state, entity, now)
             if priority > own or (
                 # the remembered seconds are rounded, so what they admit is computed exactly
                 now + seconds <= latest and _all_end(state, entity, starts_at, now)
@@ -103,8 +103,8 @@ def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
     )
 
 
-def _prospect(state: State, entity: QueuedEntity, now: float) -> tuple[int, float]:
+def _expected_run(state: State, entity: QueuedEntity, now: float) -> tuple[int, float]:
     """Return an entity's priority, and the seconds that it runs; remember both. O(members)."""
     ends = (end_of(state, pod, None, now) for pod in entity.pending)
-    entity.prospect = (entity.priority, max(ends) - now)
-    return entity.prospect
+    entity.expected_run = (entity.priority, max(ends) - now)
+    return entity.expected_run

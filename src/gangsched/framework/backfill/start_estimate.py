@@ -206,7 +206,7 @@ def _plan_without(
             return None
         if not requeue.may_fit(state, equivalence.shape(state, entity), now=now):
             return None
-        found, _refused, _cycles = gang_layout.lay_out(state, entity, now=now)
+        found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now)
     return found if isinstance(found, Plan) else None
 
 

@@ -26,7 +26,7 @@ from gangsched.framework.lifecycle import assume, attempts, release
 from gangsched.framework.lifecycle.outcomes import CycleEnded, Outcome, PermitGranted, Rejected
 from gangsched.framework.lifecycle.transition import apply_verdict
 from gangsched.framework.placement import gang_layout
-from gangsched.framework.placement.gang_layout import misfit
+from gangsched.framework.placement.gang_layout import unschedulable
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
@@ -44,7 +44,7 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     Runtime complexity: O(members x log nodes) where like members are placed one after the other;
     see ``gang_placement`` where that is not enough.
     """
-    found, refused, cycles = gang_layout.lay_out(state, entity, now=now)
+    found, refused, cycles = gang_layout.plan_gang(state, entity, now=now)
     if isinstance(found, Plan):
         return _take(state, entity, info, found, cycles, now=now)
     unschedulable = refused or found
@@ -77,7 +77,7 @@ def _take(
     try:
         answer = _reserve_and_permit(state, together, now=now)
         if isinstance(answer, Wait) and others:
-            answer = misfit(members[0], "the groups of a bundle do not wait on permit")
+            answer = unschedulable(members[0], "the groups of a bundle do not wait on permit")
     except GangschedError:
         for member in reversed(members):
             extension_points.unreserve(state, member, "refused", now)
@@ -113,7 +113,7 @@ def _reserve_and_permit(
         if problem is not None:
             return problem
     last = together[-1][-1]
-    return release.prepare(state, *together, now=now) or misfit(last, last.reason)
+    return release.prepare(state, *together, now=now) or unschedulable(last, last.reason)
 
 
 def _reserve(state: State, members: list[Member], *, now: float) -> UnschedulableMember | None:
@@ -122,11 +122,11 @@ def _reserve(state: State, members: list[Member], *, now: float) -> Unschedulabl
     for_each = state.profile.per_member["reserve"]
     outcome = extension_points.reserve(state, members[0], now, for_all)
     if isinstance(outcome, Unschedulable):
-        return misfit(members[0], outcome.reason)
+        return unschedulable(members[0], outcome.reason)
     for member in members if for_each else ():
         outcome = extension_points.reserve(state, member, now, for_each)
         if isinstance(outcome, Unschedulable):
-            return misfit(member, outcome.reason)
+            return unschedulable(member, outcome.reason)
     return None
 
 
@@ -141,7 +141,7 @@ def _permit(
     for member, plugins in asked:
         outcome = extension_points.permit(state, member, now, plugins)
         if isinstance(outcome, Unschedulable):
-            return misfit(member, outcome.reason)
+            return unschedulable(member, outcome.reason)
         if isinstance(outcome, Wait) and (wait is None or outcome.timeout < wait.timeout):
             wait = outcome
     return wait

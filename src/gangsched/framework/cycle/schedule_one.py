@@ -75,20 +75,20 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     nomination: Nomination | None = None
     member: Member | None = None
     if state.nominations:
-        nomination = nominator.step_aside(state, entity)
+        nomination = nominator.leave_out(state, entity)
         member = nominator.next_member(state, entity)
     member = member or equivalence.next_member(state, entity)
     state.tick()
     info = entity.group
     gang = None if equivalence.goes_alone(state, info) else info
     begun = gang is not None and attempts.begin(gang, now=now)
-    before = requeue.begin_turn(state, entity)
+    before = requeue.begin_try(state, entity)
     try:
         outcome = _decide(state, member, gang, nomination, now=now)
     except GangschedError:
         if nomination is not None:
-            nominator.step_back(state, nomination)
-        requeue.undo_turn(state, entity, before)
+            nominator.withhold_again(state, nomination)
+        requeue.undo_try(state, entity, before)
         if gang is not None and begun:
             attempts.abandon(gang)
         raise
@@ -163,7 +163,7 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
         return None
     member.reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None
-    member.entity.put_aside(member.pod.uid)
+    member.entity.mark_tried(member.pod.uid)
     member.entity.failed_step = state.step
     state.out.append(PodUnschedulable(member.pod.uid, member.reason))
     return Rejected(member.reason, lacks_capacity=True)
@@ -173,7 +173,7 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     outcome = extension_points.pre_filter(state, cycle, member.pod, now)
     if isinstance(outcome, Unschedulable):
         return _fail(state, member, cycle, outcome.reason, now=now)
-    pod_class, judge, outcome = filter_and_score.judge_nodes(state, cycle, member, now)
+    pod_class, judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node: NodeName | None = None
     if state.nominations:
@@ -209,7 +209,7 @@ def _place(
     if isinstance(outcome, PermitGranted):
         return outcome
     verdict = assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
-    member.entity.put_back(member.pod.uid)
+    member.entity.mark_ready(member.pod.uid)
     return _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
 
 
@@ -248,11 +248,11 @@ def _fail(
     """
     entity, info, uid = member.entity, member.group, member.pod.uid
     reason, diagnosis = str(found), found if isinstance(found, Diagnosis) else None
-    entity.put_aside(uid)
+    entity.mark_tried(uid)
     try:
         answer = verdict or extension_points.post_filter(state, cycle, member.pod, reason, now)
     except GangschedError:
-        entity.put_back(uid)
+        entity.mark_ready(uid)
         raise
     member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)

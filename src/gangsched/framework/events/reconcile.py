@@ -343,7 +343,7 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
         state.classes[seen.signature] = pod_class
         if state.labels.add(seen.labels):
             state.nodes.classify_anew()
-        filter_and_score.foresee(state, pod_class, now)
+        filter_and_score.evaluate_ahead(state, pod_class, now)
     pod_class.users += 1
     return pod_class
 

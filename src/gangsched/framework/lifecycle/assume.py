@@ -76,7 +76,7 @@ def unassume(state: State, member: Member) -> None:
     state.nodes.forget(member.pod.uid)
     state.put(member, MemberState.UNSCHEDULED)
     member.entity.add(member.pod, member.seq, member.role)
-    member.entity.put_back(member.pod.uid)
+    member.entity.mark_ready(member.pod.uid)
 
 
 def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
@@ -118,7 +118,7 @@ def give_back(
     member.node = member.cycle = None
     if to is MemberState.UNSCHEDULED:
         member.entity.add(member.pod, member.seq, member.role)
-        member.entity.put_aside(member.pod.uid)
+        member.entity.mark_tried(member.pod.uid)
     return verdict
 
 

@@ -37,5 +37,5 @@ def recheck(state: State, info: PodGroupInfo, *, now: float) -> PermitGranted | 
 
 def astray(state: State, info: PodGroupInfo) -> Rejected | None:
     """Return the rejection of a group that waits on nodes outside of its topology value."""
-    reason = topology.fall_reason(state, info) if info.key in state.holding else ""
+    reason = topology.rejection_reason(state, info) if info.key in state.holding else ""
     return Rejected(reason) if reason else None

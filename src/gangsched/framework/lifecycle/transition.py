@@ -144,12 +144,12 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
 
 def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Do for a regular pod what ``_changed`` does for a group: it has no attempt and no bundle."""
-    state.reserving.news_of(entity)
+    state.reserving.note_event(entity)
     if not len(entity):
         requeue.forget(state, entity)
         state.queue.remove(entity, now=now)
         return
-    requeue.stir(state, entity)
+    requeue.note_entity_event(state, entity)
     denied = bundles.pre_enqueue(state, entity.pod, None, now)
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
@@ -159,7 +159,7 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
-    state.reserving.news_of(entity)
+    state.reserving.note_event(entity)
     if info is not None:
         _note_progress(state, info, now=now)
     pod = _speaker(state, entity)
@@ -167,7 +167,7 @@ def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
         requeue.forget(state, entity)
         state.queue.remove(entity, now=now)
         return
-    requeue.stir(state, entity)
+    requeue.note_entity_event(state, entity)
     rejected, denied = _admission(state, entity, pod, now=now)
     if rejected is not None:
         _rejected(state, entity, rejected, now=now)
@@ -226,7 +226,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
             return
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
-    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=False)
+    state.reserving.note_rejected(entity, shape, step, state.nodes, lacks_capacity=False)
     state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
@@ -241,7 +241,7 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
         return
     shape = equivalence.shape(state, entity)
     step = entity.failed_step
-    if entity.stirred_step > entity.round_step:
+    if entity.event_step > entity.round_step:
         step = -1 if requeue.may_fit(state, shape, now=now) else state.step
     state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
@@ -263,7 +263,9 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)
-    state.reserving.fell(entity, shape, step, state.nodes, for_want_of_room=outcome.lacks_capacity)
+    state.reserving.note_rejected(
+        entity, shape, step, state.nodes, lacks_capacity=outcome.lacks_capacity
+    )
     state.queue.remove(entity, now=now)
     _back_off(state, entity, now=now)
     entity.reason = outcome.reason
@@ -390,7 +392,7 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
 def _note_cut_short(state: State, entity: QueuedEntity) -> None:
     """Note that a round ends before every member was tried: it proves nothing then."""
     if entity.place is Place.ACTIVE and entity.ready_count:
-        requeue.stir(state, entity)
+        requeue.note_entity_event(state, entity)
 
 
 def _back_off(state: State, entity: QueuedEntity, *, now: float) -> None:

@@ -114,7 +114,7 @@ class NodesView:
         self._move(become)
         return removed
 
-    def put_back(self, holders: Sequence[Holder]) -> None:
+    def mark_ready(self, holders: Sequence[Holder]) -> None:
         """Put pods that were removed back on their nodes."""
         become: dict[int, NodeClass] = {}
         classes, total = self._nodes.classes, self._nodes.total()

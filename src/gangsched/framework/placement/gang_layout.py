@@ -23,14 +23,14 @@ from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["asks", "lay_out", "misfit"]
+__all__ = ["asks", "plan_gang", "unschedulable"]
 
 _Cycles: TypeAlias = Mapping[int, CycleState]
 
 _arrival = attrgetter("seq")
 
 
-def lay_out(
+def plan_gang(
     state: State, entity: QueuedEntity, *, now: float, budget: int | None = None
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and assume none.
@@ -94,7 +94,7 @@ def _pre_filter(
     first = members[0]
     outcome = extension_points.pre_filter(state, cycles[first.seq], first.pod, now, for_all)
     if isinstance(outcome, Unschedulable):
-        return [], misfit(first, outcome.reason)
+        return [], unschedulable(first, outcome.reason)
     if not for_each:
         return members, None
     ready: list[Member] = []
@@ -102,12 +102,12 @@ def _pre_filter(
     for member in members:
         outcome = extension_points.pre_filter(state, cycles[member.seq], member.pod, now, for_each)
         if isinstance(outcome, Unschedulable):
-            refused = refused or misfit(member, outcome.reason)
+            refused = refused or unschedulable(member, outcome.reason)
         else:
             ready.append(member)
     return ready, refused
 
 
-def misfit(member: Member, reason: str) -> UnschedulableMember:
+def unschedulable(member: Member, reason: str) -> UnschedulableMember:
     """Return that a member is unschedulable for a reason that does not depend on nodes."""
     return UnschedulableMember(member.pod.uid, member.pod.key, reason, None)

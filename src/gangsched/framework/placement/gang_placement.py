@@ -77,7 +77,7 @@ def place(
             before, alike = member, kinds[kind]
             alike.append(member)
             continue
-        pod_class, judge, outcome = filter_and_score.judge_nodes(
+        pod_class, judge, outcome = filter_and_score.evaluate_nodes(
             state, cycles[member.seq], member, now
         )
         if isinstance(outcome, Unschedulable):

@@ -11,10 +11,10 @@ Theory of operation
     nomination does not fit its pods any more, it lapses: the capacity is free for all, and the
     entity is requeued.
 
-    In its own cycle the entity is exempt from its nomination (``step_aside``), and its pods go
+    In its own cycle the entity is exempt from its nomination (``leave_out``), and its pods go
     to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
     nomination is used up. If pods are still awaited, the capacity is withheld again
-    (``step_back``). If it cannot start although the nodes are free, the nomination lapses.
+    (``withhold_again``). If it cannot start although the nodes are free, the nomination lapses.
 
     A nomination of a higher priority may overlap with one of a lower priority while victims of
     both terminate. So a nominated node is checked in two states: now, without what is reserved
@@ -66,8 +66,8 @@ __all__ = [
     "readmit",
     "remove",
     "review",
-    "step_aside",
-    "step_back",
+    "leave_out",
+    "withhold_again",
 ]
 
 _FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
@@ -157,7 +157,7 @@ def _note_departed(state: State, pods: Iterable[NominatedPod]) -> None:
 # Before and after the owner's cycle -------------------------------------------------------------
 
 
-def step_aside(state: State, entity: QueuedEntity) -> Nomination | None:
+def leave_out(state: State, entity: QueuedEntity) -> Nomination | None:
     """Leave an entity's nomination out of the nodes for its cycle; return it, if there is one."""
     nomination = state.nominations.get(entity.seq)
     if nomination is not None:
@@ -166,7 +166,7 @@ def step_aside(state: State, entity: QueuedEntity) -> Nomination | None:
     return nomination
 
 
-def step_back(state: State, nomination: Nomination) -> None:
+def withhold_again(state: State, nomination: Nomination) -> None:
     """Withhold the capacity of a nomination again after a cycle that did not use it."""
     state.nodes.withhold(nomination.reserved)
 
@@ -216,7 +216,7 @@ def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
             requeue.gain(state, (nominated.node,), now=now)
     if not nomination.is_sufficient:
         return "too few nominated pods or nodes are left"
-    if equivalence.reach_of(state, nomination.entity)[0] != nomination.priority:
+    if equivalence.preemption_reach(state, nomination.entity)[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
         info = state.registry.get(key)
@@ -303,7 +303,7 @@ def plan(
         index = state.nodes.infos[nominated.node].index
         given = found.at(index) if index in taken else state.nodes.classes.of(index)
         asked = taken.get(index) or _now_and_later(state, nomination, nominated.node)
-        pod_class, judge, answer = filter_and_score.judge_nodes(
+        pod_class, judge, answer = filter_and_score.evaluate_nodes(
             state, cycles[member.seq], member, now
         )
         if isinstance(answer, Unschedulable):

@@ -22,7 +22,7 @@ from gangsched.framework.placement.plan import Domain
 from gangsched.framework.state.scheduler_state import ON_NODES, State
 from gangsched.model import NodeName
 
-__all__ = ["asked", "best", "domains", "fall_reason", "joined"]
+__all__ = ["asked", "best", "domains", "rejection_reason", "joined"]
 
 
 def asked(info: PodGroupInfo) -> bool:
@@ -83,7 +83,7 @@ def domains(
     return found if topology.required else [*found, None]
 
 
-def fall_reason(state: State, info: PodGroupInfo) -> str:
+def rejection_reason(state: State, info: PodGroupInfo) -> str:
     """Return why the nodes of waiting members contradict the topology; "" if not. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not topology.required or info.was_scheduled:

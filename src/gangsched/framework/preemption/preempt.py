@@ -63,7 +63,7 @@ def conclude(
     if nomination is not None and _conclude_nominated(state, nomination, now=now):
         return
     if state.preemption is not None and _lacks_capacity(state, entity):
-        priority, evicts = equivalence.reach_of(state, entity)
+        priority, evicts = equivalence.preemption_reach(state, entity)
         try:
             _preempt(state, entity, priority, evicts, now=now)
         except GangschedError as error:
@@ -78,7 +78,7 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
         nominator.lapse(state, nomination, "", now=now)
         return True
     if nomination.awaited:
-        nominator.step_back(state, nomination)
+        nominator.withhold_again(state, nomination)
         nominator.await_victims(state, nomination, now=now)
         return True
     # the nodes have changed since, or a plugin refuses the pods
@@ -104,7 +104,7 @@ def _preempt(
     state: State, entity: QueuedEntity, priority: int, evicts: bool, *, now: float
 ) -> None:
     info = entity.group
-    if not requeue.reaches_somebody(state, priority, evicts):
+    if not requeue.may_preempt_others(state, priority, evicts):
         return
     if info is not None and info.key in state.holding:
         # the gang preempts as a whole, so it counts on what its waiting members hold

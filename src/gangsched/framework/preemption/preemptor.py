@@ -89,7 +89,7 @@ class SinglePod:
         if isinstance(outcome, Unschedulable):
             return None
         self._cycle = cycle
-        pod_class, _judge, outcome = filter_and_score.judge_nodes(state, cycle, member, self.now)
+        pod_class, _judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, self.now)
         (domain,) = self.domains
         node = by_node.choose(state, cycle, member, pod_class, domain)
         return (None if isinstance(node, Diagnosis) else node), outcome
@@ -180,7 +180,7 @@ class GangPreemptor:
         state = self.state
         if equivalence.missing(state, self.info):
             return None
-        found, refused, cycles = gang_layout.lay_out(
+        found, refused, cycles = gang_layout.plan_gang(
             state, self.entity, now=self.now, budget=self.budget
         )
         if refused is None:
@@ -218,7 +218,7 @@ def _shortfalls(
     found: list[Shortfall] = []
     for member, count in needed:
         cycle = CycleState(member.group, state.nodes.infos)
-        pod_class, judge, _outcome = filter_and_score.judge_nodes(state, cycle, member, now)
+        pod_class, judge, _outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
         headroom = pod_class.headroom
         if domain is not None:
             headroom = sum(

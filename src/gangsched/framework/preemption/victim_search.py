@@ -235,7 +235,7 @@ class _Search:
     def undo(self, down_to: int = 0) -> None:
         """Put back all units that were taken, except the first *down_to*."""
         for _unit, holders in self.taken[down_to:]:
-            self.view.put_back(holders)
+            self.view.mark_ready(holders)
         del self.taken[down_to:]
 
     # Taking ---------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ class _Search:
         if not pieces:
             return []
         held = [holder for _unit, holders in pieces for holder in holders]
-        self.view.put_back(held)
+        self.view.mark_ready(held)
         if self._fits():
             return []
         self.view.remove(held)

@@ -26,7 +26,7 @@ from gangsched.resources import NOTHING
 
 __all__ = [
     "Quotas",
-    "Shape",
+    "EquivalenceClass",
     "falls_short",
     "goes_alone",
     "missing",
@@ -34,7 +34,7 @@ __all__ = [
     "next_member",
     "presence",
     "quotas",
-    "reach_of",
+    "preemption_reach",
     "shape",
 ]
 
@@ -44,7 +44,7 @@ Quotas: TypeAlias = tuple[tuple[str, int], ...]
 
 @final
 @frozen
-class Shape:
+class EquivalenceClass:
     """What an entity asks for.
 
     Attributes:
@@ -67,7 +67,7 @@ class Shape:
     quotas: Quotas = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
-    parts: tuple[Shape, ...] = ()
+    parts: tuple[EquivalenceClass, ...] = ()
     reach: tuple[int, bool] | None = None
 
 
@@ -79,16 +79,18 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
     party = bundles.pending(state, entity)
     if not state.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
-    reach = None if state.preemption is None else reach_of(state, entity)
+    reach = None if state.preemption is None else preemption_reach(state, entity)
     parts = tuple(_shape_alone(state, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
     floor = sum((part.floor for part in parts), start=NOTHING)
-    return Shape(sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach)
+    return EquivalenceClass(
+        sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach
+    )
 
 
-def reach_of(state: State, entity: QueuedEntity) -> tuple[int, bool]:
+def preemption_reach(state: State, entity: QueuedEntity) -> tuple[int, bool]:
     """Return the priority below which an entity may preempt, and whether it may evict pods.
 
     The lowest priority of a group of the bundle, or of a member below its group's, counts. Every
@@ -116,7 +118,9 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
     return info is not None and topology is not None and topology.required and info.scheduled > 0
 
 
-def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | None) -> Shape:
+def _shape_alone(
+    state: State, entity: QueuedEntity, reach: tuple[int, bool] | None
+) -> EquivalenceClass:
     members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
     (_all, more), *lacking = quotas(state, entity)
     floor = _floor(state, entity.group)
@@ -125,7 +129,7 @@ def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | N
     if not lacking:
         runs = groupby(members, key=_class_of)
         counts = tuple((each, len(list(run))) for each, run in runs)
-        return Shape(more, counts, floor, topology=topology, reach=reach)
+        return EquivalenceClass(more, counts, floor, topology=topology, reach=reach)
     asked = {role for role, _count in lacking}
     found = [
         (each, len(list(run)), role)
@@ -135,7 +139,7 @@ def _shape_alone(state: State, entity: QueuedEntity, reach: tuple[int, bool] | N
     ]
     counts = tuple((each, count) for each, count, _role in found)
     names = tuple(role for *_, role in found)
-    return Shape(more, counts, floor, tuple(lacking), names, topology, reach=reach)
+    return EquivalenceClass(more, counts, floor, tuple(lacking), names, topology, reach=reach)
 
 
 def needed(state: State, entity: QueuedEntity) -> int:

@@ -10,7 +10,7 @@ can be ordered without looking at the time. An entity remembers four steps of it
 -   ``tried_step``: a member was last tried.
 -   ``failed_step``: a member last found no node; -1 while every member found one. Only such a
     failure proves something about the class.
--   ``stirred_step``: the last event that may help a member that had been tried by then; -1 without
+-   ``event_step``: the last event that may help a member that had been tried by then; -1 without
     one. With such an event, the proof holds only if the class still cannot fit.
 -   ``round_step``: the first member of the current *round* was tried. A round tries every ready
     member once. A group that waits on permit keeps its nodes from round to round.
@@ -37,22 +37,22 @@ from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 
 __all__ = [
-    "begin_turn",
+    "begin_try",
     "conclude",
     "forget",
     "gain",
     "may_fit",
     "pods_changed",
-    "reaches_somebody",
+    "may_preempt_others",
     "reopen",
-    "stir",
-    "undo_turn",
+    "note_entity_event",
+    "undo_try",
 ]
 
 
@@ -79,7 +79,7 @@ def gain(
             entity of that class can make more of them.
     """
     if names:
-        state.reserving.news_of_room(since, disproved)
+        state.reserving.note_capacity_gain(since, disproved)
         _open(state, names, now=now, since=since, disproved=disproved)
 
 
@@ -100,7 +100,7 @@ def _open(
     step = state.tick()
     for entity in state.tried.values():
         if since is None or entity.tried_step >= since:
-            entity.stirred_step = step
+            entity.event_step = step
     for line in state.queue.blocked_queues():
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
@@ -124,7 +124,7 @@ def pods_changed(state: State, *, now: float) -> None:
     step = state.tick()
     for entity in state.tried.values():
         if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
-            entity.stirred_step = step
+            entity.event_step = step
     for parked in state.queue.blocked_queues():
         shape = parked.equivalence_class
         if _reads_pods(shape) and may_fit(state, shape, now=now):
@@ -133,7 +133,7 @@ def pods_changed(state: State, *, now: float) -> None:
 
 def _reads_pods(shape: Hashable) -> bool:
     """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
-    if not isinstance(shape, Shape):
+    if not isinstance(shape, EquivalenceClass):
         return True
     return any(pod_class.reads_pods for pod_class, _count in shape.runs)
 
@@ -149,9 +149,9 @@ def may_fit(
         now: The current instant.
         names: The nodes whose change is asked about; None for all.
     """
-    if not isinstance(shape, Shape):
+    if not isinstance(shape, EquivalenceClass):
         return True
-    if shape.reach is not None and reaches_somebody(state, *shape.reach):
+    if shape.reach is not None and may_preempt_others(state, *shape.reach):
         return True
     if shape.floor and gap(shape.floor, state.nodes.total()):
         return False
@@ -177,14 +177,14 @@ def may_fit(
     return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
 
 
-def reaches_somebody(state: State, priority: int, displaces: bool) -> bool:
+def may_preempt_others(state: State, priority: int, displaces: bool) -> bool:
     """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
     if displaces and any(lower < priority for lower in state.priorities):
         return True
     return any(kept.priority < priority for kept in state.nominations.values())
 
 
-def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:
+def begin_try(state: State, entity: QueuedEntity) -> tuple[int, int]:
     """Note that a member of an entity is tried in this step; return the steps before it. O(1)."""
     before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
@@ -194,17 +194,17 @@ def begin_turn(state: State, entity: QueuedEntity) -> tuple[int, int]:
     return before
 
 
-def undo_turn(state: State, entity: QueuedEntity, before: tuple[int, int]) -> None:
-    """Undo ``begin_turn`` for a cycle that was broken off. O(1)."""
+def undo_try(state: State, entity: QueuedEntity, before: tuple[int, int]) -> None:
+    """Undo ``begin_try`` for a cycle that was broken off. O(1)."""
     entity.round_step, entity.tried_step = before
     if entity.tried_step < 0:
         state.tried.pop(entity.seq, None)
 
 
-def stir(state: State, entity: QueuedEntity) -> None:
+def note_entity_event(state: State, entity: QueuedEntity) -> None:
     """Note an event about an entity: what its tries have proven may hold no more. O(1)."""
     if entity.seq in state.tried:
-        entity.stirred_step = state.tick()
+        entity.event_step = state.tick()
 
 
 def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
@@ -214,7 +214,7 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
         The step; -1 if nothing is proven, because no member was refused by every node, or because
         an event has come since with which the class may fit.
     """
-    step, stirred = entity.failed_step, entity.stirred_step
+    step, stirred = entity.failed_step, entity.event_step
     forget(state, entity)
     if step < 0 or stirred < 0:
         return step
@@ -223,5 +223,5 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
 
 def forget(state: State, entity: QueuedEntity) -> None:
     """Forget what the tries of an entity have proven. O(1)."""
-    entity.tried_step = entity.failed_step = entity.stirred_step = -1
+    entity.tried_step = entity.failed_step = entity.event_step = -1
     state.tried.pop(entity.seq, None)

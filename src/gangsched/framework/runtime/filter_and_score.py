@@ -32,7 +32,7 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["foresee", "is_resolvable", "judge_nodes", "judged"]
+__all__ = ["evaluate_ahead", "is_resolvable", "evaluate_nodes", "judged"]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _UNBOUNDED: Final = 1 << 40
@@ -204,7 +204,7 @@ def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
     return pod_class
 
 
-def foresee(state: State, pod_class: PodClass, now: float) -> None:
+def evaluate_ahead(state: State, pod_class: PodClass, now: float) -> None:
     """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
@@ -214,7 +214,7 @@ def foresee(state: State, pod_class: PodClass, now: float) -> None:
             judged(state, pod_class, now)
 
 
-def judge_nodes(
+def evaluate_nodes(
     state: State, cycle: CycleState, member: Member, now: float
 ) -> tuple[PodClass, Judge, Outcome]:
     """Filter and score the nodes for one pod.

@@ -32,14 +32,14 @@ from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClas
 from gangsched.framework.nodes.node_table import NodeInfo, Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.snapshot.forms import SNAPSHOT
 from gangsched.framework.snapshot.read import read_into
 from gangsched.framework.snapshot.rows import SnapshotRow
 from gangsched.framework.snapshot.write import plugin_states, written
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.reservation_state import ActiveReservation, Reserving
+from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
 from gangsched.framework.state.scheduler_state import Member, State
 
 __all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_memory"]
@@ -90,7 +90,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     CapacityLedger: Held(kept="_by_node", anew="expecting"),
     ReservedCapacity: Held(kept="owner node priority requests pods returning"),
-    Reserving: Held(
+    BackfillState: Held(
         kept="asking drain_timeouts infeasible reservation failed gained is_contested is_stale"
         " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
@@ -108,7 +108,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
         " _order _ordered _by_room _reasons",
     ),
-    Shape: Held(kept="needed runs floor quotas roles topology parts reach"),
+    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
@@ -116,14 +116,14 @@ HELD: Final[Mapping[type, Held]] = {
         kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
     ),
     QueuedEntity: Held(
-        kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
+        kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
         " round_step reason unschedulable_member _pod _is_ready",
-        anew="place equivalence_class prospect _handle",
+        anew="place equivalence_class expected_run _handle",
     ),
     QueuedGroup: Held(
-        kept="seq group queued_at failures backoff_until rank tried_step failed_step stirred_step"
+        kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
         " round_step reason unschedulable_member _pending",
-        anew="place equivalence_class prospect _handle _info _is_in_order _latest _ready"
+        anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
         " _ready_by_role",
         passing="_pod _is_ready",
     ),

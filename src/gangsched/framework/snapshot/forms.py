@@ -96,7 +96,7 @@ _SHORTAGE: Final = Record(
     group=optional(TEXT),
 )
 _UNDECIDED: Final = Record(SearchBudgetExhausted, needed=WHOLE, placed=WHOLE, steps=WHOLE)
-_MISFIT: Final = Record(
+_UNSCHEDULABLE: Final = Record(
     UnschedulableMember,
     uid=TEXT,
     pod=TEXT,
@@ -175,10 +175,10 @@ _ENTITY: Final = Record(
     rank=optional(many(_KEY_PART)),
     tried_step=WHOLE,
     failed_step=WHOLE,
-    stirred_step=WHOLE,
+    event_step=WHOLE,
     round_step=WHOLE,
     reason=TEXT,
-    unschedulable_member=optional(_MISFIT.form),
+    unschedulable_member=optional(_UNSCHEDULABLE.form),
     pending=_TEXTS,
     tried=_TEXTS,
 )
@@ -329,7 +329,7 @@ ROWS: Final[tuple[Record[Any], ...]] = (
         _SHAPE,
         _ERROR,
         _WAITING,
-        _MISFIT,
+        _UNSCHEDULABLE,
         _DIAGNOSIS,
         _SHORTAGE,
         _UNDECIDED,

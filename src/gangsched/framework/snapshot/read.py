@@ -22,7 +22,7 @@ from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_table import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import signatures, sort_keys
 from gangsched.framework.snapshot.rows import (
     EntityRow,
@@ -171,7 +171,7 @@ class _Reader:
                 self._state.entities[row.group] = entity
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
-            entity.stirred_step, entity.round_step = row.stirred_step, row.round_step
+            entity.event_step, entity.round_step = row.event_step, row.round_step
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             if row.rank is not None and not sort_keys.is_comparable(row.rank):
                 expected = "a sort key that compares with every other one"
@@ -457,8 +457,8 @@ class _Reader:
     def _shape(self, row: int | ShapeRow, path: str) -> Hashable:
         return row if isinstance(row, int) else self._whole_shape(row, path)
 
-    def _whole_shape(self, row: ShapeRow, path: str) -> Shape:
-        return Shape(
+    def _whole_shape(self, row: ShapeRow, path: str) -> EquivalenceClass:
+        return EquivalenceClass(
             row.needed,
             tuple((_get(self._pod_classes, n, f"{path}.runs"), count) for n, count in row.runs),
             row.floor,

@@ -163,7 +163,7 @@ class EntityRow:
     rank: tuple[Any, ...] | None = None
     tried_step: int = -1
     failed_step: int = -1
-    stirred_step: int = -1
+    event_step: int = -1
     round_step: int = -1
     reason: str = ""
     unschedulable_member: UnschedulableMember | None = None
@@ -193,7 +193,7 @@ class MemberRow:
 @final
 @frozen(kw_only=True)
 class ShapeRow:
-    """A ``Shape``, with classes by number."""
+    """A ``EquivalenceClass``, with classes by number."""
 
     needed: int
     runs: tuple[tuple[int, int], ...] = ()
@@ -265,7 +265,7 @@ class ReservationRow:
 @final
 @frozen(kw_only=True)
 class ReservingRow:
-    """A ``Reserving`` that remembers something."""
+    """A ``BackfillState`` that remembers something."""
 
     asking: tuple[GroupKey, ...] = ()
     drain_timeouts: tuple[tuple[GroupKey, int], ...] = ()

@@ -18,7 +18,7 @@ from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing.equivalence import Shape
+from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.snapshot.rows import (
     AssumedRow,
@@ -39,7 +39,7 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
 )
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.reservation_state import Reserving
+from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import Pod
 
@@ -246,7 +246,7 @@ def _entity(entity: QueuedEntity) -> EntityRow:
         rank=None if entity.rank is None else tuple(entity.rank),
         tried_step=entity.tried_step,
         failed_step=entity.failed_step,
-        stirred_step=entity.stirred_step,
+        event_step=entity.event_step,
         round_step=entity.round_step,
         reason=entity.reason,
         unschedulable_member=entity.unschedulable_member,
@@ -310,7 +310,7 @@ def _nomination(nomination: Nomination, reserved: Mapping[int, int]) -> Nominati
 
 
 def _reserving(
-    reserving: Reserving, classes: _PodClasses, reserved: Mapping[int, int]
+    reserving: BackfillState, classes: _PodClasses, reserved: Mapping[int, int]
 ) -> ReservingRow | None:
     """Return the row of the state of backfill; None if it is empty."""
     made = reserving.reservation
@@ -354,13 +354,13 @@ def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
 
 
 def _shape(shape: Hashable, classes: _PodClasses) -> int | ShapeRow:
-    if isinstance(shape, Shape):
+    if isinstance(shape, EquivalenceClass):
         return _shape_row(shape, classes)
     assert isinstance(shape, int)
     return shape
 
 
-def _shape_row(shape: Shape, classes: _PodClasses) -> ShapeRow:
+def _shape_row(shape: EquivalenceClass, classes: _PodClasses) -> ShapeRow:
     return ShapeRow(
         needed=shape.needed,
         runs=tuple((classes.number(pod_class), count) for pod_class, count in shape.runs),

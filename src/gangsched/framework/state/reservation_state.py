@@ -21,7 +21,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import GroupKey, NodeName, PodUID
 
-__all__ = ["ActiveReservation", "Reserving"]
+__all__ = ["ActiveReservation", "BackfillState"]
 
 
 @final
@@ -58,7 +58,7 @@ class ActiveReservation:
 
 @final
 @define(eq=False)
-class Reserving:
+class BackfillState:
     """The state of backfill; empty if backfill is off.
 
     Attributes:
@@ -102,14 +102,14 @@ class Reserving:
             + (self.reservation is not None)
         )
 
-    def fell(
+    def note_rejected(
         self,
         entity: QueuedEntity,
         shape: Hashable,
         step: int,
         nodes: Nodes,
         *,
-        for_want_of_room: bool,
+        lacks_capacity: bool,
     ) -> None:
         """Record that an attempt failed. O(1).
 
@@ -118,7 +118,7 @@ class Reserving:
             shape: Its equivalence class.
             step: The step as of which this class is known to fail; -1 if that is unknown.
             nodes: The nodes, as the entity saw them.
-            for_want_of_room: Whether too few of its members fit on the nodes.
+            lacks_capacity: Whether too few of its members fit on the nodes.
         """
         if self.policy is None:
             return
@@ -128,18 +128,18 @@ class Reserving:
         group = entity.group
         if group is None:
             return
-        if not for_want_of_room:
+        if not lacks_capacity:
             self.forget(group.key)
         elif not group.was_scheduled:
             self.asking[group.key] = None
             self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
 
-    def news_of(self, entity: QueuedEntity) -> None:
+    def note_event(self, entity: QueuedEntity) -> None:
         """Record an event about an entity. O(1)."""
         if self.policy is None or entity.group is None:
             return
-        entity.prospect = None
+        entity.expected_run = None
         key, reservation = entity.group.key, self.reservation
         if self.infeasible.pop(key, None) is not None:
             self.has_no_candidate = False
@@ -153,7 +153,7 @@ class Reserving:
         reservation = self.reservation
         return reservation is not None and entity.priority > reservation.entity.priority
 
-    def news_of_room(self, since: int | None, disproved: Hashable) -> None:
+    def note_capacity_gain(self, since: int | None, disproved: Hashable) -> None:
         """Record that nodes gained capacity; see ``requeue.gain``. O(equivalence classes)."""
         if self.policy is None:
             return

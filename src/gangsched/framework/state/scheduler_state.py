@@ -31,7 +31,7 @@ from gangsched.framework.nodes.node_class import LabelsRead
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.reservation_state import Reserving
+from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.protocols import ClusterState
@@ -149,7 +149,7 @@ class State:
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
-    reserving: Reserving = field(factory=Reserving)
+    reserving: BackfillState = field(factory=BackfillState)
     exhausted_searches: int = 0
     step: int = 0
     numbers: int = 0

@@ -130,7 +130,7 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
             return ""
-        _room, refused = filter_and_score.judge_nodes(state, cycle, member, now)[1].screen(empty)
+        _room, refused = filter_and_score.evaluate_nodes(state, cycle, member, now)[1].screen(empty)
         if not refused:
             return ""
         reasons[", ".join(refused)] = None

@@ -24,7 +24,7 @@ from attrs import frozen
 from gangsched.errors import InvalidValueError
 from gangsched.framework.placement.packing.bounds import ceiling
 from gangsched.framework.placement.packing.passes import Taken, passes
-from gangsched.framework.placement.packing.problem import Need, Problem, Purse, Spent, States
+from gangsched.framework.placement.packing.problem import Budget, BudgetSpent, Need, Problem, States
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
 
@@ -151,7 +151,7 @@ def pack(
     needs = tuple(_need(quota, demands) for quota in quotas)
     states: States[N, P] = States(room, (demand.kind for demand in demands))
     problem = Problem(states, tuple(demands), needs, tuple(nodes))
-    purse = Purse(budget)
+    purse = Budget(budget)
     found = _decide(problem, purse)
     if isinstance(found, BudgetExhausted):
         return found
@@ -163,7 +163,7 @@ def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
     return Need(tuple(kinds), quota.at_least)
 
 
-def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | None:
+def _decide(problem: _AnyProblem, purse: Budget) -> _Fills | BudgetExhausted | None:
     """Return what each node takes to meet every need; None if there is no placement."""
     placed = 0
     for number, one in enumerate(passes(problem)):
@@ -174,7 +174,7 @@ def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | No
         placed = max(placed, sum(one.placed))
     try:
         found = Search(problem, purse).place()
-    except Spent:
+    except BudgetSpent:
         return BudgetExhausted(purse.steps, placed)
     if found is None:
         return None
@@ -184,7 +184,7 @@ def _decide(problem: _AnyProblem, purse: Purse) -> _Fills | BudgetExhausted | No
     ]
 
 
-def _packed(problem: Problem[N, P], fills: _Fills, purse: Purse) -> Packed[N, P]:
+def _packed(problem: Problem[N, P], fills: _Fills, purse: Budget) -> Packed[N, P]:
     """Return the placement, reduced to the pods that are needed."""
     left = _necessary(problem, fills)
     states = problem.states
@@ -219,7 +219,7 @@ def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
 # Reasons ----------------------------------------------------------------------------------
 
 
-def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Purse) -> Impossible[P]:
+def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Budget) -> Impossible[P]:
     """Return which quota fails, how many of its pods fit, and which resource is short."""
     before, number = _failing(problem, purse)
     need = problem.needs[number]
@@ -241,7 +241,7 @@ def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Purse) -> I
     )
 
 
-def _failing(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]:
+def _failing(problem: _AnyProblem, purse: Budget) -> tuple[tuple[Need, ...], int]:
     """Return the first need that fails, alone or beside earlier needs, and these earlier needs."""
     needs = problem.needs
     if len(needs) == 1:
@@ -255,7 +255,7 @@ def _failing(problem: _AnyProblem, purse: Purse) -> tuple[tuple[Need, ...], int]
     return needs[:-1], len(needs) - 1
 
 
-def _most(problem: _AnyProblem, purse: Purse) -> tuple[int, bool]:
+def _most(problem: _AnyProblem, purse: Budget) -> tuple[int, bool]:
     """Return how many pods of the last need fit beside the others, and whether that is exact."""
     need = problem.needs[-1]
     number = len(problem.needs) - 1
@@ -269,12 +269,12 @@ def _most(problem: _AnyProblem, purse: Purse) -> tuple[int, bool]:
         search = Search(problem, purse)
         most = search.at_most(number, least, most)
         found = search.most(number, least + 1) if least < most else None
-    except Spent:
+    except BudgetSpent:
         return most, False
     return least if found is None else found, True
 
 
-def _binding(problem: _AnyProblem, purse: Purse) -> tuple[str | None, bool]:
+def _binding(problem: _AnyProblem, purse: Budget) -> tuple[str | None, bool]:
     """Return the scarcest resource that alone is missing, and whether its sum is enough."""
     wanted = problem.wanted()
     free = problem.free_anywhere()

@@ -19,7 +19,7 @@ from attrs import frozen
 
 from gangsched.framework.placement.packing.values import Demand, Room
 
-__all__ = ["NOWHERE", "Need", "Problem", "Purse", "Spent", "States"]
+__all__ = ["NOWHERE", "Need", "Problem", "Budget", "BudgetSpent", "States"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -30,12 +30,12 @@ NOWHERE: Final = -1
 _UNKNOWN: Final = -2
 
 
-class Spent(Exception):
+class BudgetSpent(Exception):
     """The budget is exhausted; never leaves ``pack``."""
 
 
 @final
-class Purse:
+class Budget:
     """The budget of steps of one call.
 
     Attributes:
@@ -56,7 +56,7 @@ class Purse:
             Spent: No step is left.
         """
         if not self.left:
-            raise Spent
+            raise BudgetSpent
         self.left -= 1
         self.steps += 1
 

@@ -11,7 +11,7 @@ Rules:
   R2  each position is visited once. Pods of one kind, and nodes in one state, are interchangeable;
   R3  a position is given up if the remaining layers cannot hold what is needed. Each layer counts
       at its best, by number of pods and by each resource;
-  R4  the search ends with a placement, with no position left, or with ``Spent``.
+  R4  the search ends with a placement, with no position left, or with ``BudgetSpent``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.placement.packing.problem import NOWHERE, Problem, Purse
+from gangsched.framework.placement.packing.problem import NOWHERE, Budget, Problem
 
 __all__ = ["Search"]
 
@@ -61,7 +61,7 @@ class Search:
 
     __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
 
-    def __init__(self, problem: _AnyProblem, purse: Purse) -> None:
+    def __init__(self, problem: _AnyProblem, purse: Budget) -> None:
         self._problem = problem
         self._purse = purse
         self._slack = [need.placed(problem.counts) - need.at_least for need in problem.needs]
