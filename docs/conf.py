@@ -212,7 +212,7 @@ _HOMES = {
 }
 _SAID = {
     "Effect": "What a call returns: effects and notices in one flat order.",
-    "Event": "A fact that is told to the scheduler.",
+    "Event": "A change in the cluster that is reported to the scheduler.",
     "HeapHandle": "What ``PriorityHeap.push`` returns: good for one item, while it is in there.",
     "GroupKey": "The key of a group: ``namespace/name``.",
     "NodeName": "The name of a node.",
