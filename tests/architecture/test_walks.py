@@ -1,0 +1,105 @@
+"""How many packages of the framework a call passes through, and how often it returns to one.
+
+A *return* is a call that enters a package which the walk has left before. The figures are printed,
+and must not grow: a walk that comes back again and again has its decision in the wrong package.
+``pytest -s tests/architecture/test_walks.py`` shows them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import groupby, pairwise
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from gangsched import Bind, Bound, InMemoryCluster, NodeAdded, PodAdded, SchedulingUnit, presets
+from gangsched.testing import make_node, make_pod
+
+MARK = "/gangsched/framework/"
+
+
+def walk(call: Callable[[], object]) -> list[str]:
+    """Return the packages that a call enters, in order, each stay once."""
+    entered: list[str] = []
+
+    def profile(frame: FrameType, event: str, _argument: Any) -> None:
+        path = frame.f_code.co_filename.replace("\\", "/")
+        if event == "call" and MARK in path:
+            entered.append(path.partition(MARK)[2].partition("/")[0])
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return [package for package, _stay in groupby(entered)]
+
+
+def figures(call: Callable[[], object]) -> tuple[int, int]:
+    """Return the number of packages of a walk, and of its returns."""
+    stays = walk(call)
+    return len(set(stays)), len(stays) - len(set(stays))
+
+
+def measured(unit: SchedulingUnit) -> dict[str, tuple[int, int]]:
+    """Return the figures of the walks of one small gang."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, unit=unit)
+    for n in range(3):
+        scheduler.handle(cluster.apply(NodeAdded(make_node(f"n{n}", gpu=1))), now=0.0)
+    first, second = (make_pod(f"g-{n}", group="g", min_available=2, gpu=1) for n in range(2))
+    scheduler.handle(cluster.apply(PodAdded(first)), now=0.0)
+    found: dict[str, tuple[int, int]] = {}
+    added = cluster.apply(PodAdded(second))
+    found["PodAdded"] = figures(lambda: scheduler.handle(added, now=0.0))
+    effects: list[Any] = []
+    found["schedule_one"] = figures(lambda: effects.extend(scheduler.schedule_one(now=0.0) or ()))
+    while more := scheduler.schedule_one(now=0.0):
+        effects += more
+    bind = next(effect for effect in effects if isinstance(effect, Bind))
+    bound = cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+    found["Bound"] = figures(lambda: scheduler.handle(bound, now=0.0))
+    scheduler.handle(cluster.apply(PodAdded(make_pod("large", gpu=5))), now=0.0)
+    found["schedule_one that fails"] = figures(lambda: scheduler.schedule_one(now=0.0))
+    node = cluster.apply(NodeAdded(make_node("n9", gpu=8)))
+    found["NodeAdded that requeues"] = figures(lambda: scheduler.handle(node, now=100.0))
+    return found
+
+
+MOST: dict[SchedulingUnit, dict[str, tuple[int, int]]] = {
+    SchedulingUnit.POD: {
+        "PodAdded": (9, 17),
+        "schedule_one": (11, 36),
+        "Bound": (8, 20),
+        "schedule_one that fails": (11, 19),
+        "NodeAdded that requeues": (10, 22),
+    },
+    SchedulingUnit.GROUP: {
+        "PodAdded": (9, 17),
+        "schedule_one": (11, 65),
+        "Bound": (8, 20),
+        "schedule_one that fails": (11, 19),
+        "NodeAdded that requeues": (10, 22),
+    },
+}
+"""Packages and returns of each walk, at most."""
+
+
+@pytest.mark.parametrize("unit", list(SchedulingUnit))
+def test_walks_pass_through_few_packages_and_seldom_return(unit: SchedulingUnit) -> None:
+    for name, (packages, returns) in measured(unit).items():
+        print(f"{unit.value:5} {name:24} {packages:2} packages, {returns:2} returns")
+        most = MOST[unit][name]
+        assert packages <= most[0], name
+        assert returns <= most[1], name
+
+
+def test_walk_counts_each_stay_once() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.pod_by_pod(cluster)
+    stays = walk(lambda: scheduler.advance(now=0.0))
+    assert stays[0] == "scheduler.py"
+    assert all(one != other for one, other in pairwise(stays))
