@@ -126,8 +126,8 @@ class _Tried:
         third = [self._on(point, pod, view) for pod, view in self._pairs()]
         for (pod, view), one, *others in zip(self._pairs(), first, second, third, strict=True):
             for other in others:
-                told = f"{one} at first, then {other}, for {short((pod, view))}"
-                self.asked.expect(point, one == other, f"is not pure: {told}")
+                details = f"{one} at first, then {other}, for {short((pod, view))}"
+                self.asked.expect(point, one == other, f"is not pure: {details}")
         for view, was in zip(self.views, before, strict=True):
             unchanged = seen(view) == was
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
@@ -191,8 +191,8 @@ class _Tried:
         for point in ("filter", "score"):
             if self.asked.has(point):
                 first, second = self._on(point, *one), self._on(point, *other)
-                told = f"{short(one)} has {first}, {short(other)} has {second}"
-                self.asked.expect(by, first == second, f"is equal, and {point} differs: {told}")
+                details = f"{short(one)} has {first}, {short(other)} has {second}"
+                self.asked.expect(by, first == second, f"is equal, and {point} differs: {details}")
 
     # Order ----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ The nodes show each member as soon as it is placed, so plugins that read which p
 it. See ``gangsched.framework.placement.sibling_search`` for the search that starts from here.
 
 Rules:
-  R1  of a kind the first members to arrive are placed, since they are interchangeable;
+  R1  within a kind, members are placed in order of arrival;
   R2  members are taken back in the reverse order in which they were placed.
 """
 
@@ -108,7 +108,7 @@ class SiblingPlacement:
             self.counts[n] += change * kind.counts_for(ask)
 
     def domain(self, kind: Kind) -> Domain | None:
-        """Return the nodes that members of a kind may use; None for all."""
+        """Return the domain of a kind's group; None if all nodes may be used."""
         return self.within.get(kind.group)
 
     def greedy(self) -> Refused | None:

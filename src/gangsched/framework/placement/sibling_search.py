@@ -12,8 +12,8 @@ asked again before each placement:
 3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
 
 ``explore`` is complete, up to its budget. If the needed members can be placed one after another in
-some order, such that each is accepted when it is placed, a placement is found. That rests on three
-duties of a plugin:
+some order, such that each is accepted when it is placed, a placement is found. This
+requires three properties of a plugin:
 
 - what is accepted depends on which pods are on which nodes, not on the order in which they came;
 - members with equal signatures are interchangeable;

@@ -136,7 +136,7 @@ def pack(
             0 for greedy passes and bounds alone.
 
     Raises:
-        InvalidValueError: *budget* or a number of nodes is no whole number of at least 0, or a
+        InvalidValueError: *budget* or a number of nodes is not an int >= 0, or a
             kind of pod is demanded twice.
     """
     check_count("budget", budget)
