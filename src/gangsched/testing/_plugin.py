@@ -141,7 +141,7 @@ class _Tried:
                 self._is_signed_by_node(pod)
         for pod, view in self._pairs() if self.asked.has("filter") else ():
             if self.asked.has("headroom"):
-                self._has_room(pod, view)
+                self._bounds_headroom(pod, view)
             if self.asked.has("fitted"):
                 for resource in self.asked.twice("fitted", pod, of=tuple):
                     self._is_fitted(pod, view, resource)
@@ -158,11 +158,11 @@ class _Tried:
             if sign == its:
                 self._agree("node_signature", (pod, view), (pod, other))
 
-    def _has_room(self, pod: Pod, view: FakeNode) -> None:
-        room = self.asked.twice("headroom", pod, view)
+    def _bounds_headroom(self, pod: Pod, view: FakeNode) -> None:
+        headroom = self.asked.twice("headroom", pod, view)
         fits = not isinstance(self._on("filter", pod, view), Unschedulable)
-        sentence = f"is {room}, and filter lets {short((pod, view))}"
-        self.asked.expect("headroom", room >= 1 or not fits, sentence)
+        sentence = f"is {headroom}, and filter lets {short((pod, view))}"
+        self.asked.expect("headroom", headroom >= 1 or not fits, sentence)
 
     def _is_fitted(self, pod: Pod, view: FakeNode, resource: str) -> None:
         need = pod.requests.amount(resource)

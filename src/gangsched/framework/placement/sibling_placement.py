@@ -153,15 +153,15 @@ class SiblingPlacement:
         classes, domain = self.task.state.nodes.classes, self.domain(kind)
         judge = self.task.judges[kind.pod_class]
         used = dict.fromkeys(index for _member, index in self.tentative.placed)
-        rooms: list[tuple[int, int]] = []
+        in_use: list[tuple[int, int]] = []
         for index in used:
             given = classes.of(index)
             known = kind.pod_class.judgement(given, judge)
             if not known.reasons and (domain is None or domain.has(given)):
-                rooms.append((-known.room, index))
-        yield from (index for _room, index in sorted(rooms))
+                in_use.append((-known.max_pods, index))
+        yield from (index for _rank, index in sorted(in_use))
         for strands in (False, True):
-            for given in kind.pod_class.by_room(strands, wanted):
+            for given in kind.pod_class.by_max_pods(strands, wanted):
                 if domain is None or domain.has(given):
                     yield from (index for index in given.nodes if index not in used)
 

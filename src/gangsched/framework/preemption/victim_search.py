@@ -470,7 +470,7 @@ def _worth(unit: EvictionUnit) -> tuple[int, int, float, int]:
 
 
 def _headroom(shortfall: Shortfall, given: NodeClass) -> int:
-    return shortfall.pod_class.judgement(given, shortfall.judge).room
+    return shortfall.pod_class.judgement(given, shortfall.judge).max_pods
 
 
 def _ratio(victim: PodClass, preemptor: PodClass) -> int:

@@ -106,7 +106,7 @@ HELD: Final[Mapping[type, Held]] = {
     PodClass: Held(
         kept="sample",
         anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
-        " _order _ordered _by_room _reasons",
+        " _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),

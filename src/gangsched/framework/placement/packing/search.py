@@ -56,7 +56,7 @@ class Search:
             position that is reached.
 
     Raises:
-        Spent: Listing the fills exhausted the budget.
+        BudgetSpent: Listing the fills exhausted the budget.
     """
 
     __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
@@ -155,7 +155,7 @@ class Search:
             include more pods than needed.
 
         Raises:
-            Spent: The budget is exhausted.
+            BudgetSpent: The budget is exhausted.
         """
         for _rest, path in self._met():
             layers = zip(self._layers, path, strict=False)
@@ -191,7 +191,7 @@ class Search:
             The number; None if it is less than *at_least*.
 
         Raises:
-            Spent: The budget is exhausted.
+            BudgetSpent: The budget is exhausted.
         """
         whose = self._problem.needs[need]
         pods = whose.placed(self._problem.counts)
