@@ -1,18 +1,8 @@
-"""Text for a terminal: numbers in plain decimals, and no control characters."""
+"""Text for a terminal, without control characters."""
 
 from __future__ import annotations
 
-__all__ = ["plain_number", "printable"]
-
-
-def plain_number(value: float) -> str:
-    """Return a number with at most three decimals, and never with an exponent.
-
-    >>> plain_number(1795370000.25), plain_number(60.0)
-    ('1795370000.25', '60')
-    """
-    text = f"{value:.3f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+__all__ = ["printable"]
 
 
 def printable(text: str) -> str:

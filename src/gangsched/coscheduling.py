@@ -59,7 +59,7 @@ class WhenBlocked(enum.Enum):
     UNTIL_TIMEOUT = "until_timeout"
     """Until the deadline of the attempt."""
     AT_ONCE = "at_once"
-    """Not at all, unless few members are missing: see ``reject_percentage``."""
+    """Members do not keep waiting, unless few are missing: see ``reject_percentage``."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:

@@ -84,7 +84,7 @@ STOPS = pytest.mark.parametrize(
 CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
 """What only ascends, and means nothing by itself."""
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_room)",
+    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
     r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 """What is kept of answers about nodes, to ask less often."""

@@ -205,7 +205,7 @@ WRONG = {
     _Leaks: "Devices.unreserve: does not undo reserve",
     _Never: "Devices.unreserve: does not undo reserve",
     _Counts: "Devices.unreserve: ",
-    _Clamps: "Devices.unreserve: done twice is not done once",
+    _Clamps: "Devices.unreserve: calling it twice differs from calling it once",
     _Raises: "Devices.unreserve raised KeyError",
     _Says: "Devices.unreserve: Success() for ",
     _Alternates: "Base.filter: is not pure: ",
@@ -322,12 +322,12 @@ class _NeverRemoves(CountedPerZone):
 @pytest.mark.parametrize(
     ("plugin", "sentence"),
     [
-        (_SaysItIsIndependent, r"filter: answers .* reads_pods says that it does not read pods"),
+        (_SaysItIsIndependent, r"filter: answers .* reads_pods returned False"),
         (_SaysNothing, r"filter raised LookupError: node\.pods is shown only for pods"),
         (_ScoresByPods, r"score: answers 0 .* and 10 with pod"),
         (_ReadsNow, r"reads_pods: returned 'yes', not a bool"),
         (_UnequallySigned, r"pod_signature: is equal, and filter differs|which have equal"),
-        (_NeverAdds, r"add_pod: for pod .* filter answers .* after pre_filter"),
+        (_NeverAdds, r"add_pod: for pod .* filter returned .* after a new pre_filter"),
         (_NeverRemoves, r"remove_pod: does not undo add_pod"),
     ],
 )

@@ -257,7 +257,7 @@ def test_a_log_can_be_replayed_with_another_policy(
     assert "GroupIncomplete" in capsys.readouterr().out
     for option in (["--order", "creation"], ["--permit-timeout", "3"]):
         assert main(["replay", "run.log", *option]) == 2
-        assert f"{option[0]}: expected --policy with it" in capsys.readouterr().err
+        assert f"{option[0]} requires --policy" in capsys.readouterr().err
 
 
 def test_a_malformed_log_is_one_sentence_and_exit_code_2(

@@ -164,7 +164,7 @@ def test_every_point_is_covered() -> None:
 
 CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_room)",
+    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
     r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")

@@ -207,7 +207,7 @@ def test_what_a_search_places_beyond_the_need_is_given_up() -> None:
 
 @frozen
 class Counting:
-    """A room that counts how often it is asked."""
+    """A node model that counts its calls."""
 
     room: Shelf
     asked: list[tuple[Box, str]]

@@ -143,7 +143,7 @@ def test_a_class_that_was_never_judged_knows_of_no_node() -> None:
     assert (fresh.headroom, fresh.best(nodes)) == (0, None)
     assert fresh.diagnosis() == Diagnosis(0, ())
     assert not fresh.takes(nodes.class_of(NodeName("n0")))
-    assert not [*fresh.ranked(), *fresh.rooms(), *fresh.by_room(False, 1)]
+    assert not [*fresh.ranked(), *fresh.with_max_pods(), *fresh.by_max_pods(False, 1)]
 
 
 def test_reasons_that_no_node_gives_any_more_are_not_told() -> None:
@@ -208,7 +208,7 @@ def test_a_class_that_a_node_left_is_ranked_no_more() -> None:
         kept.refresh(nodes, Judging())
         here = [nodes.class_of(NodeName(name)) for name in ("n0", "n1")]
         assert {found for _score, found in kept.ranked()} == set(here)
-        assert dict(kept.rooms()) == {here[0]: 4, here[1]: 3 - number}
+        assert dict(kept.with_max_pods()) == {here[0]: 4, here[1]: 3 - number}
         kept._check(nodes, Judging())
 
 
@@ -343,7 +343,7 @@ def test_what_was_thought_of_classes_that_are_forgotten_is_forgotten_though_no_n
     here = nodes.class_of(NodeName("n0"))
     assert here is not None
     would_be = nodes.classes.taking(here, POD.requests)
-    assert kept.judgement(would_be, judge).room == 3
+    assert kept.judgement(would_be, judge).max_pods == 3
     nodes.classes._forget_empty()
     kept.refresh(nodes, judge)
     assert list(kept._judged) == [here]
@@ -364,7 +364,7 @@ def test_what_was_thought_of_and_answered_is_kept_until_classes_are_forgotten() 
     kept.refresh(nodes, judge)
     kept.refresh(nodes, judge)
     asked = len(judge.screened)
-    assert kept.judgement(would_be, judge).room == 3
+    assert kept.judgement(would_be, judge).max_pods == 3
     assert len(judge.screened) == asked
     assert kept.answers == {"part": "answer"}
     nodes.classes._forget_empty()

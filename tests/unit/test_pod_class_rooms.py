@@ -45,8 +45,8 @@ def fresh_class(nodes: Nodes) -> PodClass:
 
 
 def rooms_in_order(pods: PodClass, strands: bool, wanted: int) -> list[int]:
-    rooms = dict(pods.rooms())
-    return [rooms[each] for each in pods.by_room(strands, wanted)]
+    rooms = dict(pods.with_max_pods())
+    return [rooms[each] for each in pods.by_max_pods(strands, wanted)]
 
 
 @given(
@@ -81,7 +81,7 @@ def nodes_that_offer(*offers: dict[str, int | str]) -> Nodes:
 
 def filled(pods: PodClass, strands: bool) -> set[str]:
     """Return the nodes that are filled when nodes that strand something are, or when others."""
-    return {found.sample.node.name for found in pods.by_room(strands, 1)}
+    return {found.sample.node.name for found in pods.by_max_pods(strands, 1)}
 
 
 def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded() -> None:
@@ -110,7 +110,7 @@ class RoomMachine(FleetMachine):
     def plan_gang(self, wanted: int, strands: bool) -> None:
         self.kept.refresh(self.nodes, Fitting())
         fresh = fresh_class(self.nodes)
-        assert dict(self.kept.rooms()) == dict(fresh.rooms())
+        assert dict(self.kept.with_max_pods()) == dict(fresh.with_max_pods())
         kept = rooms_in_order(self.kept, strands, wanted)
         assert kept == rooms_in_order(fresh, strands, wanted)
         self.kept._check(self.nodes, Fitting())

@@ -802,8 +802,8 @@ def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> Non
     assert other.reservation == scheduler.reservation
 
 
-UNUSED = "capacity of a nomination or a reservation"
-ONCE = "the number of reserved capacity, used once"
+UNUSED = "referred to by a nomination or a reservation"
+ONCE = "an index into `reserved`, used only once"
 
 
 def capacity_of(data: dict[str, Any]) -> list[int]:
@@ -844,12 +844,16 @@ ODD_PROMISES: list[tuple[str, Callable[[dict[str, Any]], object], tuple[str, obj
     (
         "of-another-owner",
         lambda data: data["reserved"][0].update(owner=99),
-        ("reserving.reservation.capacity[0]", 0, "capacity that is reserved for 3"),
+        ("reserving.reservation.capacity[0]", 0, "the index of capacity reserved for entity 3"),
     ),
     (
         "of-a-nominated-pod",
         lambda data: data["reserved"][0].pop("returning"),
-        ("reserving.reservation.capacity[0]", 0, "capacity that is reserved for a reservation"),
+        (
+            "reserving.reservation.capacity[0]",
+            0,
+            "the index of capacity reserved for a reservation",
+        ),
     ),
     (
         "twice-on-one-node",

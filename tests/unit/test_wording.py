@@ -112,7 +112,7 @@ SENTENCES: list[tuple[Call, str]] = [
     (scheduler(backfill=5), "backfill must be a Backfill or None, got 5"),
     (
         scheduler(backfill=BACKFILL, unit=SchedulingUnit.POD),
-        f"backfill must be None with the unit pod, got {BACKFILL!r}",
+        f"backfill must be None if unit is 'pod', got {BACKFILL!r}",
     ),
     (smallest(group=5), "group must be a PodGroup or the key of one, got 5"),
     (smallest(shape=5), "shape must be a Node, got 5"),

@@ -6,7 +6,8 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._text import plain_number, printable
+from gangsched._seconds import format_duration
+from gangsched._text import printable
 from gangsched._values import EFFECT
 from gangsched.explain import Why
 from gangsched.model import GroupKey
@@ -34,7 +35,7 @@ class WhatIfAnswer:
 
     def __str__(self) -> str:
         lines = [
-            f"  t={plain_number(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
+            f"  t={format_duration(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
         ]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
@@ -72,7 +73,7 @@ class Explanation:
     what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={plain_number(self.at)}s  pod group {self.group}: {self.why}"]
+        lines = [f"t={format_duration(self.at)}s  pod group {self.group}: {self.why}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")

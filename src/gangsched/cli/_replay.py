@@ -33,7 +33,7 @@ def _replay(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in POLICY}
     said = {name: value for name, value in given.items() if value is not None}
     if said and options.policy is None:
-        raise BadInputError(f"--{next(iter(said)).replace('_', '-')}: expected --policy with it")
+        raise BadInputError(f"--{next(iter(said)).replace('_', '-')} requires --policy")
     log = read_log(lines(options.log), file=options.log)
     running = Replay(log, recipe({**POLICY, **said}) if said else None)
     line = 1

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Final
 
-from gangsched._text import plain_number
+from gangsched._seconds import format_duration
 from gangsched.cli._files import print_json, written
 from gangsched.cli._options import POLICY, add_policy
 from gangsched.cli._run import (
@@ -59,7 +59,7 @@ def _simulate(options: argparse.Namespace) -> int:
     print_as(result, options.output)
     if is_whole:
         return 0
-    at = f"t={plain_number(result.summary.end)}s"
+    at = f"t={format_duration(result.summary.end)}s"
     print(f"gangsched: interrupted at {at}; the report is of the run so far", file=sys.stderr)
     return INTERRUPTED
 

@@ -16,8 +16,8 @@ Rules:
   R1  every ``Bind`` ends in one report, ``Bound`` or ``BindFailed``. A bind that raises is a
       ``BindFailed``. So is a bind that was done and that ``apply`` refuses, since the pod has been
       deleted meanwhile: its node must not stay assumed;
-  R2  the reports of one call's binds are told in the order of these binds, however long each took.
-      The binds of different calls do not wait for each other;
+  R2  the binds of one call are reported in their order, regardless of duration. The
+      binds of different calls do not wait for each other;
   R3  an event that ``apply`` refuses, or the scheduler with ``ClusterStateError``, is dropped. A
       failed eviction is repeated. Both go to *on_error* and the log, and the loop goes on;
   R4  any other exception is kept as ``failure``. The driver then stops deciding, performs and
@@ -164,7 +164,7 @@ class Engine:
         """Continue after a ``run`` that did not end by ``stop``.
 
         An event whose call raised may be lost, so the cluster state is read again. A report whose
-        call raised is told again.
+        call raised is delivered again.
         """
         self.rebuild()
         reports, self._unreported = self._unreported, []

@@ -1,4 +1,4 @@
-"""The inbox of a driver: what was told and is not yet taken in.
+"""The inbox of a driver: events that were submitted and not yet processed.
 
 Rules:
   R1  items leave in the order in which they came;
@@ -7,7 +7,7 @@ Rules:
       scheduler reads the object from the cluster state, so the latest event is enough;
   R3  deletions and reports of binds are never replaced, and no event is moved across one of the
       same object. If a pod is recreated under its UID, the scheduler sees the deletion first;
-  R4  no event is moved across a marker, since ``stop`` covers what was told before it.
+  R4  no event is moved across a marker, since ``stop`` covers the events submitted before it.
 
 Not thread-safe. The blocking driver calls it under its lock.
 """
@@ -113,7 +113,7 @@ class Inbox:
 
     @property
     def stop_is_next(self) -> bool:
-        """Whether all that was told before ``stop`` has been taken."""
+        """Whether every event submitted before ``stop`` has been taken."""
         return bool(self._slots) and self._slots[0].item is Marker.STOP
 
     @property

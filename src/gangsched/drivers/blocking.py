@@ -60,7 +60,7 @@ class Driver:
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff. With *max_binds* > 1 it is called from
             several threads at once.
-        evict: Asks for the deletion of a pod. ``PodDeleted`` has to be told when the pod is gone.
+        evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. None if no policy
             evicts: an eviction then ends ``run`` with ``InvalidValueError``.
         observe: Called with every effect, in order. All effects of one call are observed before
@@ -147,7 +147,7 @@ class Driver:
                 raise TimeoutError(f"{len(self._inbox)} events wait after {waited} s")
 
     def rebuild(self) -> None:
-        """Have the scheduler read the whole cluster state, after what was told before.
+        """Have the scheduler read the whole cluster state, after all events submitted so far.
 
         Call it after a lost watch, when the cluster state shows what was missed. Thread-safe.
         """
@@ -156,7 +156,7 @@ class Driver:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let ``run`` return when what was told before is decided, and binds have ended.
+        """Let ``run`` return after all earlier events are processed and all binds have ended.
 
         Thread-safe.
         """

@@ -118,7 +118,7 @@ class Scheduler:
         if backfill is not None and not isinstance(backfill, Backfill):
             raise InvalidValueError("backfill", backfill, "a Backfill or None")
         if backfill is not None and SchedulingUnit(unit) is not SchedulingUnit.GROUP:
-            raise InvalidValueError("backfill", backfill, "None with the unit pod")
+            raise InvalidValueError("backfill", backfill, "None if unit is 'pod'")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
         if type(search_budget) is not int or search_budget < 0:
@@ -260,8 +260,9 @@ class Scheduler:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/1``.
 
-        The plugins and the cluster state are not part of it: ``restore`` it in a scheduler with the
-        same arguments. Changes nothing. Call it between two calls, never during one.
+        The plugins and the cluster state are not included. Restore it into a scheduler that was
+        created with the same arguments. The state is not changed. Call it between two calls, never
+        during one.
 
         Runtime complexity: O(the state).
 

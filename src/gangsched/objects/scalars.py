@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(
 @final
 @frozen(repr=False)
 class Number:
-    """A number that is not a 64-bit whole number, as it was written."""
+    """The source text of a number that is not a 64-bit integer."""
 
     text: str
 

@@ -14,7 +14,8 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._text import plain_number, printable
+from gangsched._seconds import format_instant
+from gangsched._text import printable
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect
 from gangsched.framework import Scheduler
@@ -46,7 +47,7 @@ class Divergence:
     def __str__(self) -> str:
         call = self.call
         what = "" if call.event is None else f" {type(call.event).__name__}"
-        head = f"line {call.line}: {call.call}{what} at t={plain_number(call.now or 0.0)}"
+        head = f"line {call.line}: {call.call}{what} at t={format_instant(call.now or 0.0)}"
         logged = _described(call.effects, call.raised)
         found = _described(self.found, self.raised)
         pairs = enumerate(zip_longest(logged, found, fillvalue="no more"), start=1)

@@ -12,7 +12,7 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._text import plain_number
+from gangsched._seconds import format_duration
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -75,7 +75,7 @@ def _nodes(count: int) -> str:
 
 
 def _instant(seconds: float) -> str:
-    return f"t={plain_number(seconds)}s"
+    return f"t={format_duration(seconds)}s"
 
 
 def _two(first: int, first_unit: str, second: int, second_unit: str) -> str:
@@ -221,7 +221,7 @@ class EventLog:
             case GroupScheduled(group, attempt, scheduled, waited):
                 text = (
                     f"Attempt {attempt}: {_members(scheduled)} scheduled,"
-                    f" after {plain_number(waited)}s"
+                    f" after {format_duration(waited)}s"
                 )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
             case Evict(uid, node, reason):

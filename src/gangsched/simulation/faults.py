@@ -58,7 +58,7 @@ _group: Final = optional(check_text)
 @final
 @frozen
 class BindFails:
-    """A bind fails: the pod is not bound, and the scheduler is told so.
+    """A bind fails: the pod is not bound, and the scheduler is notified.
 
     Attributes:
         bind: The number of the bind.

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TextIO
 
-from gangsched._text import plain_number, printable
+from gangsched._seconds import format_duration
+from gangsched._text import printable
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
 __all__ = ["print_report", "progress"]
@@ -37,14 +38,15 @@ def print_report(result: Report, out: TextIO) -> None:
         _snapshot(snapshot, out)
     if result.events:
         rows = [
-            (f"{plain_number(e.at)}s", e.type, e.reason, e.object, e.message) for e in result.events
+            (f"{format_duration(e.at)}s", e.type, e.reason, e.object, e.message)
+            for e in result.events
         ]
         out.write(_table(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
     _summary(result, out)
 
 
 def _snapshot(snapshot: Snapshot, out: TextIO) -> None:
-    out.write(f"t={plain_number(snapshot.at)}s\n")
+    out.write(f"t={format_duration(snapshot.at)}s\n")
     rows = [
         (row.name, row.ready, row.status, row.node or "<none>", row.age) for row in snapshot.pods
     ]
@@ -55,7 +57,7 @@ def _summary(result: Report, out: TextIO) -> None:
     summary = result.summary
     chosen = ", ".join(f"{k}={v}" for k, v in result.settings.items() if v is not None)
     out.write(printable(chosen) + "\n")
-    rows = [("simulated", f"{plain_number(summary.end)}s in {summary.decisions} decisions")]
+    rows = [("simulated", f"{format_duration(summary.end)}s in {summary.decisions} decisions")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
@@ -85,12 +87,12 @@ def _waiting(counts: Counts) -> str:
     if waiting.median is None or waiting.p95 is None or waiting.max is None:
         return "none has started"
     figures = (("median", waiting.median), ("p95", waiting.p95), ("max", waiting.max))
-    return ", ".join(f"{word} {plain_number(seconds)}s" for word, seconds in figures)
+    return ", ".join(f"{word} {format_duration(seconds)}s" for word, seconds in figures)
 
 
 def _wasted(summary: Summary) -> list[str]:
     return [
-        f"{plain_number(area)} {_UNITS.get(name, f'{name}-seconds')}"
+        f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
         " held by gangs that could not run"
         for name, area in summary.wasted.items()
     ]
@@ -102,7 +104,7 @@ def _deadlock(summary: Summary) -> str:
         return "none"
     names = ", ".join(found.jobs[:5]) + (" ..." if len(found.jobs) > 5 else "")
     return (
-        f"since t={plain_number(found.since)}s: {found.held}"
+        f"since t={format_duration(found.since)}s: {found.held}"
         f" held by {len(found.jobs)} that cannot run: {names}"
     )
 

@@ -43,7 +43,7 @@ class Simulator:
         seed: The seed of these draws; a whole number.
         faults: The faults to inject; None for none.
         log: Takes the lines of a decision log, such as ``file.write``; None for no log.
-        observers: Objects that are told of events and effects.
+        observers: Objects notified of events and effects.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -105,7 +105,7 @@ class Simulator:
             lines: The lines of the log, such as an open file; each is read when it is needed.
             make: Makes the scheduler; None to make it from the log's header.
             file: The name of the log for errors.
-            observers: Objects that are told of events and effects.
+            observers: Objects notified of events and effects.
 
         Raises:
             DecisionLogError: The header is malformed. A malformed line is refused by the step

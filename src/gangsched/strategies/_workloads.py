@@ -105,7 +105,7 @@ class _Job:
         asked = self.roles
         roles: list[str | None] = [role for role, n in asked.items() for _ in range(n)]
         roles += [None] * (self.size - len(roles))
-        facts: list[Event] = []
+        events: list[Event] = []
         if asked:
             group = PodGroup(
                 name=name,
@@ -114,7 +114,7 @@ class _Job:
                 priority=self.priority,
                 created_at=self.at,
             )
-            facts.append(PodGroupAdded(group))
+            events.append(PodGroupAdded(group))
         for number, role in enumerate(roles):
             pod = Pod(
                 name=f"{name}-{number}",
@@ -124,8 +124,8 @@ class _Job:
                 annotations={} if self.seconds is None else {RUN_SECONDS: str(self.seconds)},
                 created_at=self.at,
             )
-            facts.append(PodAdded(pod))
-        return [Arrival(self.at, fact) for fact in facts]
+            events.append(PodAdded(pod))
+        return [Arrival(self.at, event) for event in events]
 
     def _labels(self, name: str, size: int, role: str | None) -> dict[str, str]:
         if self.roles:

@@ -1,11 +1,11 @@
 """``adapt``: test a gangsched ``Scheduler`` with the kit, with all faults and features.
 
 Rules:
-  R1  the cluster state shows a change before the scheduler is told the event; while events are
+  R1  the cluster state shows a change before the scheduler is notified; while events are
       delayed, long before;
   R2  a bind is in flight until the kit reports it. The kit sees its pod as placed meanwhile;
   R3  an evicted pod is recreated under another UID, as its controller would do. The kit keeps
-      knowing it by its first UID.
+      its first UID.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class Asked:
         try:
             return getattr(self.plugin, point)(*args, **named)
         except Exception as error:
-            told = f"{self.name}.{point} raised {type(error).__name__}: {error}"
-            raise AssertionError(f"{told}, for {short(args)}") from error
+            details = f"{self.name}.{point} raised {type(error).__name__}: {error}"
+            raise AssertionError(f"{details}, for {short(args)}") from error
 
     def expect(self, point: str, holds: bool, sentence: str) -> None:
         assert holds, f"{self.name}.{point}: {sentence}"
@@ -77,8 +77,8 @@ class Asked:
         """Check that an answer has a type that its point may return."""
         names = ", ".join(kind.__name__ for kind in of)
         is_one = isinstance(answer, of) and not isinstance(answer, bool)
-        told = f"{answer!r} for {short((pod, view))} is none of {names}"
-        self.expect(point, is_one, told)
+        details = f"{answer!r} for {short((pod, view))} is not one of {names}"
+        self.expect(point, is_one, details)
 
 
 def kinds(answers: Iterable[object]) -> str:

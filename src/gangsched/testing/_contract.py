@@ -79,7 +79,7 @@ class SupportsWaitingPods(Protocol):
 
 
 class SupportsBindReports(Protocol):
-    """Optional: the scheduler is told whether a pod was bound.
+    """Optional: the scheduler is notified whether a pod was bound.
 
     Until then the bind of a placed pod is in flight, and may fail.
     """

@@ -1,7 +1,8 @@
 """What an observer outside a scheduler knows, and the laws that it checks.
 
 Rules:
-  R1  the observer knows what the adapter was told, and what it shows: placed and waiting pods;
+  R1  the observer knows the events sent to the adapter, and the pods it shows: placed and
+      waiting ones;
   R2  it accepts everything that a scheduler may do without breaking a law;
   R3  while events are delayed, it accepts what follows from events that are not delivered yet.
 """

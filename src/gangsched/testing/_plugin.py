@@ -126,8 +126,8 @@ class _Tried:
         third = [self._on(point, pod, view) for pod, view in self._pairs()]
         for (pod, view), one, *others in zip(self._pairs(), first, second, third, strict=True):
             for other in others:
-                told = f"{one} at first, then {other}, for {short((pod, view))}"
-                self.asked.expect(point, one == other, f"is not pure: {told}")
+                details = f"{one} at first, then {other}, for {short((pod, view))}"
+                self.asked.expect(point, one == other, f"is not pure: {details}")
         for view, was in zip(self.views, before, strict=True):
             unchanged = seen(view) == was
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
@@ -141,7 +141,7 @@ class _Tried:
                 self._is_signed_by_node(pod)
         for pod, view in self._pairs() if self.asked.has("filter") else ():
             if self.asked.has("headroom"):
-                self._has_room(pod, view)
+                self._bounds_headroom(pod, view)
             if self.asked.has("fitted"):
                 for resource in self.asked.twice("fitted", pod, of=tuple):
                     self._is_fitted(pod, view, resource)
@@ -158,11 +158,11 @@ class _Tried:
             if sign == its:
                 self._agree("node_signature", (pod, view), (pod, other))
 
-    def _has_room(self, pod: Pod, view: FakeNode) -> None:
-        room = self.asked.twice("headroom", pod, view)
+    def _bounds_headroom(self, pod: Pod, view: FakeNode) -> None:
+        headroom = self.asked.twice("headroom", pod, view)
         fits = not isinstance(self._on("filter", pod, view), Unschedulable)
-        sentence = f"is {room}, and filter lets {short((pod, view))}"
-        self.asked.expect("headroom", room >= 1 or not fits, sentence)
+        sentence = f"is {headroom}, and filter lets {short((pod, view))}"
+        self.asked.expect("headroom", headroom >= 1 or not fits, sentence)
 
     def _is_fitted(self, pod: Pod, view: FakeNode, resource: str) -> None:
         need = pod.requests.amount(resource)
@@ -191,8 +191,8 @@ class _Tried:
         for point in ("filter", "score"):
             if self.asked.has(point):
                 first, second = self._on(point, *one), self._on(point, *other)
-                told = f"{short(one)} has {first}, {short(other)} has {second}"
-                self.asked.expect(by, first == second, f"is equal, and {point} differs: {told}")
+                details = f"{short(one)} has {first}, {short(other)} has {second}"
+                self.asked.expect(by, first == second, f"is equal, and {point} differs: {details}")
 
     # Order ----------------------------------------------------------------------------------
 

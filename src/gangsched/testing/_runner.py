@@ -59,7 +59,7 @@ class StepRunner:
         spec: What the kit may expect of the scheduler.
 
     Attributes:
-        observer: What was told to the adapter and seen of it.
+        observer: The events sent to the adapter, and its observed state.
         steps: The steps so far.
         in_flight: The placed pods whose bind is not reported yet, by UID.
         has_failed: Whether a law was broken.
@@ -255,7 +255,7 @@ class StepRunner:
             self.observer.delay_events(delayed=False)
 
     def _without_removed_nodes(self, placed: dict[str, str]) -> dict[str, str]:
-        """Cancel pods placed on a node whose removal the scheduler has not been told yet."""
+        """Cancel pods on a node whose removal the scheduler has not been notified of yet."""
         lost = [uid for uid, name in placed.items() if name not in self.observer.nodes]
         self._cancel(lost)
         return {uid: name for uid, name in placed.items() if uid not in lost}

@@ -61,7 +61,7 @@ class Siblings:
         return [point for point in ("filter", "score") if self.asked.has(point)]
 
     def _is_signed(self) -> None:
-        """Check that pods with equal signatures are read for, or not, alike."""
+        """Check that ``reads_pods`` returns the same for pods with equal signatures."""
         if not self.asked.has("reads_pods", "pod_signature"):
             return
         for one, other in combinations(self.pods, 2):
@@ -69,8 +69,8 @@ class Siblings:
             if signatures[0] == signatures[1]:
                 said = [self.asked.reads_pods(pod) for pod in (one, other)]
                 sentence = f"is {said[0]} for {short([one])} and {said[1]} for {short([other])}"
-                told = f"{sentence}, which have equal pod_signature"
-                self.asked.expect("reads_pods", said[0] == said[1], told)
+                details = f"{sentence}, which have equal pod_signature"
+                self.asked.expect("reads_pods", said[0] == said[1], details)
 
     def _is_independent(self, pod: Pod) -> None:
         for view, (where, other) in product(self.views, self._others()):
@@ -78,10 +78,10 @@ class Siblings:
             for point in self._points():
                 before = self._on(point, pod, view, self.views)
                 after = self._on(point, pod, view, shown)
-                told = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
+                details = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
                 on = f"pod {other.uid} on node {where.node.name}"
-                said = "reads_pods says that it does not read pods"
-                self.asked.expect(point, before == after, f"{told} {on}: {said}")
+                why = "reads_pods returned False"
+                self.asked.expect(point, before == after, f"{details} {on}: {why}")
 
     def _on(self, point: str, pod: Pod, view: FakeNode, views: Sequence[FakeNode]) -> Any:
         given = _Unshown(view.node, view.free, view.pod_count)
@@ -106,8 +106,8 @@ class Siblings:
             target.pods = where.pods
             self.asked.ask("remove_pod", kept, pod, other, target)
             again = self._answers(kept, pod, nodes)
-            told = f"does not undo add_pod for {short([pod])}: {first} at first, then {again}"
-            self.asked.expect("remove_pod", again == first, told)
+            details = f"does not undo add_pod for {short([pod])}: {first} at first, then {again}"
+            self.asked.expect("remove_pod", again == first, details)
 
     def _agree(
         self, point: str, pod: Pod, other: Pod, found: list[Any], nodes: Sequence[FakeNode]
@@ -115,8 +115,9 @@ class Siblings:
         fresh = cycle(self.group, *nodes)
         self.asked.ask("pre_filter", fresh, pod, now=NOW)
         counted = self._answers(fresh, pod, nodes)
-        told = f"for {short([pod])} beside pod {other.uid}: filter answers {found}"
-        self.asked.expect(point, found == counted, f"{told}, after pre_filter {counted}")
+        details = f"for {short([pod])} beside pod {other.uid}: filter returned {found}"
+        problem = f"{details}; after a new pre_filter it returned {counted}"
+        self.asked.expect(point, found == counted, problem)
 
     def _answers(self, state: Any, pod: Pod, nodes: Sequence[FakeNode]) -> list[Any]:
         return [self.asked.ask("filter", state, pod, node) for node in nodes]

@@ -60,12 +60,19 @@ class Symmetry:
             for pod, cause in product(self.pods, _CAUSES):
                 self._unreserve(pod, view, cause)
             for again in (self._round(cause, view) for cause in (*_CAUSES, "rejected")):
-                told = f"on {view.node.name} reserve said {first}, and, when all was given back"
+                details = (
+                    f"on {view.node.name} reserve returned {first},"
+                    f" and {again} after every reservation was undone"
+                )
                 same = again == first
-                self.asked.expect("unreserve", same, f"does not undo reserve: {told}, {again}")
+                self.asked.expect("unreserve", same, f"does not undo reserve: {details}")
             once, twice = self._after(1, view), self._after(2, view)
-            told = f"on {view.node.name} reserve said {once} after it, and {twice} after two"
-            self.asked.expect("unreserve", once == twice, f"done twice is not done once: {told}")
+            details = (
+                f"on {view.node.name} reserve then returned {once} after one call"
+                f" and {twice} after two"
+            )
+            problem = f"calling it twice differs from calling it once: {details}"
+            self.asked.expect("unreserve", once == twice, problem)
 
     def _round(self, cause: str, view: FakeNode) -> str:
         """Reserve for new pods and unreserve each twice; return the answers of ``reserve``."""

@@ -1,4 +1,4 @@
-"""Which gang gets the reservation, of those that want one.
+"""Which gang gets the reservation, of those that qualify for one.
 
 Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 def first(state: State, now: float, *, above: int | None = None) -> Candidate | None:
     """Return the first gang that can get the reservation; None if there is none.
 
-    Runtime complexity: O(gangs that want one), and see ``start_estimate.look_ahead`` for each
+    Runtime complexity: O(gangs that qualify), and see ``start_estimate.look_ahead`` for each
     that may have one and is not known to be infeasible.
 
     Args:
@@ -51,7 +51,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
         for key in list(mine.asking)
         if may_ask(state, key)
         and (above is None or state.entities[key].priority > above)
-        and _qualifies(state, key, now)
+        and _policy_allows(state, key, now)
     ]
     if not asking:
         return None
@@ -69,7 +69,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
 
 
 def may_ask(state: State, key: GroupKey) -> bool:
-    """Return whether a gang wants a reservation, has not started, and is queued. O(1)."""
+    """Return whether a gang qualifies for a reservation, has not started, and is queued. O(1)."""
     mine, entity = state.reserving, state.entities.get(key)
     info = None if entity is None else entity.group
     if entity is None or info is None or info.was_scheduled or not len(entity):
@@ -82,8 +82,8 @@ def may_ask(state: State, key: GroupKey) -> bool:
     )
 
 
-def _qualifies(state: State, key: GroupKey, now: float) -> bool:
-    """Return whether the policy allows a reservation for a gang that wants one."""
+def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
+    """Return whether the policy allows a reservation now for a gang that qualifies for one."""
     mine = state.reserving
     policy = mine.policy
     assert policy is not None

@@ -11,8 +11,8 @@ Theory of operation
     node, they become returning pods of that entry: they will have left in time.
 
     After every call ``look`` reviews the reservation. Events that may change the expected start
-    make it stale; then the start is estimated anew. It is given up if the gang does not want it
-    any more, or if draining has reached its time limit. Pods that leave when they were expected
+    make it stale; then the start is estimated anew. It is given up if the gang no longer needs
+    it, or if draining has reached its time limit. Pods that leave when they were expected
     to change nothing.
 
     A blocked equivalence queue stays blocked while the shared view has too little capacity. An
@@ -155,7 +155,7 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
 
 
 def _choose(state: State, now: float) -> None:
-    """Make a reservation for the first gang that wants one and can get it, if there is one."""
+    """Make a reservation for the first gang that qualifies for one and can get it, if any."""
     mine = state.reserving
     mine.has_no_candidate, mine.no_candidate_until = True, math.inf
     candidate = candidates.first(state, now)
@@ -205,7 +205,7 @@ def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate
     """Return a gang of a higher priority that can get the reservation; None if there is none.
 
     A gang that cannot get it outranks none: otherwise every recreation of it would be a try.
-    Runtime complexity: O(gangs that want one) if one of them may outrank, else O(1).
+    Runtime complexity: O(gangs that qualify) if one of them may outrank, else O(1).
     """
     mine = state.reserving
     if not mine.is_contested and now < mine.no_candidate_until:

@@ -2,8 +2,11 @@
 
 Rules:
   R1  there is at most one reservation;
-  R2  it goes to the oldest of the gangs of the highest priority that can get one. It stays with
-      its gang until the gang starts, changes, leaves or is outranked;
+  R2  it goes to the gang of the highest priority that can get one; of equal priorities, to the one
+      with the fewest drain timeouts, then to the oldest. The gang keeps the reservation until it
+      takes nodes, leaves, is not admitted any more, fails for another reason than capacity, or is
+      outranked. If the gang changes, its start is estimated again. The reservation also ends if
+      draining reaches ``drain_for``, or if no start can be estimated any more;
   R3  only a snapshot stores it; after a restart without one it is made again when the gang has
       failed again.
 """

@@ -1,4 +1,4 @@
-"""Preemption: whether pods of lower priority are evicted, and how long their node is awaited."""
+"""Whether pods of lower priority are evicted, and how long victims may take to terminate."""
 
 from __future__ import annotations
 

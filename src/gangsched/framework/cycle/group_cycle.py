@@ -7,7 +7,7 @@ Rules:
       wait: it has one reason and one backoff, and no member waits for another;
   R3  elastic members are placed if they fit, and never at the cost of the members that are needed;
   R4  plugins that answer for a group are asked before those that answer for a member;
-  R5  a plugin that raises leaves everything as it was before the gang's cycle.
+  R5  if a plugin raises, the state from before the cycle is restored.
 """
 
 from __future__ import annotations

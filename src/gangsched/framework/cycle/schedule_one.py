@@ -16,7 +16,7 @@ rejected, and so is a gang if the cluster as a whole lacks what it requests. Aft
 Rules:
   R1  the extension points run in the documented order. The binding cycle begins only when permit
       is granted, for the pod and every sibling that waits;
-  R2  a plugin that raises leaves everything as it was before the cycle;
+  R2  if a plugin raises, the state from before the cycle is restored;
   R3  the check of the quorum and the release are one step over one state.
 """
 
@@ -59,7 +59,7 @@ __all__ = ["run"]
 
 
 def run(state: State, *, now: float) -> bool:
-    """Make one decision; return whether there was an entity to decide about."""
+    """Run one scheduling cycle; return False if no entity was active."""
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
@@ -131,7 +131,7 @@ def _decide(
 
 
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
-    """Say whether one decision is about all members of a gang, in either unit."""
+    """Return whether all members of a gang are decided in one cycle."""
     bundled = bool(bundles.keys(gang.spec))
     whole = state.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None

@@ -358,7 +358,7 @@ def _leave_class(state: State, pod_class: PodClass) -> None:
 
 
 def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
-    """Move a pod that has a node to the class of what it says by now."""
+    """Move a pod that has a node to the pod class of its current signature."""
     if member.pod_class.signature != seen.signature:
         before = member.pod_class
         member.pod_class = _join_class(state, seen, now=now)
@@ -366,7 +366,7 @@ def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> No
 
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
-    """Read the members again that contradicted what other members said before. O(members)."""
+    """Re-read the members that were refused because their claims contradicted earlier members."""
     for member in state.of_group(info):
         if member.state is MemberState.REFUSED:
             pod_changed(state, member.pod.uid, now=now)

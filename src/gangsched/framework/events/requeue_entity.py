@@ -19,7 +19,7 @@ __all__ = ["review", "settle", "settle_siblings"]
 
 
 def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Put a changed entity, and the groups that start with it, where they belong."""
+    """Move a changed entity, and if needed the other groups of its bundle, to the right queue."""
     if entity.group is None:
         transition(state, entity, CHANGED, now=now)
         return
@@ -30,13 +30,13 @@ def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 
 def settle_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Put the other groups of an entity's bundle where they belong. O(groups in it)."""
+    """Move the other groups of an entity's bundle to the right queue. O(groups in it)."""
     for sibling in bundles.siblings(state, None if entity.group is None else entity.group.spec):
         transition(state, sibling, CHANGED, now=now)
 
 
 def review(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Settle an entity of which a pod changed, if that may change where it belongs."""
+    """Settle an entity after one of its pods changed, if its queue may change."""
     denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
     is_denied = isinstance(denied, Unschedulable)
     is_shared = bundles.is_shared(state, entity)

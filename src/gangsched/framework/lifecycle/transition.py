@@ -24,11 +24,11 @@ matters:
 -   The nodes are given back before the group's failure is recorded, because ``unreserve`` of a
     plugin reads the group while the attempt is still under way.
 -   The equivalence class is blocked before the entity leaves the lead of its class: otherwise the
-    next entity of the class would be promoted, and tried in vain.
+    next entity of the class would be promoted, and would fail.
 -   The entity is out of the queue while ``failures`` and ``last_failure_at`` change, because the
     sort key is frozen while it is queued.
 -   Other entities are requeued before the group is asked about again, and after the failure is
-    recorded: the capacity that it gives back is no news to the group itself.
+    recorded: capacity that the group itself released must not requeue it.
 
 Rules:
   R1  only ``transition`` moves an entity between places after an outcome;
@@ -346,7 +346,7 @@ def _note_progress(state: State, info: PodGroupInfo, *, now: float) -> None:
 
 
 def _speaker(state: State, entity: QueuedEntity) -> Pod | None:
-    """Return the pod that PreEnqueue is asked about; None if none is pending or waits."""
+    """Return the pod for PreEnqueue; None if no pod is pending or waiting on permit."""
     if len(entity):
         return entity.pod
     info = entity.group

@@ -124,7 +124,7 @@ class NodeClass:
         self.endless: dict[str, NodeClass] = {}
 
     def forget_others(self) -> None:
-        """Drop the remembered transitions to other classes."""
+        """Clear the cached transitions to other classes."""
         self.after.clear()
         self.before.clear()
         self.endless.clear()

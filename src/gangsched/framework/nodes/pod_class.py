@@ -50,11 +50,12 @@ class _Rank(NamedTuple):
 
     Attributes:
         score: The key by score, the best first.
-        room: The key by whether the class strands an extended resource, then by room.
+        packing: The sort key for packing: whether an extended resource is stranded, then pods per
+            node.
     """
 
     score: tuple[int, int, NodeClass]
-    room: tuple[bool, int, int, NodeClass]
+    packing: tuple[bool, int, int, NodeClass]
 
 
 class Judgement(NamedTuple):
@@ -62,12 +63,12 @@ class Judgement(NamedTuple):
 
     Attributes:
         score: The sum of the scores.
-        room: An upper bound on the number of such pods that a node can take; 0 if infeasible.
+        max_pods: An upper bound on the number of such pods that a node can take; 0 if infeasible.
         reasons: Why a node is infeasible; empty if it is feasible.
     """
 
     score: int
-    room: int
+    max_pods: int
     reasons: tuple[str, ...]
 
 
@@ -89,7 +90,7 @@ class PodClass:
     """
 
     __slots__ = (
-        "_by_room",
+        "_by_max_pods",
         "_epoch",
         "_judged",
         "_nodes",
@@ -128,7 +129,7 @@ class PodClass:
         self._ordered: dict[NodeClass, _Rank] = {}
         # each order is built when it is first needed, since most classes need one or none
         self._order: Any = None
-        self._by_room: Any = None
+        self._by_max_pods: Any = None
         self._reasons: Counter[str] = Counter()
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
@@ -150,7 +151,7 @@ class PodClass:
         # no plugin is called from here on, so nothing raises with half of the counts updated
         if moves is None:
             self.headroom = self._nodes = 0
-            self._order = self._by_room = None
+            self._order = self._by_max_pods = None
             self._reasons.clear()
             self._ordered = {c: self._rank(c) for c in found if not self._judged[c].reasons}
         for node_class, count in found.items():
@@ -177,11 +178,11 @@ class PodClass:
         """Iterate over the feasible classes, best first: (score, class)."""
         return ((-score, found) for score, _number, found in self._in_order())
 
-    def rooms(self) -> Iterator[tuple[NodeClass, int]]:
+    def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
-        return ((found, self._judged[found].room) for found in self._ordered)
+        return ((found, self._judged[found].max_pods) for found in self._ordered)
 
-    def by_room(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+    def by_max_pods(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
         """Iterate over the feasible classes in the order in which packing fills them.
 
         First the classes whose nodes take *wanted* pods, the smallest first. Then the others, the
@@ -192,9 +193,9 @@ class PodClass:
                 pod does not request, or over the other classes.
             wanted: The number of such pods that are to be placed.
         """
-        if self._by_room is None:
-            self._by_room = SortedList(rank.room for rank in self._ordered.values())
-        order = self._by_room
+        if self._by_max_pods is None:
+            self._by_max_pods = SortedList(rank.packing for rank in self._ordered.values())
+        order = self._by_max_pods
         enough = order.bisect((strands, wanted))
         for entry in order.islice(enough):
             if entry[0] is not strands:
@@ -217,7 +218,7 @@ class PodClass:
             for name, amount in found.sample.free.items()
         )
         return _Rank(
-            (-known.score, found.number, found), (strands, known.room, found.number, found)
+            (-known.score, found.number, found), (strands, known.max_pods, found.number, found)
         )
 
     def best(self, nodes: Nodes) -> NodeName | None:
@@ -250,16 +251,16 @@ class PodClass:
         for node_class in found:
             if node_class in self._judged:
                 continue
-            room, reasons = judge.screen(node_class)
+            max_pods, reasons = judge.screen(node_class)
             if reasons:
                 judged.append((node_class, Judgement(0, 0, reasons)))
             else:
-                feasible.append((node_class, room))
+                feasible.append((node_class, max_pods))
         if feasible:
-            judge.before_scoring([node_class for node_class, _room in feasible])
-            for node_class, room in feasible:
+            judge.before_scoring([node_class for node_class, _max_pods in feasible])
+            for node_class, max_pods in feasible:
                 score = judge.score(node_class)
-                judged.append((node_class, Judgement(score, room, ())))
+                judged.append((node_class, Judgement(score, max_pods, ())))
         self._judged.update(judged)
 
     def _count(self, node_class: NodeClass, count: int) -> None:
@@ -272,20 +273,20 @@ class PodClass:
                 del self._reasons[reason]
         if known.reasons:
             return
-        self.headroom += known.room * count
+        self.headroom += known.max_pods * count
         if not node_class.nodes:
             # it had nodes when it was last counted, so it is in the order
             rank = self._ordered.pop(node_class)
             if self._order is not None:
                 self._order.remove(rank.score)
-            if self._by_room is not None:
-                self._by_room.remove(rank.room)
+            if self._by_max_pods is not None:
+                self._by_max_pods.remove(rank.packing)
         elif node_class not in self._ordered:
             rank = self._ordered[node_class] = self._rank(node_class)
             if self._order is not None:
                 self._order.add(rank.score)
-            if self._by_room is not None:
-                self._by_room.add(rank.room)
+            if self._by_max_pods is not None:
+                self._by_max_pods.add(rank.packing)
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
         self.refresh(nodes, judge)
@@ -293,16 +294,16 @@ class PodClass:
         headroom = 0
         order: list[tuple[int, int]] = []
         for found in nodes.classes.occupied():
-            room, why_not = judge.screen(found)
+            max_pods, why_not = judge.screen(found)
             score = 0 if why_not else judge.score(found)
-            fresh = Judgement(score, room, why_not)
+            fresh = Judgement(score, max_pods, why_not)
             if self._judged.get(found) != fresh:
                 raise InternalError(f"class {self.signature}: a node is not judged as it is")
             for one in fresh.reasons:
                 reasons[one] += len(found.nodes)
             if not fresh.reasons:
                 order.append((-score, found.number))
-                headroom += room * len(found.nodes)
+                headroom += max_pods * len(found.nodes)
         if sorted(order) != [entry[:2] for entry in self._in_order()]:
             raise InternalError(f"class {self.signature}: the order of nodes is wrong")
         if self.headroom != headroom:

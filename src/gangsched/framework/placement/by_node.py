@@ -1,8 +1,11 @@
-"""Choosing a node for a pod for which plugins read which pods are on nodes.
+"""Choose the node of a single pod (``choose``).
 
-Theory of operation. ``PodClass`` knows which classes of nodes the other plugins accept, with their
-scores. Plugins that read pods are asked about nodes of these classes only, best first. If none of
-them scores, the first accepted node is the best, and the remaining nodes are not asked about.
+Theory of operation. ``PodClass`` knows which classes of nodes are accepted, with their scores. If
+no plugin reads, for this pod, which pods are on nodes, the best node of ``PodClass`` is taken.
+
+Otherwise the answers of ``PodClass`` leave out the plugins that read pods. These plugins are asked
+about nodes of the accepted classes only, best first. If none of them scores, the first accepted
+node is the best, and the remaining nodes are not asked about.
 
 Rules:
   R1  of nodes with equal scores, the one that came first is taken, as for any pod;

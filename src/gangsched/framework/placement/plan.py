@@ -210,17 +210,17 @@ class Plan:
         The last members go to the smallest node that takes all of them.
         """
         left = list(reversed(members))
-        rooms = [
-            (-pod_class.judgement(given, judge).room, index)
+        touched = [
+            (-pod_class.judgement(given, judge).max_pods, index)
             for index, given in self._at.items()
             if self._may_use(given)
         ]
-        for room, index in sorted(rooms):
-            if left and room:
+        for rank, index in sorted(touched):
+            if left and rank:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
             while left:
-                given = self._roomiest(pod_class, strands, len(left))
+                given = self._largest(pod_class, strands, len(left))
                 if given is None:
                     break
                 index = int(given.nodes[self._used.get(given, 0)])
@@ -228,8 +228,8 @@ class Plan:
                 self._fill(pod_class, judge, left, given, index)
         return len(members) - len(left)
 
-    def _roomiest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass | None:
-        for given in pod_class.by_room(strands, wanted):
+    def _largest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass | None:
+        for given in pod_class.by_max_pods(strands, wanted):
             if self._may_use(given) and len(given.nodes) > self._used.get(given, 0):
                 return given
         return None

@@ -129,10 +129,10 @@ def search(
         Quota(frozenset(kind for kind in task.kinds if kind.counts_for(ask)), ask.count, str(n))
         for n, ask in enumerate(task.asks)
     ]
-    room, nodes = _Room(task.state, task.judges, within), dict(plan.untouched())
+    model, nodes = _NodeModel(task.state, task.judges, within), dict(plan.untouched())
     for given, touched in plan.touched().items():
         nodes[given] = nodes.get(given, 0) + len(touched)
-    return pack(demands, quotas, list(nodes.items()), room, budget=max(budget, 0))
+    return pack(demands, quotas, list(nodes.items()), model, budget=max(budget, 0))
 
 
 def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
@@ -148,8 +148,8 @@ def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
 
 
 @final
-class _Room:
-    """The nodes as ``gangsched.framework.placement.packing.pack.Room``."""
+class _NodeModel:
+    """The nodes as ``gangsched.framework.placement.packing.pack.NodeModel``."""
 
     def __init__(
         self,
@@ -183,5 +183,5 @@ class _Room:
     def free(self, node: NodeClass) -> Mapping[str, int]:
         return node.sample.free
 
-    def without(self, resource: str) -> _Room:
-        return _Room(self._state, self._judges, self._within, resource)
+    def without(self, resource: str) -> _NodeModel:
+        return _NodeModel(self._state, self._judges, self._within, resource)

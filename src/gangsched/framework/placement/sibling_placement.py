@@ -4,7 +4,7 @@ The nodes show each member as soon as it is placed, so plugins that read which p
 it. See ``gangsched.framework.placement.sibling_search`` for the search that starts from here.
 
 Rules:
-  R1  of a kind the first members to arrive are placed, since they are interchangeable;
+  R1  within a kind, members are placed in order of arrival;
   R2  members are taken back in the reverse order in which they were placed.
 """
 
@@ -108,7 +108,7 @@ class SiblingPlacement:
             self.counts[n] += change * kind.counts_for(ask)
 
     def domain(self, kind: Kind) -> Domain | None:
-        """Return the nodes that members of a kind may use; None for all."""
+        """Return the domain of a kind's group; None if all nodes may be used."""
         return self.within.get(kind.group)
 
     def greedy(self) -> Refused | None:
@@ -153,15 +153,15 @@ class SiblingPlacement:
         classes, domain = self.task.state.nodes.classes, self.domain(kind)
         judge = self.task.judges[kind.pod_class]
         used = dict.fromkeys(index for _member, index in self.tentative.placed)
-        rooms: list[tuple[int, int]] = []
+        in_use: list[tuple[int, int]] = []
         for index in used:
             given = classes.of(index)
             known = kind.pod_class.judgement(given, judge)
             if not known.reasons and (domain is None or domain.has(given)):
-                rooms.append((-known.room, index))
-        yield from (index for _room, index in sorted(rooms))
+                in_use.append((-known.max_pods, index))
+        yield from (index for _rank, index in sorted(in_use))
         for strands in (False, True):
-            for given in kind.pod_class.by_room(strands, wanted):
+            for given in kind.pod_class.by_max_pods(strands, wanted):
                 if domain is None or domain.has(given):
                     yield from (index for index in given.nodes if index not in used)
 

@@ -12,8 +12,8 @@ asked again before each placement:
 3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
 
 ``explore`` is complete, up to its budget. If the needed members can be placed one after another in
-some order, such that each is accepted when it is placed, a placement is found. That rests on three
-duties of a plugin:
+some order, such that each is accepted when it is placed, a placement is found. This
+requires three properties of a plugin:
 
 - what is accepted depends on which pods are on which nodes, not on the order in which they came;
 - members with equal signatures are interchangeable;
@@ -217,13 +217,13 @@ class _Run(SiblingPlacement):
 
     def _may_meet(self) -> bool:
         """Return whether the members that are left may meet what is asked for. O(asks x kinds)."""
-        room: dict[Kind, int] = {}
+        placeable: dict[Kind, int] = {}
         for kind, left in self.left.items():
             pod_class = kind.pod_class
             pod_class.refresh(self.task.state.nodes, self.task.judges[pod_class])
-            room[kind] = min(len(left), pod_class.headroom)
+            placeable[kind] = min(len(left), pod_class.headroom)
         return all(
-            count + sum(n for kind, n in room.items() if kind.counts_for(ask)) >= ask.count
+            count + sum(n for kind, n in placeable.items() if kind.counts_for(ask)) >= ask.count
             for count, ask in zip(self.counts, self.task.asks, strict=True)
         )
 

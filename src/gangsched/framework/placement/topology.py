@@ -63,17 +63,17 @@ def domains(
     if here is not None:
         return [here] if topology.required else [here, None]
     enough: dict[str, int] = {}
-    room: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for pod_class, count in counts:
         of_class: dict[str, int] = {}
-        for given, each in pod_class.rooms():
+        for given, each in pod_class.with_max_pods():
             value = given.sample.node.labels.get(topology.key)
             if value is not None:
                 of_class[value] = of_class.get(value, 0) + each * len(given.nodes)
         for value, most in of_class.items():
             enough[value] = enough.get(value, 0) + min(most, count)
-            room[value] = room.get(value, 0) + most
-    fitting = sorted((room[value], value) for value, most in enough.items() if most >= needed)
+            totals[value] = totals.get(value, 0) + most
+    fitting = sorted((totals[value], value) for value, most in enough.items() if most >= needed)
     if not fitting and enough:
         # no value is large enough: the largest is tried, so that the proof says what is short there
         fitting = [max((most, value) for value, most in enough.items())]

@@ -43,11 +43,11 @@ IsCandidate: TypeAlias = Callable[[int], bool]
 @final
 @define(eq=False)
 class EvictionUnit:
-    """What is taken together.
+    """Pods or a nomination that are evicted or removed together.
 
     Attributes:
         priority: Its priority; of a bundle, the highest.
-        gangs: The number of running gangs and regular pods that it ends: 0 or 1.
+        gangs: 1 if it ends a running gang, a bundle with one, or a regular pod; else 0.
         pods: The number of pods that are evicted.
         created_at: When it was created.
         seq: Its number in the order of arrival.
@@ -236,7 +236,7 @@ def elastic_nodes(state: State, info: PodGroupInfo) -> list[int]:
 
 
 def _is_elastic(info: PodGroupInfo) -> bool:
-    """Return whether a gang has started and has its minimum of each role."""
+    """Return whether a gang has started, has a known minimum, and has its minimum of each role."""
     if not info.was_scheduled or info.min_available is None:
         return False
     return all(info.role(role).scheduled >= least for role, least in info.roles.items())

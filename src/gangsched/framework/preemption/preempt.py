@@ -8,7 +8,8 @@ Theory of operation
     1. Nominations of lower priorities that the plan takes are removed.
     2. The preemptor's capacity is reserved.
     3. The victims are evicted.
-    4. The entity leaves the queue until they have terminated.
+    4. The entity leaves the queue until the pods that are terminating on its nominated nodes are
+       gone, or the nomination lapses.
     5. Entities that lost a nomination, or gain by freed capacity, are requeued.
 
     The capacity has to be reserved before any eviction, since an eviction may free capacity at
@@ -131,7 +132,7 @@ def _budget(state: State) -> int:
 
 
 def _single_pods(state: State, entity: QueuedEntity, now: float) -> Iterator[SinglePod]:
-    """Yield the pending members that lack capacity, the first to arrive first, each class once.
+    """Yield the pending members that lack capacity, in order of arrival, one member per class.
 
     Each member goes alone, so a member that no eviction helps must not keep another from it. The
     member that was tried last is not enough to know: others may have failed for other reasons.
@@ -156,7 +157,7 @@ def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> Vi
     try:
         return victim_search.find(state, preemptor, units)
     finally:
-        # it counts attempts, and a plan is none
+        # exhausted_searches counts scheduling attempts; a victim search is not one
         state.exhausted_searches = exhausted_searches
 
 
@@ -171,8 +172,10 @@ def _carry_out(
 ) -> None:
     """Nominate nodes, evict the victims and announce both; see the module for the order."""
     nomination = _nominate(state, entity, preemptor, found, priority, now=now)
-    whom = f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
-    reason = f"preempted by {whom}"
+    preemptor_name = (
+        f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
+    )
+    reason = f"preempted by {preemptor_name}"
     freed: list[NodeName] = []
     for unit in found.units:
         if unit.nomination is not None:

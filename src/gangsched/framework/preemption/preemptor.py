@@ -222,7 +222,9 @@ def _shortfalls(
         headroom = pod_class.headroom
         if domain is not None:
             headroom = sum(
-                each * len(given.nodes) for given, each in pod_class.rooms() if domain.has(given)
+                each * len(given.nodes)
+                for given, each in pod_class.with_max_pods()
+                if domain.has(given)
             )
         if headroom < count:
             found.append(Shortfall(pod_class, judge, count - headroom))

@@ -21,7 +21,7 @@ Theory of operation
     first: by halves, so that of many units few are tried one by one. Then the plan is minimal: the
     preemptor does not fit if any one of its victims stays.
 
-    A node is no candidate if a filter refuses the preemptor there with ``resolvable=False``:
+    A node is not a candidate if a filter refuses the preemptor there with ``resolvable=False``:
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off.
 
@@ -470,7 +470,7 @@ def _worth(unit: EvictionUnit) -> tuple[int, int, float, int]:
 
 
 def _headroom(shortfall: Shortfall, given: NodeClass) -> int:
-    return shortfall.pod_class.judgement(given, shortfall.judge).room
+    return shortfall.pod_class.judgement(given, shortfall.judge).max_pods
 
 
 def _ratio(victim: PodClass, preemptor: PodClass) -> int:

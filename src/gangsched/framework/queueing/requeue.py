@@ -22,8 +22,8 @@ took its first node. Classes that were blocked before failed without these nodes
 Rules:
   R1  readiness is a level: after every event, an entity that may be placed is active, or parked
       behind an active entity of its class;
-  R2  a hint may be wrong only in one way: an entity may be requeued in vain, but an entity that
-      stays parked cannot be placed. A change matters to a class if a changed node can take one of
+  R2  a hint may be wrong only in one way: an entity may be requeued although it still does not
+      fit. A parked entity never fits. A change matters to a class if a changed node can take one of
       its pods, and the cluster as a whole has capacity for all that the class needs;
   R3  nodes that a rejected group gives back do not requeue the group itself, nor the entities that
       failed before it held them. Otherwise two gangs could requeue each other for ever.

@@ -99,14 +99,14 @@ HELD: Final[Mapping[type, Held]] = {
     NodeClasses: Held(
         kept="_of _known _occupied _made _numbers", anew="_moves _base epoch", given="_sign"
     ),
-    # of one that stands alone, what it becomes is kept: there is no key to find it by
+    # transitions are stored only for a class without a key; the others are looked up by key
     NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
     Snapshot: Held(kept="node free pod_count"),
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
         anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
-        " _order _ordered _by_room _reasons",
+        " _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
@@ -207,11 +207,11 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
 
 
 def restore_plugins(state: State, rows: SnapshotRow) -> None:
-    """Let plugins keep what they kept; all of them, or none.
+    """Restore the state of all plugins, or of none.
 
     Raises:
-        PluginError: A plugin raised; what the others keep is as it was, but for those that raise
-            when it is put back, each of which is named.
+        PluginError: A plugin raised. The other plugins have their previous state. The error names
+            each plugin whose state could not be put back.
     """
     before = plugin_states(state)
     for number, (plugin, (name, data)) in enumerate(

@@ -264,20 +264,22 @@ class _Reader:
     def _claim(self, number: int, owner: int, path: str, *, nominated: bool) -> ReservedCapacity:
         """Return the reserved capacity of a number, once, for its owner."""
         if not 0 <= number < len(self._reserved) or number in self._claimed:
-            raise InvalidValueError(path, number, "the number of reserved capacity, used once")
+            raise InvalidValueError(path, number, "an index into `reserved`, used only once")
         entry = self._reserved[number]
         if entry.owner != owner:
-            raise InvalidValueError(path, number, f"capacity that is reserved for {owner}")
+            raise InvalidValueError(
+                path, number, f"the index of capacity reserved for entity {owner}"
+            )
         if (entry.returning is None) is not nominated:
             kind = "a nominated pod" if nominated else "a reservation"
-            raise InvalidValueError(path, number, f"capacity that is reserved for {kind}")
+            raise InvalidValueError(path, number, f"the index of capacity reserved for {kind}")
         self._claimed.add(number)
         return entry
 
     def _check_claimed(self) -> None:
         for number in range(len(self._reserved)):
             if number not in self._claimed:
-                expected = "capacity of a nomination or a reservation"
+                expected = "referred to by a nomination or a reservation"
                 raise InvalidValueError(f"reserved[{number}]", number, expected)
 
     def _read_assumed(self) -> None:
@@ -328,7 +330,7 @@ class _Reader:
         return given
 
     def _link(self, row: NodeClassRow, path: str) -> None:
-        """Say what nodes become that stand alone, if it is what the amounts say."""
+        """Restore the transitions of a class without a key, and check them against its amounts."""
         given = self._node_classes[row.number]
         for name, edges, sign in (("after", given.after, 1), ("before", given.before, -1)):
             for asked, number in getattr(row, name):
@@ -477,7 +479,7 @@ def _get(known: Mapping[K, V], name: K, path: str) -> V:
 
 
 def _some(free: Mapping[str, int]) -> dict[str, int]:
-    """Return what there is more or less of than nothing: that may be said or left out."""
+    """Return the amounts that are not zero; zero amounts are optional in a snapshot."""
     return {name: amount for name, amount in free.items() if amount}
 
 

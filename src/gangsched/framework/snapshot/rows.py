@@ -59,7 +59,7 @@ Amounts: TypeAlias = tuple[tuple[str, int], ...]
 """Thousandths of resources, in an order that is kept; zeros too."""
 
 Edges: TypeAlias = tuple[tuple[Resources, int], ...]
-"""What a node becomes, as the number of a class, by what is asked for."""
+"""The number of the class that a node moves to, by requests."""
 
 
 @final
@@ -92,7 +92,7 @@ class ReservedRow:
 @final
 @frozen(kw_only=True)
 class AssumedRow:
-    """A pod that holds a node; the pod itself only where it was another by then."""
+    """A pod that holds a node; *pod* is set only if it differs from the known pod."""
 
     uid: PodUID
     node: NodeName
@@ -102,9 +102,10 @@ class AssumedRow:
 @final
 @frozen(kw_only=True)
 class NodeClassRow:
-    """A ``NodeClass``; *labels* are those that its key has, and None those that are read now.
+    """A ``NodeClass``; *labels* are the label keys of its key, None for the labels read now.
 
-    What its nodes become is there of one that stands alone; of the others it is found by its key.
+    Transitions are stored only for a class without a key (*alone*); the others are looked up by
+    key.
     """
 
     number: int
@@ -122,7 +123,10 @@ class NodeClassRow:
 @final
 @frozen(kw_only=True)
 class PodClassRow:
-    """A ``PodClass``, without its answers; *known* unless only a line remembers it."""
+    """A ``PodClass`` without its answers.
+
+    *known* is False if only an equivalence class refers to it.
+    """
 
     sample: Pod
     known: bool = True
@@ -153,7 +157,7 @@ class GroupRow:
 @final
 @frozen(kw_only=True)
 class EntityRow:
-    """A ``QueuedEntity``; *tried* are the pending members whose turn in this round is over."""
+    """A ``QueuedEntity``; *tried* are the pending members that were tried in this round."""
 
     seq: int
     group: GroupKey | None = None

@@ -131,7 +131,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
 
 @final
 class _PodClasses:
-    """The classes of pods, numbered as they are met."""
+    """Pod classes with numbers, in the order of first use."""
 
     def __init__(self, state: State) -> None:
         known = state.classes.values()
@@ -146,12 +146,12 @@ class _PodClasses:
         return self._numbers[id(pod_class)]
 
     def rows(self) -> Iterator[PodClassRow]:
-        """Iterate over the rows of all that were met."""
+        """Iterate over the rows of all numbered classes."""
         return (PodClassRow(sample=each.sample, known=known) for each, known in self._met)
 
 
 def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
-    """Return what each plugin keeps that says so.
+    """Return the state of each plugin that implements ``KeepsState``.
 
     Raises:
         PluginError: A plugin raised.
@@ -167,7 +167,7 @@ def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
 
 
 def _reachable(state: State) -> list[NodeClass]:
-    """Return every class of nodes that a node may be in, or come to be in; the known first."""
+    """Return every class that a node is in or may move to; known classes first."""
     classes = state.nodes.classes
     found: dict[int, NodeClass] = {}
     todo = [*reversed(classes._occupied), *reversed(classes._known.values())]
@@ -196,7 +196,7 @@ def _node_class(state: State, given: NodeClass) -> NodeClassRow:
         alone=alone,
         labels=labels,
         nodes=tuple(given.nodes),
-        # what becomes of the others is found again by its key
+        # transitions of a class with a key are looked up by key
         after=_edges(given.after) if alone else (),
         before=_edges(given.before) if alone else (),
         endless=_edges(given.endless) if alone else (),

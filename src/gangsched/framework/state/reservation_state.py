@@ -1,8 +1,8 @@
-"""The state of backfill: the gangs that want a reservation, and the one reservation in force.
+"""The state of backfill: gangs that qualify for a reservation, and the reservation in force.
 
 Rules:
-  R1  a gang wants a reservation if its last attempt failed for lack of capacity; a gang whose
-      last attempt failed for another reason does not;
+  R1  a gang qualifies for a reservation if its last attempt failed for lack of capacity; a
+      gang whose last attempt failed for another reason does not;
   R2  an entity that failed although it was exempt from the reservation fails again until nodes
       gain capacity.
 """
@@ -63,7 +63,7 @@ class BackfillState:
 
     Attributes:
         policy: When capacity is reserved; None if backfill is off.
-        asking: The gangs that want a reservation.
+        asking: The gangs that qualify for a reservation.
         drain_timeouts: How often nodes were drained for each of them until the time limit.
         infeasible: The gangs that would not fit on the empty cluster, each with the value that
             ``Nodes.altered`` had then.
@@ -73,7 +73,8 @@ class BackfillState:
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
         is_drain_paused: Whether draining reached its time limit, and no event has come since.
-        has_no_candidate: Whether no gang that wants a reservation can get one, as far as is known.
+        has_no_candidate: Whether no gang that qualifies for a reservation can get one, as far as is
+            known.
         no_candidate_until: The instant at which that may change by itself.
         altered: ``Nodes.altered`` when the reservation was made.
     """
@@ -166,7 +167,7 @@ class BackfillState:
             del self.failed[shape]
 
     def forget(self, key: GroupKey) -> None:
-        """Forget a gang that does not want a reservation any more. O(1)."""
+        """Forget a gang that no longer qualifies for a reservation. O(1)."""
         self.asking.pop(key, None)
         self.drain_timeouts.pop(key, None)
         self.infeasible.pop(key, None)

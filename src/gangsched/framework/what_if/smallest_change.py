@@ -130,7 +130,8 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
             return ""
-        _room, refused = filter_and_score.evaluate_nodes(state, cycle, member, now)[1].screen(empty)
+        judge = filter_and_score.evaluate_nodes(state, cycle, member, now)[1]
+        _max_pods, refused = judge.screen(empty)
         if not refused:
             return ""
         reasons[", ".join(refused)] = None

@@ -23,7 +23,7 @@ def ceiling(problem: _AnyProblem, need: Need) -> int:
     Runtime complexity: O(states x pods that a node takes), and less if all pods of a kind fit.
     """
     most = sum(_headroom(problem, kind) for kind in need.kinds)
-    for resource in sorted(problem.states.room.binding):
+    for resource in sorted(problem.states.model.binding):
         most = min(most, _affordable(problem, need, resource))
     return most
 
@@ -31,12 +31,12 @@ def ceiling(problem: _AnyProblem, need: Need) -> int:
 def _headroom(problem: _AnyProblem, kind: int) -> int:
     """Return how many pods of one kind fit if there are no others."""
     want = problem.counts[kind]
-    room = 0
+    total = 0
     for state, count in problem.nodes:
-        room += count * len(problem.states.chain(state, kind, want))
-        if room >= want:
+        total += count * len(problem.states.chain(state, kind, want))
+        if total >= want:
             return want
-    return room
+    return total
 
 
 def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
@@ -47,9 +47,9 @@ def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
     if not piece:
         return afforded
     payers = [kind for kind in need.kinds if price[kind]]
-    room, after, nodes = problem.states.room, problem.states.after, problem.states.nodes
+    model, after, nodes = problem.states.model, problem.states.after, problem.states.nodes
     purse = sum(
-        count * max(0, room.free(nodes[state]).get(resource, 0) // piece * piece)
+        count * max(0, model.free(nodes[state]).get(resource, 0) // piece * piece)
         for state, count in problem.nodes
         if any(after(state, kind) != NOWHERE for kind in payers)
     )

@@ -26,9 +26,9 @@ from gangsched.framework.placement.packing.bounds import ceiling
 from gangsched.framework.placement.packing.passes import Taken, passes
 from gangsched.framework.placement.packing.problem import Budget, BudgetSpent, Need, Problem, States
 from gangsched.framework.placement.packing.search import Search
-from gangsched.framework.placement.packing.values import Demand, Quota, Room, check_count
+from gangsched.framework.placement.packing.values import Demand, NodeModel, Quota, check_count
 
-__all__ = ["BudgetExhausted", "Demand", "Impossible", "Packed", "Quota", "Room", "pack"]
+__all__ = ["BudgetExhausted", "Demand", "Impossible", "NodeModel", "Packed", "Quota", "pack"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -44,7 +44,7 @@ class Packed(Generic[N, P]):
 
     Attributes:
         nodes: One entry for each node that is used: its kind as given, and how many pods of each
-            kind it takes, in the order in which the room accepted them.
+            kind it takes. Pods are in the order in which the node model accepted them.
         steps: The number of steps of the search; 0 if a greedy pass was enough.
     """
 
@@ -116,14 +116,14 @@ def pack(
     demands: Sequence[Demand[P]],
     quotas: Sequence[Quota[P]],
     nodes: Sequence[tuple[N, int]],
-    room: Room[N, P],
+    model: NodeModel[N, P],
     *,
     budget: int = 10_000,
 ) -> Packed[N, P] | Impossible[P] | BudgetExhausted:
     """Decide whether pods can be placed so that every quota is met at once.
 
     Runtime complexity: O((states + nodes used) x kinds x log) for each of at most 9 greedy
-    passes, then O(quotas x kinds x resources) for each step. The room is called at most
+    passes, then O(quotas x kinds x resources) for each step. The node model is called at most
     O(states x kinds) times, counting all states that nodes reach. If there is no placement, it is
     called as often again for each resource that may be short.
 
@@ -131,12 +131,12 @@ def pack(
         demands: The pending pods; each kind once.
         quotas: The quotas to meet. Their order matters only for which one is reported as failed.
         nodes: Kinds of nodes, each with the number of nodes.
-        room: Answers which node can take which pod; see ``Room`` for its duties.
+        model: Answers which node can take which pod; see ``NodeModel`` for its requirements.
         budget: The number of steps that the search may take, those to find the reasons included;
             0 for greedy passes and bounds alone.
 
     Raises:
-        InvalidValueError: *budget* or a number of nodes is no whole number of at least 0, or a
+        InvalidValueError: *budget* or a number of nodes is not an int >= 0, or a
             kind of pod is demanded twice.
     """
     check_count("budget", budget)
@@ -149,7 +149,7 @@ def pack(
         known.add(demand.kind)
     quotas = [quota for quota in quotas if quota.at_least]
     needs = tuple(_need(quota, demands) for quota in quotas)
-    states: States[N, P] = States(room, (demand.kind for demand in demands))
+    states: States[N, P] = States(model, (demand.kind for demand in demands))
     problem = Problem(states, tuple(demands), needs, tuple(nodes))
     purse = Budget(budget)
     found = _decide(problem, purse)

@@ -5,7 +5,7 @@ A *state* is the number of a kind of node: what a node is and what it has taken 
 Rules:
   R1  kinds are numbered in the order in which they are met. Only numbers are compared, so nothing
       depends on a hash or on an order of the kinds;
-  R2  the room is called once for each pair of a state and a kind of pod;
+  R2  the node model is called once for each pair of a state and a kind of pod;
   R3  nodes in equal states are counted, never listed; a node that accepts no pod is left out.
 """
 
@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar, final
 
 from attrs import frozen
 
-from gangsched.framework.placement.packing.values import Demand, Room
+from gangsched.framework.placement.packing.values import Demand, NodeModel
 
 __all__ = ["NOWHERE", "Need", "Problem", "Budget", "BudgetSpent", "States"]
 
@@ -53,7 +53,7 @@ class Budget:
         """Take one step.
 
         Raises:
-            Spent: No step is left.
+            BudgetSpent: No step is left.
         """
         if not self.left:
             raise BudgetSpent
@@ -68,13 +68,13 @@ class States(Generic[N, P]):
     Attributes:
         kinds: The kinds of pods, by number.
         nodes: The kinds of nodes, by number.
-        room: Answers which transitions there are.
+        model: Answers which transitions there are.
     """
 
-    __slots__ = ("_after", "_numbers", "kinds", "nodes", "room")
+    __slots__ = ("_after", "_numbers", "kinds", "model", "nodes")
 
-    def __init__(self, room: Room[N, P], kinds: Iterable[P]) -> None:
-        self.room = room
+    def __init__(self, model: NodeModel[N, P], kinds: Iterable[P]) -> None:
+        self.model = model
         self.kinds = tuple(kinds)
         self.nodes: list[N] = []
         self._numbers: dict[N, int] = {}
@@ -89,10 +89,13 @@ class States(Generic[N, P]):
         return number
 
     def after(self, state: int, kind: int) -> int:
-        """Return the state after a node has taken a pod, or NOWHERE. O(1); calls the room once."""
+        """Return the state after a node has taken a pod, or NOWHERE.
+
+        Runtime complexity: O(1); the node model is called once for each pair.
+        """
         then = self._after[state][kind]
         if then == _UNKNOWN:
-            node = self.room.after(self.nodes[state], self.kinds[kind])
+            node = self.model.after(self.nodes[state], self.kinds[kind])
             then = NOWHERE if node is None else self.number(node)
             self._after[state][kind] = then
         return then
@@ -194,19 +197,22 @@ class Problem(Generic[N, P]):
         self.kinds = tuple(sorted(active, key=lambda kind: (-self._share(kind, total), kind)))
 
     def narrowed(self, needs: tuple[Need, ...]) -> Problem[N, P]:
-        """Return the problem with other needs; the answers of the room are kept. O(nodes)."""
+        """Return the problem with other needs; cached answers stay valid. O(nodes)."""
         return Problem(self.states, self.demands, needs, self._given)
 
     def without(self, resource: str) -> Problem[N, P]:
-        """Return the problem with one unlimited resource. O(nodes); the room is called again."""
-        states = States(self.states.room.without(resource), self.states.kinds)
+        """Return the problem with one unlimited resource.
+
+        Runtime complexity: O(nodes); the node model is called again.
+        """
+        states = States(self.states.model.without(resource), self.states.kinds)
         return Problem(states, self.demands, self.needs, self._given)
 
     def size(self, state: int) -> float:
         """Return the weighted free capacity of a node; computed once. O(resources)."""
         size = self._sizes.get(state)
         if size is None:
-            free = self.states.room.free(self.states.nodes[state])
+            free = self.states.model.free(self.states.nodes[state])
             size = sum(weight * max(free.get(name, 0), 0) for name, weight in self._weights)
             self._sizes[state] = size
         return size
@@ -250,7 +256,7 @@ class Problem(Generic[N, P]):
     def _sum(self, nodes: Iterable[tuple[int, int]]) -> dict[str, int]:
         total: dict[str, int] = {}
         for state, count in nodes:
-            for name, amount in self.states.room.free(self.states.nodes[state]).items():
+            for name, amount in self.states.model.free(self.states.nodes[state]).items():
                 if amount > 0:
                     total[name] = total.get(name, 0) + amount * count
         return total

@@ -36,7 +36,7 @@ class _Load:
     """The pods of a need with weights: what is left to place must not exceed what layers hold.
 
     Attributes:
-        need: The number of the need.
+        need: The index of the need.
         weights: Kinds with their weights, lightest first.
         holds: The weight that the layers from each one on can hold.
     """
@@ -56,7 +56,7 @@ class Search:
             position that is reached.
 
     Raises:
-        Spent: Listing the fills exhausted the budget.
+        BudgetSpent: Listing the fills exhausted the budget.
     """
 
     __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
@@ -151,10 +151,11 @@ class Search:
         """Return a placement that meets every need; None if there is none.
 
         Returns:
-            States, each with its number of nodes and what each node takes; more than is needed.
+            States, each with its number of nodes and what each node takes. The placement may
+            include more pods than needed.
 
         Raises:
-            Spent: The budget is exhausted.
+            BudgetSpent: The budget is exhausted.
         """
         for _rest, path in self._met():
             layers = zip(self._layers, path, strict=False)
@@ -167,7 +168,7 @@ class Search:
         Runtime complexity: O((most - least) x kinds x resources).
 
         Args:
-            need: The number of the need.
+            need: The index of the need.
             least: A known lower bound.
             most: A known upper bound.
         """
@@ -183,14 +184,14 @@ class Search:
         """Return the largest number of pods of one need that fit while the others are met.
 
         Args:
-            need: The number of the need.
+            need: The index of the need.
             at_least: Only this number or more is searched for.
 
         Returns:
             The number; None if it is less than *at_least*.
 
         Raises:
-            Spent: The budget is exhausted.
+            BudgetSpent: The budget is exhausted.
         """
         whose = self._problem.needs[need]
         pods = whose.placed(self._problem.counts)

@@ -1,4 +1,4 @@
-"""The arguments of packing: pending pods, quotas to meet, and the nodes as a ``Room``.
+"""The arguments of packing: pending pods, quotas to meet, and the nodes as a ``NodeModel``.
 
 Rules:
   R1  amounts are ints in thousandths, counts are ints, and neither is negative;
@@ -16,7 +16,7 @@ from gangsched._fields import check_amounts, check_string
 from gangsched.errors import InvalidValueError
 from gangsched.resources import Resources
 
-__all__ = ["Demand", "Quota", "Room", "check_count"]
+__all__ = ["Demand", "NodeModel", "Quota", "check_count"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -89,11 +89,11 @@ class Quota(Generic[P]):
     name: str = field(default="", validator=check_string)
 
 
-class Room(Protocol[N, P_contra]):
+class NodeModel(Protocol[N, P_contra]):
     """The nodes of the cluster, for packing.
 
     A node is known by its kind, which identifies what the node is and what it has taken so far. The
-    room must be *fair*, because the search is complete only then:
+    node model must be *fair*, because the search is complete only then:
 
     - a node that can take some pods can take them in every order, and is of one kind afterwards;
     - a node that can take some pods can take any subset of them;
@@ -123,8 +123,8 @@ class Room(Protocol[N, P_contra]):
         """Return what is free on a node, in thousandths; negative if it is overcommitted."""
         ...
 
-    def without(self, resource: str) -> Room[N, P_contra]:
-        """Return the same room with unlimited *resource*, which ``after`` then ignores.
+    def without(self, resource: str) -> NodeModel[N, P_contra]:
+        """Return the same node model with unlimited *resource*, which ``after`` then ignores.
 
         Called only to find the reason why a quota cannot be met.
         """
