@@ -49,10 +49,10 @@ class Ahead:
 
     def __init__(self, calls: FourCalls, state: State, cluster: OverlayCluster, now: float) -> None:
         self._calls = calls
-        self.state = state
-        self.cluster = cluster
+        self.state: State = state
+        self.cluster: OverlayCluster = cluster
         self.timed: list[tuple[float, Effect]] = []
-        self.now = now
+        self.now: float = now
 
     def tell(self, event: Event) -> None:
         """Apply an event to the overlay and let the fork handle it."""

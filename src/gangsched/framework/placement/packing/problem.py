@@ -46,8 +46,8 @@ class Budget:
     __slots__ = ("left", "steps")
 
     def __init__(self, budget: int) -> None:
-        self.left = budget
-        self.steps = 0
+        self.left: int = budget
+        self.steps: int = 0
 
     def spend(self) -> None:
         """Take one step.
@@ -74,8 +74,8 @@ class States(Generic[N, P]):
     __slots__ = ("_after", "_numbers", "kinds", "model", "nodes")
 
     def __init__(self, model: NodeModel[N, P], kinds: Iterable[P]) -> None:
-        self.model = model
-        self.kinds = tuple(kinds)
+        self.model: NodeModel[N, P] = model
+        self.kinds: tuple[P, ...] = tuple(kinds)
         self.nodes: list[N] = []
         self._numbers: dict[N, int] = {}
         self._after: list[list[int]] = []
@@ -168,12 +168,12 @@ class Problem(Generic[N, P]):
         needs: tuple[Need, ...],
         nodes: tuple[tuple[N, int], ...],
     ) -> None:
-        self.states = states
-        self.demands = demands
-        self.needs = needs
+        self.states: States[N, P] = states
+        self.demands: tuple[Demand[P], ...] = demands
+        self.needs: tuple[Need, ...] = needs
         self._given = nodes
         wanted = {kind for need in needs for kind in need.kinds}
-        self.counts = tuple(
+        self.counts: tuple[int, ...] = tuple(
             demand.count if kind in wanted else 0 for kind, demand in enumerate(demands)
         )
         active = [kind for kind, count in enumerate(self.counts) if count]
@@ -181,7 +181,7 @@ class Problem(Generic[N, P]):
         for node, count in nodes:
             state = states.number(node)
             counted[state] = counted.get(state, 0) + count
-        self.nodes = tuple(
+        self.nodes: tuple[tuple[int, int], ...] = tuple(
             (state, count)
             for state, count in counted.items()
             if count and any(states.after(state, kind) != NOWHERE for kind in active)
@@ -194,7 +194,9 @@ class Problem(Generic[N, P]):
             sum(weight * demand.requests.amount(name) for name, weight in self._weights)
             for demand in demands
         )
-        self.kinds = tuple(sorted(active, key=lambda kind: (-self._share(kind, total), kind)))
+        self.kinds: tuple[int, ...] = tuple(
+            sorted(active, key=lambda kind: (-self._share(kind, total), kind))
+        )
 
     def narrowed(self, needs: tuple[Need, ...]) -> Problem[N, P]:
         """Return the problem with other needs; cached answers stay valid. O(nodes)."""
