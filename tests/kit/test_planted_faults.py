@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
 from gangsched.framework.lifecycle import transition as lifecycle
-from gangsched.framework.nodes import node_class, node_table
+from gangsched.framework.nodes import node_class, node_info
 from gangsched.testing import (
     AddNode,
     BindFails,
@@ -156,7 +156,7 @@ FAULTS = {
         is_found=True,
     ),
     "a node is given back twice in the node table": Fault(
-        *(node_table.NodeInfo, "give_back", "(uid), 1, total", "(uid), 2, total"),
+        *(node_info.NodeInfo, "give_back", "(uid), 1, total", "(uid), 2, total"),
         variant="group",
         law=8,
         steps=(

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
-from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodPhase, PodUID
 from gangsched.plugins import NodeResources

@@ -15,7 +15,8 @@ from gangsched._core._capacity import total_free
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import Bound, NodeAdded, NodeDeleted, PodAdded, PodDeleted
 from gangsched.framework.nodes.node_class import NodeClass
-from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.memory import InMemoryCluster

@@ -27,7 +27,8 @@ from typing import NamedTuple, final
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import NodeClass
-from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import Pod, PodUID, Resources
 

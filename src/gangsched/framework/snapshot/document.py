@@ -29,7 +29,8 @@ from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
-from gangsched.framework.nodes.node_table import NodeInfo, Nodes
+from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.framework.queueing.equivalence import EquivalenceClass
