@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ PATIENCE: Final = 30.0
 """How many real seconds a test waits for what has to come."""
 
 
-class Shell:
+class Shell(ABC):
     """A driver with its cluster and its scheduler.
 
     Attributes:
@@ -74,9 +75,9 @@ class Shell:
         self.driver.stop()
         self.run_on()
 
+    @abstractmethod
     def run_on(self) -> None:
         """Run until ``stop``, which was or will be called; not for longer than a test may take."""
-        raise NotImplementedError
 
     def placed(self) -> dict[str, str]:
         """Return the node of each pod that is bound."""

@@ -6,6 +6,7 @@ plain dicts.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def app(pod: Pod) -> str | None:
     return pod.labels.get(APP)
 
 
-class Rule:
+class Rule(ABC):
     """What the plugins here have in common: they concern pods with a label, and read the zone."""
 
     name = "Rule"
@@ -62,8 +63,9 @@ class Rule:
             return Success()
         return Unschedulable(self.reason)
 
+    @abstractmethod
     def allows(self, state: CycleView, pod: Pod, node: NodeView) -> bool:
-        raise NotImplementedError
+        """Return whether a pod that the rule concerns may be placed on a node."""
 
 
 class OnePerNode(Rule):

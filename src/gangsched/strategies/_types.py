@@ -25,7 +25,7 @@ from gangsched.model import (
 from gangsched.strategies._events import clusters
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
 
-__all__ = ["register_types", "strategies_of_types"]
+__all__ = ["strategies_of_types"]
 
 
 @cache
@@ -46,12 +46,6 @@ def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
         BindFailed: st.builds(BindFailed, uids, attempts, st.just("no answer")),
         **_of_constraints(),
     }
-
-
-def register_types() -> None:
-    """Register these strategies at once: the entry point in the metadata of older installations."""
-    for kind, strategy in strategies_of_types().items():
-        st.register_type_strategy(kind, strategy)
 
 
 def _of_constraints() -> dict[type[Any], st.SearchStrategy[Any]]:

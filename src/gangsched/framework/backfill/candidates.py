@@ -41,7 +41,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     that may have one and is not known to be infeasible.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         now: The current instant.
         above: Consider only gangs of a higher priority than this.
     """

@@ -290,7 +290,7 @@ def _note_started(
     """Record the pods that were bound in a cycle, with their expected ends.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         found: The reservation.
         entity: The entity that was tried.
         before: The number of effects before its cycle.

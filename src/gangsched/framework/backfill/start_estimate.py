@@ -52,7 +52,7 @@ def look_ahead(
     Runtime complexity: O(n log n) for n pods on nodes, and O(log n) placements of the gang.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         entity: The gang.
         ends: The expected end of each pod that holds a node and has a known one.
         now: The current instant.

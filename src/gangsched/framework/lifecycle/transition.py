@@ -76,7 +76,7 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _changed(state, entity, now=now)
+                _group_changed(state, entity, entity.group, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -143,42 +143,44 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
 
 
 def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Do for a regular pod what ``_changed`` does for a group: it has no attempt and no bundle."""
+    """Put a regular pod where it belongs: it has no attempt, and starts with no other entity."""
     state.reserving.note_event(entity)
     if not len(entity):
-        requeue.forget(state, entity)
-        state.queue.remove(entity, now=now)
+        _leave_queue(state, entity, now=now)
         return
     requeue.note_entity_event(state, entity)
     denied = bundles.pre_enqueue(state, entity.pod, None, now)
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
-        return
-    _make_active(state, entity, now=now)
+    else:
+        _make_active(state, entity, now=now)
 
 
-def _changed(state: State, entity: QueuedEntity, *, now: float) -> None:
-    info = entity.group
+def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reserving.note_event(entity)
-    if info is not None:
-        _note_progress(state, info, now=now)
-    pod = _speaker(state, entity)
+    _note_progress(state, info, now=now)
+    pod = _speaker(state, entity, info)
     if pod is None:
-        requeue.forget(state, entity)
-        state.queue.remove(entity, now=now)
+        _leave_queue(state, entity, now=now)
         return
     requeue.note_entity_event(state, entity)
-    rejected, denied = _admission(state, entity, pod, now=now)
+    rejected, denied = _admission(state, entity, info, pod, now=now)
     if rejected is not None:
         _rejected(state, entity, rejected, now=now)
     elif denied is not None:
         _not_admitted(state, entity, denied, now=now)
-    elif (granted := _permit_again(state, info, now=now)) is not None:
+    elif (granted := permit_recheck.recheck(state, info, now=now)) is not None:
         transition(state, entity, granted, now=now)
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
         _make_active(state, entity, now=now)
+
+
+def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Take an entity without a pending pod out of the queue, with what its tries have proven."""
+    requeue.forget(state, entity)
+    state.queue.remove(entity, now=now)
 
 
 def _make_active(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -300,8 +302,7 @@ def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures = 0
     entity.reason, entity.unschedulable_member = "", None
     if not len(entity):
-        requeue.forget(state, entity)
-        state.queue.remove(entity, now=now)
+        _leave_queue(state, entity, now=now)
         return
     denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
     if isinstance(denied, Unschedulable):
@@ -345,35 +346,25 @@ def _note_progress(state: State, info: PodGroupInfo, *, now: float) -> None:
         info.was_scheduled = True
 
 
-def _speaker(state: State, entity: QueuedEntity) -> Pod | None:
+def _speaker(state: State, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:
     """Return the pod for PreEnqueue; None if no pod is pending or waiting on permit."""
     if len(entity):
         return entity.pod
-    info = entity.group
-    if info is not None and info.waiting:
-        return state.members[state.waiting.of(info.key)[0].uid].pod
-    return None
+    return state.members[state.waiting.of(info.key)[0].uid].pod if info.waiting else None
 
 
 def _admission(
-    state: State, entity: QueuedEntity, pod: Pod, *, now: float
+    state: State, entity: QueuedEntity, info: PodGroupInfo, pod: Pod, *, now: float
 ) -> tuple[Rejected | None, Unschedulable | None]:
-    """Return why an entity may not queue: a rejection of what it holds, or PreEnqueue's answer."""
-    info = entity.group
+    """Return why a group may not queue: a rejection of what it holds, or PreEnqueue's answer."""
     denied = bundles.pre_enqueue(state, pod, info, now)
-    holds = info is not None and info.key in state.holding
+    holds = info.key in state.holding
     if isinstance(denied, Unschedulable):
         return (Rejected(denied.reason), None) if holds else (None, denied)
-    if info is None:
-        return None, None
     if holds and bundles.is_shared(state, entity):
         # its attempt began alone, and it starts with other groups now
         return Rejected("starts with others of its bundle"), None
     return permit_recheck.astray(state, info), None
-
-
-def _permit_again(state: State, info: PodGroupInfo | None, *, now: float) -> PermitGranted | None:
-    return None if info is None else permit_recheck.recheck(state, info, now=now)
 
 
 def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:

@@ -48,7 +48,7 @@ def choose(
     are asked about x plugins).
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         cycle: The cycle of the pod.
         member: The pod.
         pod_class: Its class, judged.
@@ -125,7 +125,7 @@ def accepts_all(
     x plugins) where a plugin has ``add_pod``.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """

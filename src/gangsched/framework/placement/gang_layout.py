@@ -36,7 +36,7 @@ def plan_gang(
     """Look for nodes for a gang, and assume none.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         entity: The gang.
         now: The current instant.
         budget: The number of steps that one search may take; None for the scheduler's own.

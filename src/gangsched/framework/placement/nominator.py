@@ -103,7 +103,7 @@ def remove(
     """Remove a nomination and free its capacity; return the nodes. No entity is requeued.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         nomination: The nomination.
         reason: Why it lapses; if it is empty, no notice says so.
         uids: The pods that the notice names; None for those that are still nominated.

@@ -73,7 +73,7 @@ class Task:
     """Members that are to be placed.
 
     Attributes:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         kinds: The members, by kind.
         judges: The judge of nodes for each class of these members.
         asks: How many must be placed, of one group or of all groups of a bundle.

@@ -52,7 +52,7 @@ def domains(
     None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         info: The gang.
         counts: The judged classes of its pending members, each with the number of members.
         needed: How many of them must fit.

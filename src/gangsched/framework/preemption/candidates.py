@@ -105,7 +105,7 @@ class EvictionUnit:
         Runtime complexity: O(members).
 
         Args:
-            state: The scheduler's memory.
+            state: The scheduler's state.
             index: The node.
             gone: Members that the gang gives up already.
         """
@@ -214,7 +214,7 @@ def elastic_members(
     """Return the members that a started gang can give up, the last to arrive first. O(members).
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         info: The group.
         gone: Members that it gives up already.
         on: The index of the node that they are on; None for any.

@@ -56,7 +56,7 @@ def conclude(
     """Conclude an entity's scheduling cycle: use up its nomination, and preempt if it may.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         entity: The entity.
         nomination: Its nomination, which is left out of the nodes; None if it has none.
         now: The current instant.

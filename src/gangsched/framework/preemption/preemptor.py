@@ -101,7 +101,7 @@ class GangPreemptor:
     """The members of a gang that has not started, or of all gangs of a bundle; see ``Preemptor``.
 
     Attributes:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         entity: The gang's entity.
         info: The gang's group.
         now: The current instant.

@@ -48,7 +48,7 @@ class NodeCheck:
     """The plugins that read pods on nodes, for one pod or for pods like it.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         cycle: The cycle that the plugins are given; of like pods, that of the first.
         pod: The pod; of like pods, the first.
 

@@ -89,7 +89,7 @@ def node_signature(
     """Return what plugins read of a node; None if a plugin does not say, or failed.
 
     Args:
-        state: The scheduler's memory.
+        state: The scheduler's state.
         view: The node.
         keys: The keys of the labels that are read; None for those that are read at present.
     """
