@@ -206,6 +206,27 @@ class Unreadable:
         return read
 
 
+def test_node_that_could_not_be_read_is_read_again_before_the_next_decision() -> None:
+    """Another scheduler binds a waiting member, and the node is given back unread."""
+    twin = Twin(SchedulingUnit.POD)
+    pods = workers(2, 2)
+    events: list[Event] = [NodeAdded(make_node("n0", cpu=1)), *map(PodAdded, pods)]
+    for event in events:
+        twin.call("handle", twin.cluster.apply(event))
+    twin.call("schedule_one")
+    (waiting,) = twin.scheduler.waiting
+    shown = twin.cluster.pod(waiting.uid)
+    assert shown is not None
+    twin.cluster.apply(PodUpdated(evolve(shown, node_name=NodeName("n0"))))
+    twin.now = 100.0
+    twin.port.reads, twin.port.fails_at = 0, 1
+    assert twin.scheduler.advance(now=twin.now), "the attempt is rejected all the same"
+    twin.port.fails_at = -1
+    twin.call("handle", twin.cluster.apply(PodAdded(make_pod("other", cpu=1, priority=9))))
+    twin.call("schedule_one")
+    assert twin.binds == []
+
+
 STEP = st.one_of(
     st.tuples(st.just("add"), st.integers(0, 5)),
     st.tuples(st.just("delete"), st.integers(0, 5)),
