@@ -99,7 +99,7 @@ def test_groups_by_the_hundred_thousand_leave_nothing_behind() -> None:
     assert driver.scheduler.next_deadline() is None
 
 
-def test_a_group_of_which_one_member_goes_is_remembered_while_another_lives() -> None:
+def test_group_is_remembered_while_one_member_lives() -> None:
     """F39: with its place in the order, for as long as that takes; and for a minute after."""
     driver = Driver(Policy().make)
     pods = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
@@ -149,7 +149,7 @@ def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
     assert len(driver.scheduler.registry) == 0
 
 
-def test_what_an_event_carries_is_not_believed() -> None:
+def test_object_in_an_event_is_read_from_the_cluster_state() -> None:
     """F36: there is one source of truth; an event says where to look."""
     driver = Driver(Policy().make)
     driver.tell(node(1))

@@ -179,7 +179,7 @@ def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -
 
 
 @pytest.mark.parametrize("point", AT_RELEASE)
-def test_members_kept_back_by_an_error_are_released_at_the_next_event(point: str) -> None:
+def test_members_delayed_by_an_error_are_released_at_the_next_event(point: str) -> None:
     broken = two_of_three_wait()
     broken[2].answers[point] = OOPS
     with pytest.raises(PluginError):

@@ -262,7 +262,7 @@ GOES_ON: dict[str, tuple[str, Callable[..., None], Callable[[PluginError], Any]]
 
 
 @given(st.sampled_from(sorted(GOES_ON)), VALUES)
-def test_bad_return_where_the_scheduler_goes_on_counts_as_the_safe_answer(
+def test_bad_return_counts_as_the_safe_answer_where_the_cycle_continues(
     point: str, value: Any
 ) -> None:
     if ALLOWED[point](value):
