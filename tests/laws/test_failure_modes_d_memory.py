@@ -31,10 +31,10 @@ from gangsched import (
 )
 from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.world import World
 
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
@@ -201,13 +201,13 @@ def ask_everything(scheduler: Scheduler) -> None:
 
 @one_in(4)
 @given(policies, histories())
-def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
+def test_asking_changes_nothing(policy: Policy, steps: list[HistoryStep]) -> None:
     """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""
     asked, left_alone = policy.world(), policy.world()
-    for deed in deeds:
+    for step in steps:
         ask_everything(asked.driver.scheduler)
-        asked.do(deed)
-        left_alone.do(deed)
+        asked.do(step)
+        left_alone.do(step)
         ask_everything(asked.driver.scheduler)
         assert sizes(asked.driver.scheduler) == sizes(left_alone.driver.scheduler)
     assert repr(asked.driver.log) == repr(left_alone.driver.log)

@@ -35,10 +35,10 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
+from support.history_steps import ChangePod, Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
@@ -341,8 +341,8 @@ def test_refused_late_member_is_not_released_and_backs_off_longer_each_time() ->
 @one_in(4)
 @given(gangs, histories())
 def test_no_gang_is_released_without_its_roles_in_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    world = begun(policy, roles=PS).live(*deeds)
+    world = begun(policy, roles=PS).live(*steps)
     world.live(PutGroup(1, 3, roles=(("ps", 1), ("worker", 2)))).finish()
     world.driver.scheduler._check()

@@ -27,7 +27,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
-from support.odd_gang import Host, host, nothing_is_kept
+from support.faulty_gang import Host, host, nothing_is_kept
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 

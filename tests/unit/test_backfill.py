@@ -39,9 +39,9 @@ from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.queueing import requeue
 from gangsched.testing import make_pod
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, crowded, plans, running
+from support.faulty_plugin import OOPS, FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import OOPS, Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
 def test_failed_gang_gets_a_reservation_at_the_earliest_fitting_instant() -> None:
@@ -528,7 +528,7 @@ def test_one_bad_run_time_is_named_per_call() -> None:
 
 
 def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.policy = Backfill(EXACT, after_attempts=2)
     host.scheduler = host.make()
     host.odd.answers["permit"] = Unschedulable("not now")
@@ -547,7 +547,7 @@ def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
 
 
 def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
-    host = OddHost(Odd("filter"), a=2)
+    host = FaultyHost(FaultyPlugin("filter"), a=2)
     host.pod("old", 100)
     host.decide()
 
@@ -561,13 +561,15 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
     assert host.decide() == []
     assert host.scheduler.reservation is None
     host.end("old")
-    with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
+    with pytest.raises(
+        PluginError, match="'FaultyPlugin' at filter for default/big-0: raised Zero"
+    ):
         host.at(5.0)
 
 
 def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
     """Though its members find room before, and there is somebody whom it might displace."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
     host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
@@ -579,7 +581,7 @@ def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
 
 
 def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
-    host = OddHost(Odd("permit"), a=2, b=2)
+    host = FaultyHost(FaultyPlugin("permit"), a=2, b=2)
     host.pod("old", 100)
     host.decide()
     host.gang("big", 4)
@@ -598,7 +600,7 @@ def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
 
 def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
     """Nor may others have what it was to give back."""
-    host = OddHost(Odd("permit"), a=5)
+    host = FaultyHost(FaultyPlugin("permit"), a=5)
     host.pod("old", 100, cpu=2)
     host.decide()
     host.odd.answers["permit"] = Wait(95.0)
@@ -619,7 +621,7 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
 
 def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     """While who is displaced there is still to go, it holds less than nothing free."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
     host.decide()

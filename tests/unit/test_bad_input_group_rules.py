@@ -29,8 +29,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import GroupView
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 
 OOPS = ZeroDivisionError("oops")
 
@@ -57,9 +57,9 @@ POINTS = pytest.mark.parametrize(
 )
 
 
-def host(point: str, answer: Any) -> tuple[InMemoryCluster, Scheduler, Odd]:
+def host(point: str, answer: Any) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
     """Return a scheduler with a gang that fits nowhere, after it was tried."""
-    cluster, odd = InMemoryCluster(), Odd("permit", point)
+    cluster, odd = InMemoryCluster(), FaultyPlugin("permit", point)
     odd.answers[point] = SOUND[point]
     profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
@@ -92,7 +92,7 @@ def test_failing_rule_is_reported_and_the_default_rule_applies(point: str, answe
     one, other = host(point, answer), host(point, SOUND[point])
     effects, named = decide(one[1])
     expected, nobody = decide(other[1])
-    assert named == {("Odd", "default/w")}
+    assert named == {("FaultyPlugin", "default/w")}
     assert not nobody
     assert effects == expected
     assert fingerprint(*one[:2]) == fingerprint(*other[:2])

@@ -33,8 +33,8 @@ from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin, bind_of_another, problem_with
 from support.fingerprint import fingerprint, without
-from support.odd import Odd, bind_of_another, problem_with
 from support.refusals import check_refusal
 
 OOPS = ZeroDivisionError("oops")
@@ -56,7 +56,7 @@ STOPPING: dict[str, list[Any]] = {
 """The points of the cycle of one pod, and wrong answers there."""
 
 
-def host(*points: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
+def host(*points: str) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
     """Return a busy scheduler with an odd plugin that has *points*, and what they need."""
     needed = {"headroom": ("filter",), "post_filter": ("filter",), "unreserve": ("reserve",)}
     every = {*points, *(other for point in points for other in needed.get(point, ()))}
@@ -64,7 +64,7 @@ def host(*points: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
         every.add("unreserve")
     if every & {"filter", "score"} and not every & {"pre_score", "post_filter"}:
         every.add("pod_signature")
-    odd = Odd(*sorted(every))
+    odd = FaultyPlugin(*sorted(every))
     cluster, scheduler = busy_scheduler(odd)
     while scheduler.queue.head() is None or len(scheduler.queue.active) > 1:
         assert (
@@ -95,7 +95,9 @@ TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
 ANOTHER = bind_of_another(make_pod("active-1"), NodeName("n1"), 1, now=NOW)
 
 
-def break_off(host: tuple[InMemoryCluster, Scheduler, Odd], point: str, answer: Any) -> PluginError:
+def interrupt(
+    host: tuple[InMemoryCluster, Scheduler, FaultyPlugin], point: str, answer: Any
+) -> PluginError:
     """Let the plugin fail in the next cycle."""
     _cluster, scheduler, odd = host
     if point == "post_filter":
@@ -112,8 +114,8 @@ def test_error_in_a_cycle_changes_nothing_but_the_cycle_order(point: str, answer
     cluster, scheduler, odd = every = host(point)
     before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS)
     for _turn in range(2):
-        error = break_off(every, point, answer)
-        assert (error.plugin, error.point, error.subject) == ("Odd", point, SUBJECT)
+        error = interrupt(every, point, answer)
+        assert (error.plugin, error.point, error.subject) == ("FaultyPlugin", point, SUBJECT)
         assert error.problem == problem_with(
             point, ANOTHER if answer is bind_of_another else answer
         )
@@ -129,7 +131,7 @@ def test_error_in_a_cycle_changes_nothing_but_the_cycle_order(point: str, answer
 def test_error_in_a_cycle_keeps_the_cycle_order(point: str, answer: Any) -> None:
     cluster, scheduler, _odd = every = host(point)
     before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT)
-    break_off(every, point, answer)
+    interrupt(every, point, answer)
     assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT) == before
 
 
@@ -140,7 +142,7 @@ def test_malformed_signature_is_refused_and_the_pod_stays_unknown(answer: Any) -
     before = fingerprint(cluster, scheduler)
     odd.answers["pod_signature"] = answer
     expected: dict[str, object] = {
-        "plugin": "Odd",
+        "plugin": "FaultyPlugin",
         "point": "pod_signature",
         "subject": "default/q",
         "problem": problem_with("pod_signature", answer),
@@ -170,7 +172,7 @@ def a_bind_is_done(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
     tell(cluster, scheduler, Bound(PodUID("default/binding"), NodeName("n2"), 1), now=NOW)
 
 
-def holding(cluster: InMemoryCluster, scheduler: Scheduler, odd: Odd) -> None:
+def holding(cluster: InMemoryCluster, scheduler: Scheduler, odd: FaultyPlugin) -> None:
     """Make one pod wait on permit."""
     odd.answers["permit"] = Wait(9.0)
     tell(cluster, scheduler, PodAdded(make_pod("held", priority=9)), now=NOW)
@@ -207,7 +209,7 @@ def test_error_in_an_event_counts_as_the_safe_answer(point: str, answer: Any) ->
     odd.answers[point] = answer
     with pytest.raises(PluginError) as caught:
         happens(cluster, scheduler)
-    assert (caught.value.plugin, caught.value.point) == ("Odd", point)
+    assert (caught.value.plugin, caught.value.point) == ("FaultyPlugin", point)
     assert (caught.value.subject, caught.value.problem) == (
         f"default/{subject}",
         problem_with(point, answer),
@@ -232,13 +234,13 @@ NOT_COMPARED = [(), (b"first",), ([1],), (None, 0.0), (float("nan"), 0.0), (1, (
     [pytest.param(x, id=repr(x)) for x in [*NO_RANKS, *NOT_COMPARED]],
 )
 def test_entity_without_a_sort_key_is_last(answer: Any) -> None:
-    odd, cluster = Odd("queue_sort"), InMemoryCluster()
+    odd, cluster = FaultyPlugin("queue_sort"), InMemoryCluster()
     scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
     tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
     odd.answers["queue_sort"] = answer
     with pytest.raises(PluginError) as caught:
         tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
-    assert (caught.value.plugin, caught.value.point) == ("Odd", "queue_sort")
+    assert (caught.value.plugin, caught.value.point) == ("FaultyPlugin", "queue_sort")
     assert (caught.value.subject, caught.value.problem) == (
         "default/odd",
         problem_with("queue_sort", answer),

@@ -14,8 +14,8 @@ from gangsched.events import PodAdded
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 from support.refusals import check_refusal, row
 
 NO_SUBJECTS: list[Any] = [None, 5, [], {}, (1, 2), Pod]
@@ -64,7 +64,7 @@ def test_why_of_all_pods_changes_nothing() -> None:
 @pytest.mark.parametrize("subject", ["default/i-0", "default/incomplete", "default/w-2"])
 def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
     """What it raised is told to who asked, not to the next caller."""
-    odd = Odd("pre_enqueue", "queue_sort")
+    odd = FaultyPlugin("pre_enqueue", "queue_sort")
     cluster = InMemoryCluster()
     coscheduling = Coscheduling()
     odd.answers["queue_sort"] = coscheduling.queue_sort

@@ -49,8 +49,8 @@ from gangsched.plugins import DefaultBinder
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint, without
-from support.odd import Odd
 
 GROUP = GroupKey("default/w")
 
@@ -186,9 +186,9 @@ def memory(cluster: InMemoryCluster, scheduler: Scheduler) -> tuple[str, ...]:
     return without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *CYCLES)
 
 
-def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
+def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
     """Return a busy scheduler with one active pod, and a plugin with the point."""
-    odd = Odd(*sorted({point, *NEEDED.get(point, ())}))
+    odd = FaultyPlugin(*sorted({point, *NEEDED.get(point, ())}))
     if point != "node_signature":
         odd.answers["node_signature"] = lambda _view: None
     cluster, scheduler = busy_scheduler(odd)
@@ -198,7 +198,7 @@ def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
 
 
 def check_error(error: PluginError, point: str, subject: str) -> None:
-    assert (error.plugin, error.point, error.subject) == ("Odd", point, subject)
+    assert (error.plugin, error.point, error.subject) == ("FaultyPlugin", point, subject)
     assert error.problem.startswith(("returned ", "raised "))
     assert len(error.problem) < 500
 
@@ -291,7 +291,7 @@ def test_bad_return_counts_as_the_safe_answer_where_the_cycle_continues(
 def test_entity_with_a_bad_sort_key_is_last(value: Any) -> None:
     if ALLOWED["queue_sort"](value):
         return
-    odd, cluster = Odd("queue_sort"), InMemoryCluster()
+    odd, cluster = FaultyPlugin("queue_sort"), InMemoryCluster()
     scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
     tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
     odd.answers["queue_sort"] = lambda _entity: value
@@ -308,7 +308,7 @@ def test_entity_with_a_bad_sort_key_is_last(value: Any) -> None:
 def test_node_with_a_bad_signature_is_a_class_of_its_own(value: Any) -> None:
     if ALLOWED["node_signature"](value):
         return
-    odd, cluster = Odd("filter", "pod_signature", "node_signature"), InMemoryCluster()
+    odd, cluster = FaultyPlugin("filter", "pod_signature", "node_signature"), InMemoryCluster()
     odd.answers["node_signature"] = lambda _view: None
     scheduler = presets.gang(cluster, plugins=[odd])
     tell(cluster, scheduler, NodeAdded(make_node("a", cpu=1)), now=NOW)
@@ -329,7 +329,7 @@ def test_bad_rule_about_a_group_is_replaced_by_the_default_rule(point: str, valu
     if ALLOWED[point](value):
         return
     needs = {"roles_needed": ("members_needed",)}.get(point, ())
-    odd, cluster = Odd("permit", point, *needs), InMemoryCluster()
+    odd, cluster = FaultyPlugin("permit", point, *needs), InMemoryCluster()
     scheduler = Scheduler(cluster, Profile(*presets.default_profile().plugins, odd))
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=NOW)
     odd.answers["roles_needed"] = lambda _group: {"ps": 1}
@@ -368,7 +368,7 @@ def test_bad_account_of_planned_siblings_leaves_everything_as_before(
         return SUCCESS if fits and not view.pods else Unschedulable("another node")
 
     cluster = InMemoryCluster()
-    odd = Odd(
+    odd = FaultyPlugin(
         *("pre_filter", "filter", "pod_signature", "node_signature"),
         *("reads_pods", "add_pod", "remove_pod"),
     )
@@ -398,7 +398,7 @@ def test_bad_fitted_resources_leave_everything_as_before(value: Any) -> None:
     if ALLOWED["fitted"](value):
         return
     cluster = InMemoryCluster()
-    odd = Odd("filter", "pod_signature", "node_signature", "fitted")
+    odd = FaultyPlugin("filter", "pod_signature", "node_signature", "fitted")
     odd.answers["node_signature"] = lambda _view: None
     scheduler = presets.gang(cluster, plugins=[odd])
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=1)), now=NOW)

@@ -31,18 +31,18 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
+from support.faulty_gang import only
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import gang_driver, members, node, place, specify, unschedulable, where
-from support.odd import Odd
-from support.odd_gang import only
 
 RACK = Topology("rack")
 
 
 def odd_gang(
     *points: str, placement: PlacementStrategy = PlacementStrategy.AUTO, policy: Any = None
-) -> tuple[Driver, Odd]:
+) -> tuple[Driver, FaultyPlugin]:
     """Return a driver of whole gangs, and an odd plugin."""
-    odd = Odd(*points)
+    odd = FaultyPlugin(*points)
     plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
 
     def make(cluster: ClusterState) -> Scheduler:

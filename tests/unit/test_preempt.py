@@ -29,9 +29,9 @@ from gangsched.errors import PluginError
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.nomination import NominatedPod
 from gangsched.testing import make_node, make_pod
-from support.at_once import AtOnce
-from support.making_room import Host, blocked, reason_of
-from support.odd import OOPS, Odd
+from support.faulty_plugin import OOPS, FaultyPlugin
+from support.immediate_host import ImmediateHost
+from support.preemption_host import Host, blocked, reason_of
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
@@ -58,7 +58,7 @@ def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
 
 @EACH_UNIT
 def test_cycle_that_raises_keeps_the_reserved_capacity(unit: SchedulingUnit) -> None:
-    odd = Odd("pre_filter")
+    odd = FaultyPlugin("pre_filter")
     host = blocked(unit=unit, odd=odd)
     odd.answers["pre_filter"] = OOPS
     with pytest.raises(PluginError, match="oops"):
@@ -96,7 +96,7 @@ def test_nomination_lapses_when_the_priority_of_the_gang_changes(unit: Schedulin
 def test_nomination_lapses_when_the_pod_is_refused_on_the_free_node(
     unit: SchedulingUnit, point: str, reason: str
 ) -> None:
-    odd = Odd(point)
+    odd = FaultyPlugin(point)
     host = blocked(unit=unit, odd=odd)
     odd.answers[point] = Unschedulable("turned down")
     host.end("low-0", "low-1")
@@ -144,7 +144,7 @@ def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
 def test_waiting_pod_is_unassumed_when_it_is_rejected(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("permit", "reserve", "unreserve")
+    odd = FaultyPlugin("permit", "reserve", "unreserve")
     host = Host(1, unit=unit, odd=odd)
     causes = list[str]()
     odd.answers = {
@@ -167,7 +167,7 @@ def test_nominated_pod_goes_to_its_node_before_an_equal_older_node(
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.where == {"mid": "n0", "low": "n1"}
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    AtOnce.end(host, "mid", "low")  # and only then somebody decides
+    ImmediateHost.end(host, "mid", "low")  # and only then somebody decides
     host.decide()
     assert host.where == {"high": "n1"}
 
@@ -233,7 +233,7 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
     unit: SchedulingUnit,
 ) -> None:
     """On the node as it is, the plugin has nothing to say against the filter that refuses it."""
-    odd = Odd("filter")
+    odd = FaultyPlugin("filter")
     host = Host(2, unit=unit, odd=odd)
     host.gang("low", 2, 0)
 
@@ -243,7 +243,7 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
         return Unschedulable("not beside others")
 
     odd.answers["filter"] = see
-    with pytest.raises(PluginError, match=r"'Odd' at filter .*oops"):
+    with pytest.raises(PluginError, match=r"'FaultyPlugin' at filter .*oops"):
         host.gang("high", 2, 5)
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
@@ -251,7 +251,7 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
 
 
 def test_pod_refused_by_a_check_of_the_plan_evicts_no_pod() -> None:
-    odd = Odd("pre_filter")
+    odd = FaultyPlugin("pre_filter")
     host = Host(1, odd=odd)
     host.pods(make_pod("low", cpu=1))
     answers = iter([Success()])
@@ -261,7 +261,7 @@ def test_pod_refused_by_a_check_of_the_plan_evicts_no_pod() -> None:
 
 
 def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
-    odd = Odd("pre_enqueue")
+    odd = FaultyPlugin("pre_enqueue")
     host = Host(2, odd=odd)
     host.pods(make_pod("low", cpu=1))
     for n in range(2):
@@ -315,7 +315,7 @@ def test_preemption_works_for_a_plugin_without_signature(
     unit: SchedulingUnit,
 ) -> None:
     """Of one that no node takes nothing follows for another that asks for the same."""
-    odd = Odd("filter")
+    odd = FaultyPlugin("filter")
     host = Host(1, unit=unit, odd=odd)
     host.pods(make_pod("low", cpu=1))
     odd.answers["filter"] = lambda _state, pod, _node: (
@@ -353,7 +353,7 @@ def test_as_many_members_of_a_role_as_exceed_its_minimum_are_elastic(unit: Sched
 
 
 def test_gang_with_a_waiting_member_of_a_role_loses_no_elastic_member() -> None:
-    odd = Odd("permit")
+    odd = FaultyPlugin("permit")
     host = Host(4, odd=odd)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
     host.pods(*[of_role(f"w-{n}", None) for n in range(3)], of_role("ps", "ps"))

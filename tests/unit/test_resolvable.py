@@ -27,8 +27,8 @@ from gangsched import (
 )
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def crowded(*names: str, resolvable: bool) -> Callable[[CycleState, Pod, NodeView], Outcome]:
@@ -42,9 +42,9 @@ def crowded(*names: str, resolvable: bool) -> Callable[[CycleState, Pod, NodeVie
     return answer
 
 
-def odd(is_signed: bool) -> Odd:
+def odd(is_signed: bool) -> FaultyPlugin:
     """Return a plugin with a filter; signed plugins say what their answers depend on."""
-    return Odd("filter", *["pod_signature"] * is_signed)
+    return FaultyPlugin("filter", *["pod_signature"] * is_signed)
 
 
 EACH_SIGNED = pytest.mark.parametrize("is_signed", [True, False])
@@ -150,7 +150,7 @@ def test_within_a_rack_only_candidate_nodes_count(unit: SchedulingUnit) -> None:
 
 def test_pre_filter_runs_before_a_filter_is_asked_whether_it_is_resolvable() -> None:
     """If it refuses, no filter is asked, and every node stays a candidate."""
-    plugin = Odd("pre_filter", "filter")
+    plugin = FaultyPlugin("pre_filter", "filter")
     host = Host(2, unit=SchedulingUnit.GROUP, odd=plugin)
     host.gang("low", 2, 0)
     passed: list[str] = []

@@ -33,8 +33,8 @@ from gangsched import (
 from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 
 G = GroupKey("default/g")
 URGENT = make_pod("urgent", cpu=4, priority=9)
@@ -45,7 +45,7 @@ class Host:
     """One node of four, and a plugin that is asked first what follows from a failed cycle."""
 
     def __init__(self) -> None:
-        self.cluster, self.odd, self.now = InMemoryCluster(), Odd("post_filter"), 0.0
+        self.cluster, self.odd, self.now = InMemoryCluster(), FaultyPlugin("post_filter"), 0.0
         profile = Profile(self.odd, Coscheduling(), NodeResources(), DefaultBinder())
         self.scheduler = Scheduler(self.cluster, profile)
         self.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))

@@ -6,7 +6,7 @@ import pytest
 
 from gangsched import GroupKey, PodUID, Wait, explain
 from support.busy import NOW, busy_scheduler
-from support.odd_gang import host
+from support.faulty_gang import host
 
 MISFIT = explain.UnschedulableMember(PodUID("default/other"), "default/other", "full", None)
 
