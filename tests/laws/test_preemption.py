@@ -1,6 +1,6 @@
-"""Preemption: who has to go, for whom, and who has the room then.
+"""Preemption: which pods are evicted, for which pods, and where those are placed.
 
-The oracle watches throughout: see ``support.preemption_laws`` for what it holds every nomination to.
+See ``support.preemption_laws`` for what the oracle demands of every nomination.
 """
 
 from __future__ import annotations

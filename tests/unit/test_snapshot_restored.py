@@ -18,7 +18,7 @@ from gangsched import (
 )
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.testing import make_node, make_pod
-from support import backfill_host
+from support import backfill_host, preemption_host
 from support.backfill_host import BIG, draining, plans
 from support.bundles import AB, pods, specs
 from support.busy import busy_scheduler, tell
