@@ -48,16 +48,16 @@ Answer = Any
 
 
 def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
-    """Return a bundle whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a bundle whose turn it is, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
-    odd = FaultyPlugin(*sorted(needed), group_wide=wide.split())
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=current())
     tell(cluster, scheduler, node("n", cpu), now=NOW)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def bound(effects: Any) -> list[str]:
@@ -271,11 +271,11 @@ def bind_only_two(hosted: Host, effects: Any) -> None:
 
 def evict_two(hosted: Host, *, now: float) -> None:
     """Let a pod come first that makes the plugin evict the group that runs."""
-    cluster, scheduler, odd = hosted
-    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    cluster, scheduler, faulty = hosted
+    faulty.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
     tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99, priority=9)), now=now)
     assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=now) or ()) == 2
-    odd.answers.clear()
+    faulty.answers.clear()
 
 
 def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:

@@ -235,8 +235,8 @@ def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only
 @pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
 def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
     """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
-    odd = OnceOdd(point)
-    profile = Profile(Coscheduling(), NodeResources(), odd, DefaultBinder())
+    faulty = OnceOdd(point)
+    profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
@@ -246,7 +246,7 @@ def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
         with pytest.raises(PluginError):
             driver.drain()
     driver.settle()
-    assert odd.said
+    assert faulty.said
     assert sum(pod.node_name is not None for pod in driver.cluster.pods()) == 5
 
 

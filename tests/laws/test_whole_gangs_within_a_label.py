@@ -387,16 +387,16 @@ def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> Non
 
 def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
-    odd = FaultyPlugin("permit")
+    faulty = FaultyPlugin("permit")
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
         make=lambda cluster: Scheduler(
-            cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+            cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )
     place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
     relabel(driver, "n0", 1, "r2")

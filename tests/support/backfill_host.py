@@ -84,12 +84,12 @@ class Host(ImmediateHost):
 class FaultyHost(Host):
     """A host with a misbehaving plugin, and with preemption."""
 
-    def __init__(self, odd: FaultyPlugin, **nodes: int) -> None:
-        self.odd = odd
+    def __init__(self, faulty: FaultyPlugin, **nodes: int) -> None:
+        self.faulty = faulty
         super().__init__(None, **nodes)
 
     def make(self) -> Scheduler:
-        profile = Profile(Coscheduling(), NodeResources(), self.odd, DefaultBinder())
+        profile = Profile(Coscheduling(), NodeResources(), self.faulty, DefaultBinder())
         return Scheduler(
             self.cluster,
             profile,

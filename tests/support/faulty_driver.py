@@ -1,4 +1,4 @@
-"""A driver of a scheduler that asks an odd plugin before all others."""
+"""A driver of a scheduler that asks a faulty plugin before all others."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ def faulty_driver(
         cpu: What the node offers.
     """
     needed = ("unreserve",) if "reserve" in points else () if points else ("post_bind",)
-    odd = FaultyPlugin(*points, *needed, group_wide=wide.split())
+    faulty = FaultyPlugin(*points, *needed, group_wide=wide.split())
     sorts = policy or Coscheduling(permit_timeout=50.0)
 
     def make(cluster: ClusterState) -> Scheduler:
-        return Scheduler(cluster, Profile(odd, sorts, NodeResources(), DefaultBinder()), unit=unit)
+        return Scheduler(
+            cluster, Profile(faulty, sorts, NodeResources(), DefaultBinder()), unit=unit
+        )
 
     driver = Driver(make, permit_timeout=50.0, match=match)
     driver.tell(node("n", cpu))
-    return driver, odd
+    return driver, faulty
 
 
 def told(driver: Driver, kind: type) -> list[Any]:

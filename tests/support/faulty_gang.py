@@ -38,18 +38,18 @@ Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
 def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str = "") -> Host:
-    """Return a gang whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a gang whose turn it is, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
-    odd = FaultyPlugin(*sorted(needed), group_wide=wide.split())
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     for number in range(size):
         pod = make_pod(f"w-{number}", group="w", min_available=minimum, cpu=2)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def memory(host: Host, *but: str) -> Fingerprint:

@@ -78,14 +78,14 @@ def problem_with(point: str, answer: Any) -> str:
 
 
 def interrupt(
-    scheduler: Scheduler, odd: FaultyPlugin, point: str, answer: Any = OOPS
+    scheduler: Scheduler, faulty: FaultyPlugin, point: str, answer: Any = OOPS
 ) -> PluginError:
     """Make one decision in which the plugin misbehaves at a point; return what is raised."""
     if point == "post_filter":
-        odd.answers["filter"] = Unschedulable("full")
-    odd.answers[point] = answer
+        faulty.answers["filter"] = Unschedulable("full")
+    faulty.answers[point] = answer
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
-    odd.answers.clear()
+    faulty.answers.clear()
     scheduler._check()
     return caught.value

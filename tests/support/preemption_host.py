@@ -46,10 +46,10 @@ class Host(ImmediateHost):
         self,
         *nodes: int,
         unit: SchedulingUnit = SchedulingUnit.POD,
-        odd: FaultyPlugin | None = None,
+        faulty: FaultyPlugin | None = None,
     ) -> None:
         super().__init__()
-        plugins = () if odd is None else (odd,)
+        plugins = () if faulty is None else (faulty,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
         self.scheduler = Scheduler(self.cluster, profile, unit=unit, preemption=Preemption())
         for number, cpu in enumerate(nodes):
@@ -90,9 +90,11 @@ class Host(ImmediateHost):
         return found
 
 
-def blocked(*, unit: SchedulingUnit = SchedulingUnit.POD, odd: FaultyPlugin | None = None) -> Host:
+def blocked(
+    *, unit: SchedulingUnit = SchedulingUnit.POD, faulty: FaultyPlugin | None = None
+) -> Host:
     """Return a host where room is kept for a gang of 2 on a node that two others hold."""
-    host = Host(2, unit=unit, odd=odd)
+    host = Host(2, unit=unit, faulty=faulty)
     host.gang("low", 2, 0)
     host.gang("high", 2, 5)
     assert host.evicted == ["low-0", "low-1"]
@@ -115,7 +117,7 @@ def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> 
         host.tell(PodAdded(evolve(pod, node_name=NodeName(f"n{node}"))))
 
 
-def pass_to_members(host: Host, odd: FaultyPlugin) -> None:
+def pass_to_members(host: Host, faulty: FaultyPlugin) -> None:
     """Let what checks a member of ``high`` first leave word, which whoever checks it next finds."""
 
     def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
@@ -132,4 +134,4 @@ def pass_to_members(host: Host, odd: FaultyPlugin) -> None:
         assert state.read(_LEFT) == (pod.uid, now)
         return Success()
 
-    odd.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}
+    faulty.answers |= {"pre_filter": leave, "filter": find, "pre_score": find_in_time}

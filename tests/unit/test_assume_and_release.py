@@ -49,8 +49,8 @@ BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 
 def test_waiting_pod_states_node_deadline_and_missing_members() -> None:
-    driver, odd = faulty_driver("permit")
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit")
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(make_pod("p"), *members("g", 2, cpu=1))
     driver.drain()
     assert told(driver, PodWaiting) == [
@@ -62,11 +62,11 @@ def test_waiting_pod_states_node_deadline_and_missing_members() -> None:
 
 def test_waiting_pod_has_the_attempt_of_its_group_or_its_own() -> None:
     """The second of a group that held nothing in its first; the second of a pod that did."""
-    driver, odd = faulty_driver("permit")
+    driver, faulty = faulty_driver("permit")
     driver.add(*members("g", 2, cpu=7))
     driver.drain()
     driver.tell(node("m", 14))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(make_pod("p"))
     driver.drain()
     driver.advance(9.0)
@@ -113,17 +113,17 @@ def test_every_group_of_a_bundle_counts_its_attempts() -> None:
 def test_member_refused_at_release_states_the_reason_and_is_unassumed(
     unit: SchedulingUnit,
 ) -> None:
-    driver, odd = faulty_driver("pre_bind", "reserve", "permit", unit=unit)
+    driver, faulty = faulty_driver("pre_bind", "reserve", "permit", unit=unit)
     given_back = list[tuple[str, str, float]]()
 
     def give_back(_cycle: object, pod: Pod, _node: str, *, cause: str, now: float) -> None:
         given_back.append((pod.name, cause, now))
 
     turn_down = only("g-1", Success(), Unschedulable("not this one"))
-    odd.answers = {"pre_bind": turn_down, "unreserve": give_back}
+    faulty.answers = {"pre_bind": turn_down, "unreserve": give_back}
     if unit is SchedulingUnit.POD:
         # one more than needed is there when they go
-        odd.answers["permit"] = only("g-2", Wait(9.0), Success())
+        faulty.answers["permit"] = only("g-2", Wait(9.0), Success())
     driver.advance(2.0)
     driver.add(*members("g", 3, 2, cpu=2))
     driver.drain()
@@ -154,14 +154,14 @@ def test_remaining_group_without_a_quorum_is_not_admitted(unit: SchedulingUnit) 
 def test_remaining_group_is_checked_in_the_instant_in_which_others_leave(
     unit: SchedulingUnit,
 ) -> None:
-    driver, odd = faulty_driver("pre_enqueue", unit=unit)
+    driver, faulty = faulty_driver("pre_enqueue", unit=unit)
     asked = list[tuple[str, str, float]]()
 
     def ask(pod: Pod, group: Any, *, now: float) -> Success:
         asked.append((pod.name, group.key, now))
         return Success()
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     driver.fate = Fate.PENDING
     driver.add(*members("g", 3, 2, cpu=3))
     driver.advance(2.0)
@@ -185,8 +185,8 @@ def test_late_member_without_capacity_rejects_no_gang(unit: SchedulingUnit) -> N
 
 def test_group_of_refused_members_is_rejected_with_the_first_reason() -> None:
     """No plugin says what becomes of it."""
-    driver, odd = faulty_driver("members_needed", "pre_filter", policy=PrioritySort())
-    odd.answers["pre_filter"] = Unschedulable("not today")
+    driver, faulty = faulty_driver("members_needed", "pre_filter", policy=PrioritySort())
+    faulty.answers["pre_filter"] = Unschedulable("not today")
     driver.add(*members("g", 2))
     driver.drain()
     assert told(driver, GroupRejected) == [GroupRejected(G, 1, "not today", 1.0)]
@@ -196,10 +196,10 @@ def test_group_of_refused_members_is_rejected_with_the_first_reason() -> None:
 def test_assumed_pod_that_is_refused_is_unassumed_with_a_reason(
     point: str,
 ) -> None:
-    driver, odd = faulty_driver("reserve", "permit", "pre_bind")
+    driver, faulty = faulty_driver("reserve", "permit", "pre_bind")
     given_back = list[tuple[str, float]]()
-    odd.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
-    odd.answers[point] = Unschedulable("not this one")
+    faulty.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
+    faulty.answers[point] = Unschedulable("not this one")
     driver.advance(2.0)
     driver.add(make_pod("p"))
     assert decide(driver) == (PodUnschedulable(PodUID("default/p"), "not this one"),)
@@ -212,12 +212,12 @@ def test_refusal_at_pre_bind_beside_a_running_quorum_is_reported_alone(
 ) -> None:
     """Nobody goes, so nobody is said to be released."""
     match = MatchPolicy.WAITING_AND_RUNNING
-    driver, odd = faulty_driver(
+    driver, faulty = faulty_driver(
         "pre_bind", unit=unit, policy=Coscheduling(match_policy=match), match=match
     )
     driver.add(*members("g", 3, 2, cpu=1))
     driver.drain()
-    odd.answers["pre_bind"] = Unschedulable("not today")
+    faulty.answers["pre_bind"] = Unschedulable("not today")
     driver.add(make_pod("g-late", group="g", min_available=2, cpu=1))
     assert decide(driver) == (PodUnschedulable(PodUID("default/g-late"), "not today"),)
 
@@ -225,10 +225,10 @@ def test_refusal_at_pre_bind_beside_a_running_quorum_is_reported_alone(
 @BOTH
 @pytest.mark.parametrize("point", ["permit", "pre_bind"])
 def test_cycle_that_raises_unreserves_in_the_same_instant(point: str, unit: SchedulingUnit) -> None:
-    driver, odd = faulty_driver("reserve", "permit", "pre_bind", unit=unit)
+    driver, faulty = faulty_driver("reserve", "permit", "pre_bind", unit=unit)
     given_back = list[tuple[str, float]]()
-    odd.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
-    odd.answers[point] = OOPS
+    faulty.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
+    faulty.answers[point] = OOPS
     driver.advance(2.0)
     driver.add(*members("g", 1))
     with pytest.raises(PluginError):
@@ -240,7 +240,7 @@ def test_cycle_that_raises_unreserves_in_the_same_instant(point: str, unit: Sche
 def test_member_refused_before_score_is_asked_about_with_its_cycle(
     unit: SchedulingUnit,
 ) -> None:
-    driver, odd = faulty_driver("pre_score", "post_filter", unit=unit)
+    driver, faulty = faulty_driver("pre_score", "post_filter", unit=unit)
     asked = list[str]()
 
     def ask(cycle: CycleState, _pod: Pod, reason: str, *, now: float) -> Skip:
@@ -248,7 +248,7 @@ def test_member_refused_before_score_is_asked_about_with_its_cycle(
         asked.append(reason)
         return Skip()
 
-    odd.answers = {"pre_score": Unschedulable("not this one"), "post_filter": ask}
+    faulty.answers = {"pre_score": Unschedulable("not this one"), "post_filter": ask}
     driver.add(*members("g", 1))
     driver.step()
     assert asked == ["not this one"]
@@ -282,14 +282,14 @@ def test_group_that_requests_more_than_exists_is_rejected_once_with_a_reason(
 
 def test_capacity_of_an_unreserved_member_requeues_no_entity_that_failed_before() -> None:
     """Counted one by one there would be room for all three; no rack has it."""
-    driver, odd = faulty_driver("permit", "pre_bind", unit=SchedulingUnit.POD)
+    driver, faulty = faulty_driver("permit", "pre_bind", unit=SchedulingUnit.POD)
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     driver.tell(PodGroupAdded(specify("before", 3, Topology("rack"))))
     driver.add(*members("before", 3, cpu=1))
     driver.settle()
     before = [fallen.group for fallen in told(driver, GroupRejected)]
     assert before == ["default/before"]
-    odd.answers = {
+    faulty.answers = {
         "permit": only("g-2", Wait(9.0), Success()),
         "pre_bind": only("g-1", Success(), Unschedulable("not this one")),
     }

@@ -531,16 +531,16 @@ def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.policy = Backfill(EXACT, after_attempts=2)
     host.scheduler = host.make()
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.gang("big", 4)
     assert host.decide() == []
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     host.pod("old", 100)
     assert host.decide() == ["old"]
     assert host.scheduler.reservation is None
     assert host.at(5.0) == []
     assert host.reservation.starts_at == 100.0
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.end("old")
     assert host.at(100.0) == []
     assert host.scheduler.reservation is None
@@ -556,7 +556,7 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
             raise OOPS
         return Success()
 
-    host.odd.answers["filter"] = see
+    host.faulty.answers["filter"] = see
     host.gang("big", 2)
     assert host.decide() == []
     assert host.scheduler.reservation is None
@@ -588,7 +588,7 @@ def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
     host.decide()
     needs = host.scheduler._state.nodes.ledger.expected()
     assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("short", 10)
     assert host.decide() == []
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
@@ -603,13 +603,13 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
     host = FaultyHost(FaultyPlugin("permit"), a=5)
     host.pod("old", 100, cpu=2)
     host.decide()
-    host.odd.answers["permit"] = Wait(95.0)
+    host.faulty.answers["permit"] = Wait(95.0)
     host.pod("short", 10)
     host.decide()
     host.gang("big", 4)
     host.decide()
     assert host.reservation.starts_at == 100.0
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     assert host.at(95.0) == []
     assert host.at(96.0) == ["short"]
     host.pod("long", None)

@@ -323,7 +323,7 @@ def test_pod_that_waits_on_unreserved_capacity_moves_nothing(
     host.decide()
     before = promise_of(host)
     planned.clear()
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("long")
     host.decide()
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/long"]

@@ -82,14 +82,14 @@ def test_pod_whose_priority_rises_is_sorted_first() -> None:
 def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
     group: str | None,
 ) -> None:
-    driver, odd = faulty_driver("pre_enqueue", cpu=4)
+    driver, faulty = faulty_driver("pre_enqueue", cpu=4)
 
     def ask(pod: Pod, given: Any, *, now: float) -> Any:
         assert now == driver.now
         assert (None if given is None else given.key) == (None if group is None else G)
         return Success() if pod.annotations else Unschedulable("not yet")
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     driver.add(make_pod("p", group=group, min_available=1 if group else None))
     driver.drain()
     assert where(driver) == {}
@@ -170,17 +170,17 @@ def test_a_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None
 
 @pytest.mark.parametrize("fact", ["it goes", "it is held", "it waits on a node"])
 def test_next_entity_leads_when_an_event_removes_the_leader(fact: str) -> None:
-    driver, odd = faulty_driver("pre_enqueue", "permit", cpu=4)
+    driver, faulty = faulty_driver("pre_enqueue", "permit", cpu=4)
     driver.add(make_pod("p", cpu=9), make_pod("q", cpu=9))
     driver.drain()
     driver.advance(100.0)
     driver.drain()
     driver.tell(node("large", 18))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     if fact == "it goes":
         driver.delete(P)
     elif fact == "it is held":
-        odd.answers["pre_enqueue"] = lambda pod, _group, *, now: (
+        faulty.answers["pre_enqueue"] = lambda pod, _group, *, now: (
             Unschedulable("not now") if pod.annotations else Success()
         )
         update(driver, P, annotations={"a": "b"})
@@ -194,11 +194,11 @@ def test_next_entity_leads_when_an_event_removes_the_leader(fact: str) -> None:
 
 def test_next_entity_is_tried_when_the_last_untried_member_leaves() -> None:
     """The other of the two waits on a node, and a plugin says that it waits on."""
-    driver, odd = faulty_driver("permit", cpu=0)
+    driver, faulty = faulty_driver("permit", cpu=0)
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
     driver.settle()
     driver.advance(100.0)
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.tell(node("large", 4))
     driver.step()
     assert [each.uid for each in driver.scheduler.waiting] == ["default/g-0"]
@@ -289,21 +289,21 @@ def test_a_group_waited_from_when_it_was_complete_for_the_first_time() -> None:
 
 
 def test_waiting_group_is_checked_again_when_its_specification_arrives() -> None:
-    driver, odd = faulty_driver("permit", cpu=4)
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit", cpu=4)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1))
     driver.drain()
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.tell(PodGroupAdded(specify("g", 1)))
     assert where(driver) == {"g-0": "n"}
 
 
 def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> None:
-    driver, odd = faulty_driver("permit", "pre_enqueue", cpu=4)
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit", "pre_enqueue", cpu=4)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2))
     driver.drain()
-    odd.answers["pre_enqueue"] = Unschedulable("not now")
+    faulty.answers["pre_enqueue"] = Unschedulable("not now")
     driver.tell(PodGroupAdded(specify("g", 2)))
     assert told(driver, GroupRejected) == [GroupRejected(G, 1, "not now", 1.0)]
 
@@ -351,8 +351,8 @@ def test_departure_from_a_consistent_group_rereads_no_other_member() -> None:
 
 
 def test_group_of_another_bundle_is_reported_at_once() -> None:
-    driver, odd = faulty_driver("pre_filter", cpu=4)
-    odd.answers["pre_filter"] = Unschedulable("not today")
+    driver, faulty = faulty_driver("pre_filter", cpu=4)
+    faulty.answers["pre_filter"] = Unschedulable("not today")
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group)))
     driver.drain()
@@ -362,8 +362,8 @@ def test_group_of_another_bundle_is_reported_at_once() -> None:
 
 
 def test_waiting_group_is_rejected_when_it_joins_a_bundle() -> None:
-    driver, odd = faulty_driver("permit", cpu=4)
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit", cpu=4)
+    faulty.answers["permit"] = Wait(9.0)
     driver.tell(PodGroupAdded(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2)))
     driver.add(*pods("two/b"), *pods("one/a"))
     driver.drain()
@@ -375,14 +375,14 @@ def test_waiting_group_is_rejected_when_it_joins_a_bundle() -> None:
 
 
 def test_group_that_waits_for_a_group_without_binds_is_checked_in_that_instant() -> None:
-    driver, odd = faulty_driver("pre_enqueue", cpu=4)
+    driver, faulty = faulty_driver("pre_enqueue", cpu=4)
     asked = list[float]()
 
     def ask(_pod: Pod, _group: object, *, now: float) -> Success:
         asked.append(now)
         return Success()
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group)))
     driver.fate = Fate.PENDING

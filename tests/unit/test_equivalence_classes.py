@@ -43,9 +43,9 @@ def info_of(driver: Driver, key: str) -> Any:
     return driver.scheduler._state.registry.get(GroupKey(key))
 
 
-def ruled(odd: FaultyPlugin | None = None) -> Driver:
-    """Return a driver with no gang policy, but what an odd plugin says of quorums."""
-    rules = () if odd is None else (odd,)
+def ruled(faulty: FaultyPlugin | None = None) -> Driver:
+    """Return a driver with no gang policy, but what a faulty plugin says of quorums."""
+    rules = () if faulty is None else (faulty,)
     profile = Profile(*rules, PrioritySort(), NodeResources(), DefaultBinder())
     return Driver(lambda cluster: Scheduler(cluster, profile), watched=False)
 
@@ -177,9 +177,9 @@ def test_rule_that_states_a_need_counts_the_present_members_of_its_kind(
     needed: int | None, present: int
 ) -> None:
     """Of two members, one of which runs: it counts or not; all do where nobody counts."""
-    odd = FaultyPlugin("permit", "members_needed")
-    driver = ruled(odd)
-    odd.answers["members_needed"] = needed
+    faulty = FaultyPlugin("permit", "members_needed")
+    driver = ruled(faulty)
+    faulty.answers["members_needed"] = needed
     driver.tell(node("n", 9))
     runs, waits = members("g", 2, cpu=1)
     driver.add(evolve(runs, node_name=NodeName("n")), waits)
@@ -217,10 +217,10 @@ def test_members_are_scheduled_one_by_one_after_the_start_without_a_rule() -> No
 def test_members_are_scheduled_one_by_one_when_the_quorum_runs(
     number: int | None, started: bool, alone: bool
 ) -> None:
-    odd = FaultyPlugin("permit", "members_needed")
-    driver = ruled(odd)
+    faulty = FaultyPlugin("permit", "members_needed")
+    driver = ruled(faulty)
     driver.add(*members("g", 2, cpu=1))
-    odd.answers["members_needed"] = number
+    faulty.answers["members_needed"] = number
     info = info_of(driver, "default/g")
     info.was_scheduled = started
     assert equivalence.goes_alone(driver.scheduler._state, info) is alone

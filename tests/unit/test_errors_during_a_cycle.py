@@ -45,17 +45,19 @@ Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
 def host(*points: str, cpu: int = 4, minimum: int = 2, size: int = 2) -> Host:
-    """Return a gang whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a gang whose turn it is, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
-    odd = FaultyPlugin(*sorted({*points, *(other for p in points for other in NEEDED.get(p, ()))}))
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(
+        *sorted({*points, *(other for p in points for other in NEEDED.get(p, ()))})
+    )
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     tell(cluster, scheduler, PodGroupAdded(PodGroup(name="w", min_available=minimum)), now=NOW)
     for number in range(size):
         tell(cluster, scheduler, PodAdded(make_pod(f"w-{number}", group="w", cpu=2)), now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def memory(host: Host, *but: str) -> Fingerprint:
@@ -116,10 +118,10 @@ def test_attempt_that_raises_in_its_first_cycle_has_not_begun() -> None:
 def test_attempt_does_not_start_with_a_member_whose_cycle_failed() -> None:
     """It runs from the first one that holds a node."""
     broken = host("filter", "permit", size=3)
-    scheduler, odd = broken[1:]
-    odd.answers["filter"] = Unschedulable("not yet")
+    scheduler, faulty = broken[1:]
+    faulty.answers["filter"] = Unschedulable("not yet")
     assert scheduler.schedule_one(now=NOW)
-    odd.answers = {"permit": OOPS}
+    faulty.answers = {"permit": OOPS}
     (info,) = scheduler.registry
     for later in (NOW + 1, NOW + 2):
         tell(*broken[:2], NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 8})), now=later)
@@ -127,7 +129,7 @@ def test_attempt_does_not_start_with_a_member_whose_cycle_failed() -> None:
             scheduler.schedule_one(now=later)
         assert info.attempt_started_at == NOW
         assert (info.attempts, info.waiting) == (1, 0)
-    odd.answers = {}
+    faulty.answers = {}
     assert scheduler.schedule_one(now=NOW + 3)
     assert info.attempt_started_at == NOW + 3
     scheduler._check()
@@ -197,21 +199,23 @@ def test_members_delayed_by_an_error_are_released_at_the_next_event(point: str) 
 
 def test_pod_that_a_filter_cannot_judge_during_an_event_is_requeued() -> None:
     """Law 4: what is not known is no reason to sleep."""
-    odd, cluster = FaultyPlugin("filter", "pod_signature"), InMemoryCluster()
-    scheduler = Scheduler(cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder()))
+    faulty, cluster = FaultyPlugin("filter", "pod_signature"), InMemoryCluster()
+    scheduler = Scheduler(
+        cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
+    )
     small = Node(name=NodeName("small"), allocatable={"cpu": 1})
     tell(cluster, scheduler, NodeAdded(small), now=NOW)
     tell(cluster, scheduler, PodAdded(make_pod("p", cpu=2)), now=NOW)
     assert scheduler.schedule_one(now=NOW)
     scheduler.advance(now=NOW + 60)
     assert scheduler.queue.head() is None, "it waits for a fact"
-    odd.answers["filter"] = OOPS
+    faulty.answers["filter"] = OOPS
     as_small = Node(name=NodeName("as-small"), allocatable={"cpu": 1})
     tell(cluster, scheduler, NodeAdded(as_small), now=NOW + 60)
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW + 60)
     assert (caught.value.point, caught.value.subject) == ("filter", "default/p")
-    odd.answers.clear()
+    faulty.answers.clear()
     assert scheduler.schedule_one(now=NOW + 60)
     assert scheduler.queue.head() is None
     scheduler._check()

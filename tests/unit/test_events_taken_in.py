@@ -53,9 +53,9 @@ ENDS = {
 def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
     fact: str, group: str | None
 ) -> None:
-    driver, odd = faulty_driver("permit", "reserve", "unreserve", cpu=4)
+    driver, faulty = faulty_driver("permit", "reserve", "unreserve", cpu=4)
     causes = list[tuple[str, float]]()
-    odd.answers = {
+    faulty.answers = {
         "permit": Wait(9.0),
         "unreserve": lambda *_args, cause, now: causes.append((cause, now)),
     }
@@ -83,8 +83,8 @@ def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
 
 def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
     """No plugin makes the group fall."""
-    driver, odd = faulty_driver("permit", policy=PrioritySort(), cpu=4)
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2))
     driver.drain()
     driver.delete("default/g-1")
@@ -95,8 +95,8 @@ def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
 
 
 def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> None:
-    driver, odd = faulty_driver("permit", policy=PrioritySort(), cpu=4)
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2, cpu=3))
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
@@ -120,9 +120,9 @@ def test_pod_shown_on_another_node_has_left_the_first(also: dict[str, Any]) -> N
 
 
 def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
-    driver, odd = faulty_driver("permit", "post_bind", cpu=4)
+    driver, faulty = faulty_driver("permit", "post_bind", cpu=4)
     bound = list[tuple[str, str, float]]()
-    odd.answers = {
+    faulty.answers = {
         "permit": Wait(9.0),
         "post_bind": lambda pod, node, *, now: bound.append((pod.name, node, now)),
     }
@@ -142,16 +142,16 @@ def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
 
 def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
     """A gang with one to spare, and pods that were let wait on the same nodes."""
-    driver, odd = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.tell(node("m", 1, 1), node("x", 1), node("y", 1))
     for number, asks in enumerate(({"cpu": 1, GPU: 1}, {"cpu": 2}, {"cpu": 2})):
         driver.add(make_pod(f"g-{number}", group="g", min_available=2, requests=asks, priority=1))
     driver.add(make_pod("p", cpu=1), make_pod("q", cpu=1))
     driver.drain()
     assert len(driver.scheduler.waiting) == 5
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.add(make_pod("on-m", requests={GPU: 1}), make_pod("on-n", cpu=4))
     driver.drain()
     assert where(driver) == {}
@@ -164,9 +164,9 @@ def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
 
 
 def test_gang_with_a_quorum_waits_on_when_one_wait_expires() -> None:
-    driver, odd = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
-    odd.answers["permit"] = lambda _cycle, pod, _node, *, now: Wait(5.0 + int(pod.name[-1]))
+    faulty.answers["permit"] = lambda _cycle, pod, _node, *, now: Wait(5.0 + int(pod.name[-1]))
     driver.add(*members("g", 3, 2))
     driver.drain()
     driver.advance(5.0)
@@ -179,10 +179,10 @@ def test_gang_with_a_quorum_waits_on_when_one_wait_expires() -> None:
 
 
 def test_expired_wait_of_one_member_leaves_its_group_without_nodes() -> None:
-    driver, odd = faulty_driver("permit", cpu=4)
+    driver, faulty = faulty_driver("permit", cpu=4)
     driver.add(*members("g", 2))
     driver.drain()
-    odd.answers["permit"] = Wait(5.0)
+    faulty.answers["permit"] = Wait(5.0)
     driver.add(*members("g", 1, 2, prefix="late-"))
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
@@ -209,9 +209,9 @@ def test_reported_bind_that_the_cluster_state_does_not_show_is_an_error() -> Non
 
 
 def test_failed_bind_frees_its_node_during_backoff() -> None:
-    driver, odd = faulty_driver("reserve", "unreserve", cpu=4)
+    driver, faulty = faulty_driver("reserve", "unreserve", cpu=4)
     causes = list[tuple[str, float]]()
-    odd.answers["unreserve"] = lambda *_args, cause, now: causes.append((cause, now))
+    faulty.answers["unreserve"] = lambda *_args, cause, now: causes.append((cause, now))
     driver.fate = Fate.PENDING
     driver.add(make_pod("p", cpu=4), make_pod("q", cpu=3))
     driver.drain()
@@ -240,7 +240,7 @@ def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
 
 
 def test_terminating_member_counts_no_more_when_its_bind_fails() -> None:
-    driver, odd = faulty_driver("reserve", "unreserve", cpu=4)
+    driver, faulty = faulty_driver("reserve", "unreserve", cpu=4)
     driver.watched = False
     driver.fate = Fate.PENDING
     driver.add(*members("g", 2))
@@ -252,22 +252,22 @@ def test_terminating_member_counts_no_more_when_its_bind_fails() -> None:
         left.append(cycle.group.unscheduled)
         return EvictGroup(G, "all or nothing")
 
-    odd.answers["unreserve"] = undo
+    faulty.answers["unreserve"] = undo
     for bind in list(driver.under_way):
         driver.report(bind, Fate.FAILED)
     assert left == [1, 1]
 
 
 def test_why_a_bind_failed_is_no_reason_of_a_group_of_which_others_went_since() -> None:
-    driver, odd = faulty_driver("permit", cpu=4)
+    driver, faulty = faulty_driver("permit", cpu=4)
     driver.fate = Fate.PENDING
     driver.add(*members("g", 1))
     driver.drain()
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1, prefix="late-"))
     driver.drain()
     driver.report(driver.under_way[0], Fate.FAILED)
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.tell(PodGroupAdded(specify("g", 1)))
     assert driver.scheduler.why(G) == BackingOff(1.0, 0, "", None)
 
@@ -295,9 +295,9 @@ def test_running_pod_that_is_evicted_has_no_earlier_reason() -> None:
 
 
 def test_a_pod_that_becomes_another_as_its_bind_is_shown_was_bound_first() -> None:
-    driver, odd = faulty_driver("post_bind", cpu=4)
+    driver, faulty = faulty_driver("post_bind", cpu=4)
     bound = list[tuple[str, str, float]]()
-    odd.answers["post_bind"] = lambda pod, node, *, now: bound.append((pod.name, node, now))
+    faulty.answers["post_bind"] = lambda pod, node, *, now: bound.append((pod.name, node, now))
     driver.watched = False
     driver.fate = Fate.PENDING
     driver.add(make_pod("p"))

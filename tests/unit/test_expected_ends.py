@@ -54,7 +54,7 @@ def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
     host.now = 3.0
     host.pod("runs")
     host.decide()
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("waits")
     host.decide()
     assert group_run_times.ends(host.scheduler._state, 7.0) == {}

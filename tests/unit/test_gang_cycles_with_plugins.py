@@ -43,14 +43,14 @@ BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 @BOTH
 def test_the_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: SchedulingUnit) -> None:
-    driver, odd = faulty_driver("pre_filter", unit=unit)
+    driver, faulty = faulty_driver("pre_filter", unit=unit)
     seen = list[set[str]]()
 
     def ask(cycle: CycleState, pod: Pod, *, now: float) -> Success:
         seen.append(set(cycle.nodes))
         return Success()
 
-    odd.answers["pre_filter"] = ask
+    faulty.answers["pre_filter"] = ask
     driver.add(make_pod("p"), *members("g", 2))
     driver.drain()
     assert seen == [{"n"}] * 3
@@ -92,8 +92,8 @@ def test_each_plugin_is_asked_once_for_its_group(point: str) -> None:
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
 def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: str) -> None:
     """Nobody else is there who answers for each member."""
-    driver, odd = faulty_driver(point, unit=SchedulingUnit.GROUP, wide=point)
-    odd.answers[point] = Unschedulable("not this gang")
+    driver, faulty = faulty_driver(point, unit=SchedulingUnit.GROUP, wide=point)
+    faulty.answers[point] = Unschedulable("not this gang")
     driver.add(*members("g", 2))
     effects = decide(driver)
     assert PodUnschedulable(PodUID("default/g-0"), "not this gang") in effects
@@ -102,15 +102,15 @@ def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: s
 
 
 def test_last_member_is_blamed_where_its_pre_bind_is_refused() -> None:
-    driver, odd = faulty_driver("pre_bind", unit=SchedulingUnit.GROUP)
-    odd.answers["pre_bind"] = only("g-0", Success(), Unschedulable("not this one"))
+    driver, faulty = faulty_driver("pre_bind", unit=SchedulingUnit.GROUP)
+    faulty.answers["pre_bind"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.add(*members("g", 4, cpu=1))
     assert PodUnschedulable(PodUID("default/g-3"), "not this one") in decide(driver)
 
 
 def test_first_group_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> None:
-    driver, odd = faulty_driver("permit", unit=SchedulingUnit.GROUP)
-    odd.answers["permit"] = Wait(5.0)
+    driver, faulty = faulty_driver("permit", unit=SchedulingUnit.GROUP)
+    faulty.answers["permit"] = Wait(5.0)
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group)))
     reason = "the groups of a bundle do not wait on permit"
@@ -118,25 +118,25 @@ def test_first_group_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> None
 
 
 def test_refused_gang_of_one_is_tried_again() -> None:
-    driver, odd = faulty_driver("permit", unit=SchedulingUnit.GROUP)
-    odd.answers["permit"] = Unschedulable("not yet")
+    driver, faulty = faulty_driver("permit", unit=SchedulingUnit.GROUP)
+    faulty.answers["permit"] = Unschedulable("not yet")
     driver.add(*members("g", 1))
     driver.drain()
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.settle()
     assert len(where(driver)) == 1
 
 
 def test_effects_while_nodes_are_released_come_before_later_effects() -> None:
     points = ("members_needed", "reserve", "unreserve", "permit", "post_filter")
-    driver, odd = faulty_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
+    driver, faulty = faulty_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
     causes = list[tuple[str, str, float]]()
 
     def give_back(_cycle: object, pod: Pod, _node: str, *, cause: str, now: float) -> Any:
         causes.append((pod.name, cause, now))
         return RejectGroup(G, "broken") if pod.name == "g-1" else None
 
-    odd.answers = {
+    faulty.answers = {
         "permit": only("g-0", Success(), Unschedulable("not yet")),
         "unreserve": give_back,
         "post_filter": RejectGroup(G, "full"),
@@ -152,7 +152,7 @@ def test_effects_while_nodes_are_released_come_before_later_effects() -> None:
 def test_group_that_released_its_nodes_is_asked_about_with_its_cycle() -> None:
     """The plugin finds what it wrote as the nodes were taken, and the reason."""
     points = ("members_needed", "reserve", "permit", "post_filter")
-    driver, odd = faulty_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
+    driver, faulty = faulty_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
     asked = list[tuple[str, str, float]]()
 
     def ask(cycle: CycleState, pod: Pod, reason: str, *, now: float) -> RejectGroup:
@@ -160,7 +160,7 @@ def test_group_that_released_its_nodes_is_asked_about_with_its_cycle() -> None:
         asked.append((pod.name, reason, now))
         return RejectGroup(G, "full")
 
-    odd.answers = {
+    faulty.answers = {
         "permit": only("g-1", Success(), Unschedulable("not yet")),
         "post_filter": ask,
     }
@@ -174,12 +174,12 @@ def test_group_that_released_its_nodes_is_asked_about_with_its_cycle() -> None:
 def test_gang_without_capacity_may_preempt_a_gang_that_waits_on_permit(
     unit: SchedulingUnit,
 ) -> None:
-    driver, odd = faulty_driver("permit", "post_filter", unit=unit)
-    odd.answers["permit"] = Wait(40.0)
+    driver, faulty = faulty_driver("permit", "post_filter", unit=unit)
+    faulty.answers["permit"] = Wait(40.0)
     driver.add(*members("g", 2))
     driver.drain()
     assert len(driver.scheduler.waiting) == 2
-    odd.answers["post_filter"] = RejectGroup(G, "make room")
+    faulty.answers["post_filter"] = RejectGroup(G, "make room")
     driver.add(*members("h", 2, cpu=9))
     effects = decide(driver)
     assert GroupRejected(G, 1, "make room", 1.0) in effects

@@ -165,8 +165,8 @@ def test_capacity_of_a_bundle_is_dropped_when_one_group_is_too_small(
 def test_active_entity_is_not_evaluated_when_its_nomination_lapses(
     unit: SchedulingUnit,
 ) -> None:
-    odd = FaultyPlugin("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
     host.tell(PodAdded(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2)))
     asked: list[str] = []
 
@@ -174,7 +174,7 @@ def test_active_entity_is_not_evaluated_when_its_nomination_lapses(
         asked.append(pod.name)
         return Success()
 
-    odd.answers["pre_enqueue"] = note
+    faulty.answers["pre_enqueue"] = note
     told = host.scheduler.advance(now=60.0)
     assert [type(effect) for effect in told] == [NominationLapsed]
     assert asked == []
@@ -195,9 +195,9 @@ def on_hold(host: Host) -> Callable[..., Outcome]:
 def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
     unit: SchedulingUnit, is_there: bool
 ) -> None:
-    odd = FaultyPlugin("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_enqueue"] = on_hold(host)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers["pre_enqueue"] = on_hold(host)
     host.at(3.0)
     if is_there:
         host.end("low-0", "low-1")
@@ -265,10 +265,10 @@ def test_nominated_pod_goes_to_the_best_node_while_its_victims_are_there(
 def test_nominated_check_sees_the_placements_of_earlier_checks(
     unit: SchedulingUnit,
 ) -> None:
-    odd = FaultyPlugin("pre_filter", "filter", "pre_score")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
+    host = blocked(unit=unit, faulty=faulty)
 
-    pass_to_members(host, odd)
+    pass_to_members(host, faulty)
     host.now = 3.0
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}

@@ -70,10 +70,10 @@ def making(*plugins: object, unit: SchedulingUnit = SchedulingUnit.POD) -> Make:
 
 def sound(*points: str, name: str = "FaultyPlugin") -> FaultyPlugin:
     """Return a plugin that reads nothing of nodes."""
-    odd = FaultyPlugin(*points)
-    odd.name = name
-    odd.answers["node_signature"] = lambda _view: None
-    return odd
+    faulty = FaultyPlugin(*points)
+    faulty.name = name
+    faulty.answers["node_signature"] = lambda _view: None
+    return faulty
 
 
 # At each point --------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
     unit: SchedulingUnit,
 ) -> None:
     """Also where groups fall, are held and start together."""
-    odd, asked = FaultyPlugin(*ANSWERS), Counter[str]()
-    driver = Driver(making(odd, unit=unit))
+    faulty, asked = FaultyPlugin(*ANSWERS), Counter[str]()
+    driver = Driver(making(faulty, unit=unit))
 
     def answer(point: str, *args: Any, now: float, **_kwargs: Any) -> object:
         asked[point] += 1
@@ -96,7 +96,7 @@ def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
         assert point not in AT_A_NODE or isinstance(given[1], str)
         return ANSWERS[point]
 
-    odd.answers = {point: partial(answer, point) for point in ANSWERS}
+    faulty.answers = {point: partial(answer, point) for point in ANSWERS}
     driver.advance(1.0)
     driver.tell(node("n", 4))
     driver.add(*members("starts", 2, cpu=2))
@@ -117,7 +117,7 @@ def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
     driver.add(*(pod for group in AB for pod in pods(group, cpu=0)))
     driver.settle()
     driver.advance(300.0)
-    odd.answers["permit"] = Wait(5.0)
+    faulty.answers["permit"] = Wait(5.0)
     driver.add(make_pod("waits"))
     driver.drain()
     driver.advance(305.0)
@@ -129,7 +129,7 @@ def test_scratch_written_in_pre_filter_is_read_in_pre_score(
     unit: SchedulingUnit,
 ) -> None:
     key: StateKey[str] = StateKey("seen")
-    odd, read = FaultyPlugin("pre_filter", "pre_score"), list[str | None]()
+    faulty, read = FaultyPlugin("pre_filter", "pre_score"), list[str | None]()
 
     def write(cycle: CycleState, pod: Pod, *, now: float) -> Success:
         cycle.write(key, pod.name)
@@ -139,8 +139,8 @@ def test_scratch_written_in_pre_filter_is_read_in_pre_score(
         read.append(cycle.read(key))
         return Success()
 
-    odd.answers = {"pre_filter": write, "pre_score": note}
-    driver = Driver(making(odd, unit=unit))
+    faulty.answers = {"pre_filter": write, "pre_score": note}
+    driver = Driver(making(faulty, unit=unit))
     driver.tell(node("n", 4))
     driver.add(*members("g", 1, cpu=1))
     driver.step()
@@ -149,24 +149,24 @@ def test_scratch_written_in_pre_filter_is_read_in_pre_score(
 
 
 def test_filter_that_is_asked_for_a_class_sees_the_nodes_and_no_group() -> None:
-    odd, seen = sound(*SIGNED), list[tuple[object, list[NodeName]]]()
+    faulty, seen = sound(*SIGNED), list[tuple[object, list[NodeName]]]()
 
     def look(cycle: CycleState, pod: Pod, _view: NodeView) -> Success:
         assert pod.name == "g-0"
         seen.append((cycle.group, list(cycle.nodes)))
         return Success()
 
-    odd.answers["filter"] = look
-    driver = Driver(making(odd))
+    faulty.answers["filter"] = look
+    driver = Driver(making(faulty))
     driver.tell(node("n", 4), node("m", 4))
     driver.add(*members("g", 1, cpu=1))
     assert seen == [(None, ["n", "m"])]
 
 
 def test_error_of_a_filter_on_arrival_is_raised_in_the_cycle_of_the_pod() -> None:
-    odd = sound(*SIGNED)
-    odd.answers["filter"] = OOPS
-    driver = Driver(making(odd), checked=False)
+    faulty = sound(*SIGNED)
+    faulty.answers["filter"] = OOPS
+    driver = Driver(making(faulty), checked=False)
     driver.tell(node("n", 4))
     driver.add(make_pod("p"))
     with pytest.raises(PluginError) as caught:
@@ -176,9 +176,9 @@ def test_error_of_a_filter_on_arrival_is_raised_in_the_cycle_of_the_pod() -> Non
 
 
 def test_headroom_that_raises_is_reported_with_its_pod() -> None:
-    odd = sound("filter", "pod_signature", "headroom")
-    odd.answers["headroom"] = OOPS
-    driver = Driver(making(odd), checked=False)
+    faulty = sound("filter", "pod_signature", "headroom")
+    faulty.answers["headroom"] = OOPS
+    driver = Driver(making(faulty), checked=False)
     driver.tell(node("n", 4))
     driver.add(make_pod("p"))
     with pytest.raises(PluginError) as caught:
@@ -190,7 +190,7 @@ def test_headroom_that_raises_is_reported_with_its_pod() -> None:
 # How often ------------------------------------------------------------------------------------
 
 
-def counting(odd: FaultyPlugin, point: str, answer: object) -> Counter[str]:
+def counting(faulty: FaultyPlugin, point: str, answer: object) -> Counter[str]:
     """Let a plugin count for which nodes it is asked at a point."""
     asked = Counter[str]()
 
@@ -198,7 +198,7 @@ def counting(odd: FaultyPlugin, point: str, answer: object) -> Counter[str]:
         asked[str(view.node.name)] += 1
         return answer
 
-    odd.answers[point] = ask
+    faulty.answers[point] = ask
     return asked
 
 
@@ -206,9 +206,9 @@ def counting(odd: FaultyPlugin, point: str, answer: object) -> Counter[str]:
 def test_plugin_that_reads_nothing_of_nodes_is_asked_once_for_all(
     point: str, answer: object
 ) -> None:
-    odd = sound(point, "pod_signature", "node_signature")
-    asked = counting(odd, point, answer)
-    driver = Driver(making(odd), checked=False)
+    faulty = sound(point, "pod_signature", "node_signature")
+    asked = counting(faulty, point, answer)
+    driver = Driver(making(faulty), checked=False)
     driver.tell(*(node(f"n{cpu}", cpu) for cpu in (2, 3, 4)))
     driver.add(make_pod("p", cpu=1), make_pod("like", cpu=1))
     driver.drain()
@@ -217,11 +217,11 @@ def test_plugin_that_reads_nothing_of_nodes_is_asked_once_for_all(
 
 
 def test_reader_of_a_label_is_asked_once_per_value() -> None:
-    odd = sound(*SIGNED, "labels_read")
-    odd.answers["labels_read"] = ["zone"]
+    faulty = sound(*SIGNED, "labels_read")
+    faulty.answers["labels_read"] = ["zone"]
     blind = sound(*SIGNED, name="Blind")
-    asked, of_blind = (counting(each, "filter", Success()) for each in (odd, blind))
-    driver = Driver(making(odd, blind), checked=False)
+    asked, of_blind = (counting(each, "filter", Success()) for each in (faulty, blind))
+    driver = Driver(making(faulty, blind), checked=False)
     driver.tell(*(node(f"{zone}{cpu}", cpu, zone=zone) for cpu in (2, 3) for zone in "ab"))
     driver.add(make_pod("p", cpu=1))
     assert asked == {"a2": 1, "b2": 1}
@@ -259,9 +259,9 @@ def test_the_scores_of_all_plugins_are_added() -> None:
 
 def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
     """However many pods they would have room for."""
-    odd = sound(*SIGNED)
-    odd.answers["filter"] = Unschedulable("not here")
-    driver = Driver(making(odd))
+    faulty = sound(*SIGNED)
+    faulty.answers["filter"] = Unschedulable("not here")
+    driver = Driver(making(faulty))
     driver.tell(node("n", 4), node("m", 4))
     driver.add(make_pod("p"))
     driver.step()
@@ -276,13 +276,13 @@ def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
 
 
 def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
-    odd = FaultyPlugin("queue_sort")
-    profile = Profile(odd, NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin("queue_sort")
+    profile = Profile(faulty, NodeResources(), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.add(make_pod("p", created_at=7.0))
     state = driver.scheduler._state
     entity = state.members[PodUID("default/p")].entity
-    odd.answers["queue_sort"] = OOPS
+    faulty.answers["queue_sort"] = OOPS
     assert extension_points.queue_sort(state, entity) == (inf, inf, 7.0, entity.seq)
     assert [str(error) for error in state.deferred] == [
         "plugin 'FaultyPlugin' at queue_sort for default/p: raised ZeroDivisionError('oops')"
@@ -291,9 +291,9 @@ def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
 
 
 def test_a_pod_that_is_held_because_a_plugin_raised_says_so() -> None:
-    odd = FaultyPlugin("pre_enqueue")
-    driver = Driver(making(odd))
-    odd.answers["pre_enqueue"] = OOPS
+    faulty = FaultyPlugin("pre_enqueue")
+    driver = Driver(making(faulty))
+    faulty.answers["pre_enqueue"] = OOPS
     with pytest.raises(PluginError) as caught:
         driver.add(make_pod("p"))
     (held,) = driver.scheduler.advance(now=0.0)

@@ -47,15 +47,15 @@ def faulty_driver(
     unit: SchedulingUnit = SchedulingUnit.POD,
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
 ) -> tuple[Driver, FaultyPlugin]:
-    """Return a driver and an odd plugin that is asked before all others."""
-    odd = FaultyPlugin(*points)
+    """Return a driver and a faulty plugin that is asked before all others."""
+    faulty = FaultyPlugin(*points)
 
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
-        profile = Profile(odd, policy, NodeResources(), DefaultBinder())
+        profile = Profile(faulty, policy, NodeResources(), DefaultBinder())
         return Scheduler(cluster, profile, unit=unit)
 
-    return Driver(make), odd
+    return Driver(make), faulty
 
 
 def turn_down(*names: str) -> Any:
@@ -78,9 +78,9 @@ def attempts(driver: Driver, group: str) -> int:
 
 def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> None:
     """Law 4, F59: the group falls as a member of it goes; the other gives back the larger node."""
-    driver, odd = faulty_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+    driver, faulty = faulty_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
     causes = list[str]()
-    odd.answers["unreserve"] = lambda _cycle, pod, _node, *, cause, now: causes.append(
+    faulty.answers["unreserve"] = lambda _cycle, pod, _node, *, cause, now: causes.append(
         f"{pod.name} {cause}"
     )
     driver.tell(node("a", 2), node("b", 3))
@@ -100,8 +100,8 @@ def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> No
 
 
 def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
-    driver, odd = faulty_driver("permit")
-    odd.answers["permit"] = Wait(9.0)
+    driver, faulty = faulty_driver("permit")
+    faulty.answers["permit"] = Wait(9.0)
     driver.tell(node("n", 1))
     driver.add(make_pod("p"))
     driver.step()
@@ -113,25 +113,25 @@ def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
 
 @pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup, EvictGroup])
 def test_a_verdict_on_a_group_that_has_no_members_is_a_no_and_nothing_else(verdict: Any) -> None:
-    driver, odd = faulty_driver("post_filter")
+    driver, faulty = faulty_driver("post_filter")
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1)))
     driver.add(make_pod("p", cpu=1))
-    odd.answers["post_filter"] = verdict(G, "make room")
+    faulty.answers["post_filter"] = verdict(G, "make room")
     (told,) = decide(driver)
     assert isinstance(told, PodUnschedulable)
     assert told.uid == "default/p"
 
 
 def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
-    driver, odd = faulty_driver("post_filter", "permit")
+    driver, faulty = faulty_driver("post_filter", "permit")
     driver.tell(node("n", 6))
     driver.add(*members("g", 2, cpu=2))
     driver.drain()
-    odd.answers["permit"] = Wait(10.0)
+    faulty.answers["permit"] = Wait(10.0)
     driver.add(*members("g", 1, 2, prefix="late-", cpu=2))
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
-    odd.answers["post_filter"] = EvictGroup(G, "make room")
+    faulty.answers["post_filter"] = EvictGroup(G, "make room")
     driver.add(make_pod("urgent", cpu=6, priority=9))
     driver.fate = Fate.PENDING  # whose end is asked for has not ended yet
     effects = decide(driver)
@@ -148,7 +148,7 @@ def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
 @pytest.mark.parametrize("unit", SchedulingUnit)
 def test_member_refused_while_others_are_released_backs_off(unit: SchedulingUnit) -> None:
     """Law 5."""
-    driver, odd = faulty_driver("pre_bind", unit=unit)
+    driver, faulty = faulty_driver("pre_bind", unit=unit)
     driver.tell(node("n", 6))
     driver.add(*members("g", 3, 2, cpu=2))
     asked, no = list[str](), turn_down("g-1")
@@ -157,12 +157,12 @@ def test_member_refused_while_others_are_released_backs_off(unit: SchedulingUnit
         asked.append(pod.name)
         return no(cycle, pod, node_name, now=now)
 
-    odd.answers["pre_bind"] = ask
+    faulty.answers["pre_bind"] = ask
     driver.drain()
     assert "g-1" not in where(driver)
     assert asked.count("g-1") == 1, "it is not tried again before it has rested"
     assert driver.scheduler.next_deadline() == 1.0
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.settle()
     assert (driver.now, len(where(driver))) == (1.0, 3)
 
@@ -186,17 +186,17 @@ def test_bind_that_fails_before_all_members_are_tried_puts_the_gang_in_backoff()
 
 def two_in_line(*points: str) -> tuple[Driver, FaultyPlugin]:
     """Return two like gangs that failed alike, and have rested."""
-    driver, odd = faulty_driver(*points)
+    driver, faulty = faulty_driver(*points)
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
     driver.settle()
     driver.advance(60.0)
     assert not driver.step()
-    return driver, odd
+    return driver, faulty
 
 
 def test_next_entity_is_tried_after_a_refused_group() -> None:
-    driver, odd = two_in_line("pre_filter")
-    odd.answers["pre_filter"] = turn_down("g-0", "g-1")
+    driver, faulty = two_in_line("pre_filter")
+    faulty.answers["pre_filter"] = turn_down("g-0", "g-1")
     driver.tell(node("n", 2))
     driver.drain()
     assert set(where(driver)) == {"h-0", "h-1"}
@@ -204,11 +204,11 @@ def test_next_entity_is_tried_after_a_refused_group() -> None:
 
 def test_next_entity_is_tried_after_a_group_that_waits_for_a_refused_one() -> None:
     """Nobody knows what would help the third, so the group stands in a line of its own."""
-    driver, odd = faulty_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
+    driver, faulty = faulty_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
     driver.add(*members("g", 3, cpu=1), *members("h", 3, cpu=1))
     driver.settle()
     driver.advance(60.0)
-    odd.answers["pre_filter"] = turn_down("g-2")
+    faulty.answers["pre_filter"] = turn_down("g-2")
     driver.tell(node("n", 3))
     for number in range(3):
         assert [w.uid for w in driver.scheduler.waiting] == [
@@ -231,7 +231,7 @@ def test_next_entity_is_tried_after_a_group_that_is_not_admitted() -> None:
 
 
 def test_next_entity_is_tried_after_a_member_that_is_not_admitted_any_more() -> None:
-    driver, odd = faulty_driver("pre_enqueue", "pre_filter")
+    driver, faulty = faulty_driver("pre_enqueue", "pre_filter")
     driver.tell(node("n", 2))
     driver.add(*members("g", 1, cpu=1), *members("h", 1, cpu=1))
     driver.drain()
@@ -239,7 +239,7 @@ def test_next_entity_is_tried_after_a_member_that_is_not_admitted_any_more() -> 
     driver.settle()
     driver.advance(60.0)
     driver.tell(node("m", 9))
-    odd.answers = dict.fromkeys(("pre_enqueue", "pre_filter"), turn_down("g-late-0"))
+    faulty.answers = dict.fromkeys(("pre_enqueue", "pre_filter"), turn_down("g-late-0"))
     driver.drain()
     assert where(driver)["h-late-0"] == "m"
 

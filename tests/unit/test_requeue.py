@@ -55,14 +55,14 @@ def may_fit(driver: Driver, group: str, *names: str) -> bool:
 
 
 def patient(*points: str) -> tuple[Driver, FaultyPlugin]:
-    """Return a driver whose gangs hold nodes until their time is over, and an odd plugin."""
-    odd = FaultyPlugin(*points)
+    """Return a driver whose gangs hold nodes until their time is over, and a faulty plugin."""
+    faulty = FaultyPlugin(*points)
 
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=WhenBlocked.UNTIL_TIMEOUT)
-        return Scheduler(cluster, Profile(odd, policy, NodeResources(), DefaultBinder()))
+        return Scheduler(cluster, Profile(faulty, policy, NodeResources(), DefaultBinder()))
 
-    return Driver(make), odd
+    return Driver(make), faulty
 
 
 def turn_down(name: str) -> Any:
@@ -167,8 +167,8 @@ def test_released_capacity_requeues_no_entity_that_failed_before_it_was_taken() 
 
 def test_capacity_taken_in_the_last_step_helps_entities_that_failed_for_it() -> None:
     """Law 4: no step comes between, where one group falls by the clock as the other holds on."""
-    driver, odd = patient("pre_filter")
-    odd.answers["pre_filter"] = turn_down("first-2")
+    driver, faulty = patient("pre_filter")
+    faulty.answers["pre_filter"] = turn_down("first-2")
     driver.tell(node("n", 6))
     driver.add(*members("first", 3, 3, cpu=2), *members("first", 1, 3, prefix="x", cpu=9))
     driver.drain()
@@ -180,7 +180,7 @@ def test_capacity_taken_in_the_last_step_helps_entities_that_failed_for_it() -> 
     driver.step()
     assert len(driver.scheduler.waiting) == 3
     driver.advance(10.0)
-    odd.answers.clear()
+    faulty.answers.clear()
     driver.drain()
     assert [waiting.uid for waiting in driver.scheduler.waiting] == ["default/second-0"]
     assert driver.settle() > 0
@@ -193,11 +193,11 @@ def test_equal_entity_is_requeued_unless_it_is_known_to_fail(
     is_proven: bool,
 ) -> None:
     """Law 4: a member that a plugin turns down proves nothing about the others."""
-    driver, odd = patient("pre_filter")
+    driver, faulty = patient("pre_filter")
     driver.tell(node("n", 6))
     place(driver, make_pod("runs", cpu=2))
     if not is_proven:
-        odd.answers["pre_filter"] = turn_down("falls-2")
+        faulty.answers["pre_filter"] = turn_down("falls-2")
     driver.add(*members("falls", 3, cpu=2))
     driver.drain()
     assert len(driver.scheduler.waiting) == 2
@@ -218,10 +218,10 @@ def test_equal_entity_is_requeued_unless_it_is_known_to_fail(
 
 def reject_in_the_middle(large: int) -> Driver:
     """Let a plugin end the attempt of a gang after the first of its members had its turn."""
-    odd = FaultyPlugin("post_filter")
+    faulty = FaultyPlugin("post_filter")
 
     def make(cluster: ClusterState) -> Scheduler:
-        return Scheduler(cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder()))
+        return Scheduler(cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder()))
 
     driver = Driver(make)
     driver.tell(node("n", 4))
@@ -230,10 +230,10 @@ def reject_in_the_middle(large: int) -> Driver:
         *(make_pod(f"g-{n}", group="g", min_available=2, cpu=cpu) for n, cpu in enumerate(cpus))
     )
     driver.step()
-    odd.answers["post_filter"] = RejectGroup(key("g"), "make room")
+    faulty.answers["post_filter"] = RejectGroup(key("g"), "make room")
     driver.add(make_pod("urgent", cpu=9, priority=9))
     driver.step()
-    odd.answers.clear()
+    faulty.answers.clear()
     assert attempts(driver, "g") == 1
     driver.settle()
     return driver
@@ -252,15 +252,15 @@ def test_a_gang_whose_round_was_cut_short_is_not_tried_again_where_too_few_of_it
 
 def test_preemptor_is_not_tried_again_where_its_victims_do_not_help() -> None:
     """Law 5."""
-    driver, odd = patient("post_filter")
+    driver, faulty = patient("post_filter")
     driver.tell(node("n", 4))
     driver.add(*members("falls", 3, cpu=2))
     driver.drain()
     assert len(driver.scheduler.waiting) == 2
-    odd.answers["post_filter"] = RejectGroup(key("falls"), "make room")
+    faulty.answers["post_filter"] = RejectGroup(key("falls"), "make room")
     driver.add(make_pod("urgent", cpu=9, priority=9))
     driver.step()
-    odd.answers.clear()
+    faulty.answers.clear()
     assert list(driver.scheduler.waiting) == []
     driver.settle()
     told = [e for t in driver.log for e in t.effects if isinstance(e, PodUnschedulable)]
@@ -301,8 +301,8 @@ def test_waiting_gang_is_not_tried_again_for_an_event_that_does_not_help() -> No
 
 def test_refused_gangs_that_hold_nodes_are_requeued_independently() -> None:
     """Any fact may help any of them: nobody is like another."""
-    driver, odd = patient("pre_filter")
-    odd.answers["pre_filter"] = lambda _cycle, pod, *, now: (
+    driver, faulty = patient("pre_filter")
+    faulty.answers["pre_filter"] = lambda _cycle, pod, *, now: (
         Unschedulable("not yet") if pod.name.endswith("1") else turn_down("")(pod)
     )
     driver.tell(node("n", 2))
@@ -316,12 +316,12 @@ def test_refused_gangs_that_hold_nodes_are_requeued_independently() -> None:
 
 def test_next_entity_is_tried_when_the_leader_is_assumed() -> None:
     """The first is turned down afterwards, which says nothing of the other."""
-    driver, odd = patient("pre_filter")
+    driver, faulty = patient("pre_filter")
     driver.tell(node("n", 0))
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
     driver.settle()
     driver.advance(60.0)
-    odd.answers["pre_filter"] = turn_down("g-1")
+    faulty.answers["pre_filter"] = turn_down("g-1")
     driver.tell(node("n", 1), node("m", 2))
     driver.drain()
     assert set(where(driver)) == {"h-0", "h-1"}

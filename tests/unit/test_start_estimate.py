@@ -197,8 +197,8 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
 def test_plugins_are_asked_about_the_future_as_of_now(
     policy: Backfill, starts_at: float | None
 ) -> None:
-    odd = FaultyPlugin("pre_filter", "pre_score")
-    host = FaultyHost(odd, a=2)
+    faulty = FaultyPlugin("pre_filter", "pre_score")
+    host = FaultyHost(faulty, a=2)
     host.policy = policy
     host.scheduler = host.make()
     asked: list[tuple[str, float]] = []
@@ -207,7 +207,7 @@ def test_plugins_are_asked_about_the_future_as_of_now(
         asked.append((pod.name, now))
         return Success()
 
-    odd.answers.update(pre_filter=see, pre_score=see)
+    faulty.answers.update(pre_filter=see, pre_score=see)
     host.pod("old", 100)
     host.decide()
     host.now = 7.0
