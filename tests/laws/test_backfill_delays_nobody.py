@@ -109,5 +109,5 @@ def test_with_any_faults_every_law_holds_with_backfill_too(
         Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     state = watched_by(simulator)._state
-    assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
-    assert state.reserving.reservation is None, "law 5: room is kept for ever"
+    assert set(state.pods.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
+    assert state.reservations.backfill.reservation is None, "law 5: room is kept for ever"

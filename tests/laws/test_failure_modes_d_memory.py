@@ -53,9 +53,16 @@ def bound(driver: Driver) -> set[PodUID]:
 def sizes(scheduler: Scheduler) -> dict[str, int]:
     """Return the size of everything that a scheduler keeps, whatever it is called."""
     state = scheduler._state
-    held = [(each.name, getattr(state, each.name)) for each in fields(State)]
+    owners = (state.pods, state.pod_classes, state.attempts, state.reservations, state.call)
+    held: list[tuple[str, object]] = []
+    for owner in owners:
+        held += [(each.name, getattr(owner, each.name)) for each in fields(type(owner))]
+    held += [(each.name, getattr(state, each.name)) for each in fields(State)]
     held += [(f"queue.{name}", getattr(state.queue, name)) for name in state.queue.__slots__]
-    held += [(f"waiting.{name}", getattr(state.waiting, name)) for name in state.waiting.__slots__]
+    held += [
+        (f"waiting.{name}", getattr(state.pods.waiting, name))
+        for name in state.pods.waiting.__slots__
+    ]
     held += [("assumed", state.nodes.assumed)]
     return {name: len(value) for name, value in held if isinstance(value, Sized)}
 
@@ -165,7 +172,7 @@ def test_what_an_event_carries_is_not_believed() -> None:
     ]
     for event in stale:
         driver.tell_again(event)
-        assert driver.scheduler._state.members[pod.uid].pod == pod
+        assert driver.scheduler._state.pods.members[pod.uid].pod == pod
     assert len(driver.scheduler.registry) == 0
     driver.drain()
     assert bound(driver) == {pod.uid}

@@ -356,7 +356,7 @@ def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displace
 
 def lapse_of(driver: Driver) -> str:
     (lapsed,) = told(driver, NominationLapsed)
-    assert not driver.scheduler._state.nominations
+    assert not driver.scheduler._state.reservations.nominations
     assert not len(driver.scheduler._state.nodes.ledger)
     return lapsed.reason
 

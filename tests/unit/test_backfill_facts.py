@@ -57,7 +57,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def memory(host: Host) -> BackfillState:
-    return host.scheduler._state.reserving
+    return host.scheduler._state.reservations.backfill
 
 
 def promise_of(host: Host) -> ActiveReservation:
@@ -157,7 +157,7 @@ def test_a_gang_of_which_no_bind_was_done_asks_for_no_room() -> None:
     driver.add(*members("g", 2))
     driver.fate = Fate.FAILED
     driver.step()
-    reserving = driver.scheduler._state.reserving
+    reserving = driver.scheduler._state.reservations.backfill
     assert list(reserving.asking) == []
 
 
@@ -482,7 +482,7 @@ def test_the_first_to_come_is_tried_of_all_who_may_fit_and_end_in_time() -> None
         host.pod(name, cpu=cpu)
     assert host.decide() == []
     state = host.scheduler._state
-    waiting = {member.pod.name: member.entity for member in state.members.values()}
+    waiting = {member.pod.name: member.entity for member in state.pods.members.values()}
 
     def ending(*names: str) -> Host:
         table.seconds = dict.fromkeys(names, 20.0)

@@ -107,7 +107,7 @@ def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
 def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_them() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.tell(node("m", 4, zone="z", rack="r"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     assert len(labels) == 0
     driver.tell(PodGroupAdded(specify("g", 1, Topology("rack"))))
     assert len(labels) == 1
@@ -116,7 +116,7 @@ def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_the
     driver.tell(PodGroupDeleted(G))
     assert len(labels) == 0
     driver = gang_driver(node("n", 4, zone="z"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     driver.add(evolve(make_pod("p"), node_selector={"zone": "z"}))
     assert len(labels) == 1
     driver.delete(P)
@@ -327,7 +327,7 @@ def test_a_specification_that_comes_and_goes_without_members_is_forgotten() -> N
     driver.advance(5.0)
     driver.tell(PodGroupDeleted(G))
     driver.tell(PodGroupDeleted(GroupKey("default/never")))
-    assert driver.scheduler._state.registry.get(G) is None
+    assert driver.scheduler._state.pods.registry.get(G) is None
 
 
 def test_who_leaves_a_group_that_nobody_contradicts_has_nobody_else_of_it_looked_at() -> None:

@@ -187,7 +187,7 @@ def test_pods_that_come_and_go_do_not_tell_nodes_apart_for_ever() -> None:
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})
         driver.add(pod)
         driver.delete(pod.uid)
-    assert len(driver.scheduler._state.labels.keys) <= 9
+    assert len(driver.scheduler._state.pod_classes.labels.keys) <= 9
 
 
 def test_a_gang_that_comes_to_belong_within_another_label_tells_nodes_apart_by_it() -> None:
@@ -195,6 +195,6 @@ def test_a_gang_that_comes_to_belong_within_another_label_tells_nodes_apart_by_i
     for label, classes in (("rack", 1), ("zone", 2), ("host", 4)):
         driver.tell(PodGroupAdded(specify("g", 2, Topology(label))))
         assert class_count(driver) == classes
-        assert len(driver.scheduler._state.labels) == 1
+        assert len(driver.scheduler._state.pod_classes.labels) == 1
     driver.tell(PodGroupAdded(specify("g", 2)))
-    assert len(driver.scheduler._state.labels) == 0
+    assert len(driver.scheduler._state.pod_classes.labels) == 0

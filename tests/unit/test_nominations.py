@@ -205,7 +205,7 @@ def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
         host.at(60.0)
         host.end("low-0", "low-1")
     assert reason_of(host) == ("on hold" if is_there else "2 pods did not terminate in time")
-    entity = host.scheduler._state.entities[HIGH]
+    entity = host.scheduler._state.pods.entities[HIGH]
     assert (host.where, entity.reason) == ({}, "on hold")
     assert host.scheduler.queue.is_gated(entity)
 

@@ -151,7 +151,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     """Change whatever is kept, one after the other; return how many changes there were."""
     before = scheduler.snapshot()
     counted = 0
-    in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
+    in_no_order = {"entities", "classes", "by_signature", "_known", "_of", "_roles", *but}
     shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
         if isinstance(each, EquivalenceClass) and not any(each is shape for shape in shapes):
@@ -640,11 +640,15 @@ def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_re
     data = posted(scheduler.snapshot())
     fitting = Fitting(signs=True)
     other = another(cluster, fitting)
-    before = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    before = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     fitting.is_broken = True
     with pytest.raises(PluginError, match="'Fitting' at node_signature for n1: raised OSError"):
         other.restore(data)
-    after = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    after = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     assert after == before
     fitting.is_broken = False
     other.restore(data)
@@ -750,8 +754,8 @@ def test_what_was_decided_and_not_told_is_kept_and_so_is_what_a_plugin_raised() 
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=0)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=0)
     error = PluginError("Broken", "post_bind", "default/p", "raised OSError('no route')")
-    scheduler._state.deferred.append(error)
-    scheduler._state.out.extend(another_effect())
+    scheduler._state.call.deferred.append(error)
+    scheduler._state.call.out.extend(another_effect())
     other = another(cluster, Broken())
     other.restore(posted(scheduler.snapshot()))
     with pytest.raises(PluginError) as caught:
@@ -769,7 +773,7 @@ def another_effect() -> tuple[Any, ...]:
 def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces() -> None:
     scheduler = nominating_scheduler()
     data = posted(scheduler.snapshot())
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     other = presets.coscheduling(cluster, preemption=Preemption())
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
@@ -780,25 +784,25 @@ def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces(
 def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> None:
     """What a shape asks for is known by a pod of each class, though no pod is of it any more."""
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     huge = evolve(make_pod("huge", cpu=9), annotations={"seconds": "1"})
     tell(cluster, scheduler, PodAdded(huge), now=1)
     while scheduler.schedule_one(now=1) is not None:
         pass
     tell(cluster, scheduler, PodDeleted(huge.uid), now=1)
-    (shape,) = scheduler._state.reserving.failed
+    (shape,) = scheduler._state.reservations.backfill.failed
     assert isinstance(shape, EquivalenceClass)
     assert shape.runs[0][0].sample == huge
-    assert shape.runs[0][0] not in scheduler._state.classes.values()
+    assert shape.runs[0][0] not in scheduler._state.pod_classes.by_signature.values()
     data = posted(scheduler.snapshot())
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
     assert posted(other.snapshot()) == data
-    (found,) = other._state.reserving.failed
+    (found,) = other._state.reservations.backfill.failed
     assert isinstance(found, EquivalenceClass)
     assert found.runs[0][0].sample == huge
-    assert found.runs[0][0] not in other._state.classes.values()
+    assert found.runs[0][0] not in other._state.pod_classes.by_signature.values()
     assert other.reservation == scheduler.reservation
 
 
@@ -876,7 +880,7 @@ def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
     change: Callable[[dict[str, Any]], object], told: tuple[str, object, str]
 ) -> None:
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     data = posted(scheduler.snapshot())
     change(data)
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
@@ -890,7 +894,7 @@ def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
 def test_what_was_decided_and_cannot_be_told_as_that_of_a_plugin_makes_no_snapshot() -> None:
     _cluster, scheduler = busy_scheduler()
     error = InvalidValueError("now", None, "seconds")
-    scheduler._state.deferred.append(error)
+    scheduler._state.call.deferred.append(error)
     with pytest.raises(InvalidValueError) as caught:
         scheduler.snapshot()
     assert (caught.value.field, caught.value.value) == ("deferred", error)

@@ -43,14 +43,14 @@ def key(group: str) -> GroupKey:
 
 
 def attempts(driver: Driver, group: str) -> int:
-    info: Any = driver.scheduler._state.registry.get(key(group))
+    info: Any = driver.scheduler._state.pods.registry.get(key(group))
     return int(info.attempts)
 
 
 def may_fit(driver: Driver, group: str, *names: str) -> bool:
     """Say whether a group may be placed, and if names are given, whether these nodes matter."""
     state = driver.scheduler._state
-    shape = equivalence.shape(state, state.entities[key(group)])
+    shape = equivalence.shape(state, state.pods.entities[key(group)])
     return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
 
 
@@ -71,7 +71,7 @@ def turn_down(name: str) -> Any:
 
 
 def is_awake(driver: Driver, uid: str) -> bool:
-    entity = driver.scheduler._state.members[PodUID(uid)].entity
+    entity = driver.scheduler._state.pods.members[PodUID(uid)].entity
     return entity in driver.scheduler.queue.active
 
 
@@ -353,7 +353,7 @@ def test_only_who_has_a_lower_priority_gives_way(
 ) -> None:
     """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
     state = blocked().scheduler._state
-    assert [kept.priority for kept in state.nominations.values()] == [5]
+    assert [kept.priority for kept in state.reservations.nominations.values()] == [5]
     assert requeue.may_preempt_others(state, priority, displaces) is reaches
 
 
@@ -364,8 +364,8 @@ def test_of_who_asks_and_failed_only_those_may_fit_whom_the_room_given_back_was_
     None
 ):
     state = gang_driver(node("a", 1), backfill=Backfill()).scheduler._state
-    state.reserving.failed.update({"before": 4, "since": 5, "same": 6})
+    state.reservations.backfill.failed.update({"before": 4, "since": 5, "same": 6})
     requeue.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")
-    assert state.reserving.failed == {"before": 4, "same": 6}
+    assert state.reservations.backfill.failed == {"before": 4, "same": 6}
     requeue.gain(state, [NodeName("a")], now=0.0)
-    assert state.reserving.failed == {}
+    assert state.reservations.backfill.failed == {}
