@@ -44,7 +44,7 @@ def test_the_log_of_any_run_shows_no_divergence(workload: Workload, plan: FaultP
 
 @one_in(2)
 @given(workloads())
-def test_where_nothing_goes_wrong_the_report_of_the_log_is_that_of_the_run(
+def test_report_of_the_log_equals_the_report_of_the_run(
     workload: Workload,
 ) -> None:
     simulator, lines = logged(workload, FaultPlan())
@@ -106,7 +106,7 @@ def test_any_history_under_any_policy_can_be_made_again(deeds: list[Deed], polic
 
 @one_in(4)
 @given(histories(), policies)
-def test_who_is_recorded_decides_as_who_is_not(deeds: list[Deed], policy: Policy) -> None:
+def test_recorded_scheduler_decides_as_an_unrecorded_one(deeds: list[Deed], policy: Policy) -> None:
     recorded, _lines = _recorded(policy)
     plain = policy.world()
     plain.driver.checked = False

@@ -27,7 +27,7 @@ _SLOPPY = AnnotatedRunTimes(RUN_SECONDS, wrong_by=8.0)
 
 @one_in(2)
 @given(workloads())
-def test_with_exact_run_times_nobody_who_is_let_in_delays_a_reserved_gang(
+def test_admitted_pods_with_exact_run_times_delay_no_reserved_gang(
     workload: Workload,
 ) -> None:
     jury = Jury()
@@ -39,7 +39,7 @@ def test_with_exact_run_times_nobody_who_is_let_in_delays_a_reserved_gang(
 
 @one_in(2)
 @given(workloads(), st.integers(1, 3), st.sampled_from([0.0, 3.0]), st.integers(2, 6))
-def test_whoever_is_reserved_for_starts_when_it_was_promised(
+def test_gang_with_the_reservation_starts_at_its_instant(
     workload: Workload, attempts: int, seconds: float, least: int
 ) -> None:
     jury = Jury()
@@ -51,7 +51,7 @@ def test_whoever_is_reserved_for_starts_when_it_was_promised(
 
 @one_in(2)
 @given(workloads())
-def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
+def test_gang_without_run_times_starts_when_the_drained_nodes_are_free(
     workload: Workload,
 ) -> None:
     """Nobody is placed there meanwhile: who runs there when it is drained is waited for."""
@@ -79,9 +79,7 @@ def test_without_run_times_a_gang_starts_when_the_drained_nodes_are_free(
 
 @one_in(2)
 @given(workloads(priorities=True), st.integers(0, 3))
-def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
-    workload: Workload, seed: int
-) -> None:
+def test_wrong_estimates_break_no_law_and_every_gang_starts(workload: Workload, seed: int) -> None:
     policy = Backfill(evolve(_SLOPPY, seed=seed), overdue_after=1.0, drain_for=30.0)
     make = watched(lambda cluster: presets.gang(cluster, backfill=policy))
     simulator = at_its_end(Simulator(workload, make))
@@ -96,7 +94,7 @@ def test_with_estimates_that_are_wrong_no_law_is_broken_and_everybody_starts(
     st.integers(0, 3),
     st.sampled_from([None, EXACT, _SLOPPY]),
 )
-def test_with_any_faults_every_law_holds_with_backfill_too(
+def test_laws_hold_with_any_faults_and_backfill(
     workload: Workload,
     plan: FaultPlan,
     bind_seconds: float,

@@ -82,7 +82,7 @@ FACTS = [*specs(*AB), *specs(*CD), *(PodAdded(p) for group in (*AB, *CD) for p i
 
 @one_in(2)
 @given(gangs, st.permutations(FACTS), st.lists(st.booleans(), min_size=12, max_size=12))
-def test_so_it_is_in_whichever_order_members_and_specifications_come(
+def test_bundle_starts_whole_in_any_order_of_members_and_specifications(
     policy: Policy, facts: list[PodAdded | PodGroupAdded], deciding: list[bool]
 ) -> None:
     """F2: with decisions between them."""
@@ -105,7 +105,7 @@ def test_so_it_is_in_whichever_order_members_and_specifications_come(
 
 @one_in(2)
 @given(gangs, mixed)
-def test_in_any_history_nobody_starts_without_the_others_of_its_bundle(
+def test_group_never_starts_without_its_bundle_in_any_history(
     policy: Policy, story: list[Deed]
 ) -> None:
     """Laws 1 to 10: the oracle looks at every effect, and the end at what needs an end."""
@@ -146,7 +146,7 @@ def test_a_bundle_starts_exactly_where_all_its_minima_fit(
         assert (found["one/a"] >= one, found["two/b"]) == (True, two)
 
 
-def test_a_bundle_is_let_go_in_one_call_with_one_release_for_each_group() -> None:
+def test_bundle_is_released_in_one_call_with_one_release_per_group() -> None:
     driver = Driver()
     driver.tell(node("n", 9), *specs(*AB))
     driver.add(*pods("two/b"), *pods("one/a"))
@@ -157,7 +157,7 @@ def test_a_bundle_is_let_go_in_one_call_with_one_release_for_each_group() -> Non
     assert [(e.group, e.attempt, e.scheduled) for e in starts] == [(g, 1, 2) for g in AB]
 
 
-def test_a_bundle_that_does_not_fit_has_one_reason_and_one_rest() -> None:
+def test_bundle_that_does_not_fit_has_one_reason_and_one_backoff() -> None:
     driver = Driver()
     driver.tell(node("n", 3), *specs(*AB))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -170,7 +170,7 @@ def test_a_bundle_that_does_not_fit_has_one_reason_and_one_rest() -> None:
     assert driver.scheduler._state.nodes.assumed == {}
 
 
-def test_members_that_come_later_join_by_themselves() -> None:
+def test_late_members_join_alone() -> None:
     driver = Driver()
     driver.tell(node("n", 5), *specs(*AB))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -224,7 +224,7 @@ def test_both_units_start_the_same_bundles() -> None:
     assert sum(found[0].values()) == 4
 
 
-def test_a_bundle_may_be_in_a_cluster_of_unlike_nodes() -> None:
+def test_bundle_is_placed_on_unlike_nodes() -> None:
     """Only one arrangement fits, over the borders of the groups."""
     driver = Driver()
     driver.tell(node("wide", 2), node("small", 1, 1), *specs(*AB, minimum=1))

@@ -103,7 +103,7 @@ STORIES = [late_sibling, a_rival_that_ends, a_gate_that_opens, a_member_that_goe
 
 @pytest.mark.parametrize("when_blocked", EACH)
 @pytest.mark.parametrize("story", STORIES)
-def test_no_order_of_failing_and_waking_leaves_anybody_asleep_who_could_start(
+def test_no_order_of_failures_and_events_leaves_a_startable_pod_parked(
     story: Callable[[Driver], list[Move]], when_blocked: When
 ) -> None:
     """F8, SP#1001, KK#139162: and the oracle and the scheduler's own check look at every step."""

@@ -81,7 +81,7 @@ class Ledger:
 
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
-def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
+def test_every_reserve_is_unreserved_or_bound_exactly_once(
     policy: Policy, deeds: list[Deed]
 ) -> None:
     """F20: in any history with faults, restarts and groups whose specification goes first."""
@@ -198,7 +198,7 @@ def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
         assert not waiting or waiting + running < minimum, "a quorum waits"
 
 
-def test_one_priority_orders_all_members_and_who_gives_another_is_refused() -> None:
+def test_member_with_another_priority_than_its_group_is_refused() -> None:
     """F23: members never stand apart in the queue."""
     driver = Driver(Policy().make)
     driver.tell(node(2))
@@ -213,7 +213,7 @@ def test_one_priority_orders_all_members_and_who_gives_another_is_refused() -> N
     assert info.priority == 5
 
 
-def test_a_priority_of_the_specification_binds_all_members_whoever_comes_first() -> None:
+def test_priority_of_the_specification_binds_all_members_in_any_order() -> None:
     """F23: the arrival order does not matter where the group says its priority."""
     for first, second in ((5, 7), (7, 5)):
         driver = Driver(Policy().make)
@@ -225,7 +225,7 @@ def test_a_priority_of_the_specification_binds_all_members_whoever_comes_first()
         assert [pod.priority for pod in bound(driver)] == [7]
 
 
-def test_facts_from_many_threads_are_taken_in_one_by_one() -> None:
+def test_events_from_many_threads_are_taken_in_one_by_one() -> None:
     """F19, SP#957: the loop for threads serialises; quorum and release stay one step."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sized
 
 import pytest
-from attrs import evolve, fields
+from attrs import evolve
 from hypothesis import given
 
 from gangsched import (
@@ -29,12 +29,12 @@ from gangsched import (
     PodUpdated,
     Scheduler,
 )
-from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
 from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.remembered import remembered
 from support.world import World
 
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
@@ -53,11 +53,7 @@ def bound(driver: Driver) -> set[PodUID]:
 def sizes(scheduler: Scheduler) -> dict[str, int]:
     """Return the size of everything that a scheduler keeps, whatever it is called."""
     state = scheduler._state
-    owners = (state.pods, state.pod_classes, state.attempts, state.reservations, state.call)
-    held: list[tuple[str, object]] = []
-    for owner in owners:
-        held += [(each.name, getattr(owner, each.name)) for each in fields(type(owner))]
-    held += [(each.name, getattr(state, each.name)) for each in fields(State)]
+    held = list(remembered(state))
     held += [(f"queue.{name}", getattr(state.queue, name)) for name in state.queue.__slots__]
     held += [
         (f"waiting.{name}", getattr(state.pods.waiting, name))
@@ -106,7 +102,7 @@ def test_groups_by_the_hundred_thousand_leave_nothing_behind() -> None:
     assert driver.scheduler.next_deadline() is None
 
 
-def test_a_group_of_which_one_member_goes_is_remembered_while_another_lives() -> None:
+def test_group_is_remembered_while_one_member_lives() -> None:
     """F39: with its place in the order, for as long as that takes; and for a minute after."""
     driver = Driver(Policy().make)
     pods = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
@@ -156,7 +152,7 @@ def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
     assert len(driver.scheduler.registry) == 0
 
 
-def test_what_an_event_carries_is_not_believed() -> None:
+def test_object_in_an_event_is_read_from_the_cluster_state() -> None:
     """F36: there is one source of truth; an event says where to look."""
     driver = Driver(Policy().make)
     driver.tell(node(1))

@@ -100,7 +100,7 @@ def test_two_groups_of_one_name_in_two_namespaces_have_nothing_in_common(
 
 
 @pytest.mark.parametrize("missing", range(1, 5))
-def test_an_incomplete_group_goes_through_every_call_without_an_error(missing: int) -> None:
+def test_incomplete_group_goes_through_every_call_without_error(missing: int) -> None:
     """F53, SP#264: with a node and without, as time passes, through a restart and a listing."""
     driver = Driver(Policy().make)
     for n in range(5 - missing):
@@ -174,7 +174,7 @@ class Shy:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
-def test_a_member_that_fails_before_any_node_is_asked_leaves_nobody_waiting(
+def test_member_refused_before_filter_leaves_no_member_waiting(
     when_blocked: WhenBlocked,
 ) -> None:
     """F55, SP#307: two hold nodes, the third is turned down early; both give them back in time."""

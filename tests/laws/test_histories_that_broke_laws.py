@@ -102,7 +102,9 @@ HISTORIES: dict[str, list[Deed]] = {
 
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
-def test_they_break_none_any_more(when_blocked: WhenBlocked, history: list[Deed]) -> None:
+def test_histories_that_broke_laws_break_none_any_more(
+    when_blocked: WhenBlocked, history: list[Deed]
+) -> None:
     """And a second life after a restart is as lawful."""
     policy = Policy(when_blocked=when_blocked)
     world = policy.world().live(*history).finish()

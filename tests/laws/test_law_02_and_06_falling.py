@@ -52,7 +52,7 @@ def fell(driver: Driver) -> list[GroupRejected]:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_at_the_deadline_every_member_gives_its_node_back_in_one_step() -> None:
+def test_every_member_is_unassumed_at_the_deadline_in_one_step() -> None:
     driver, _pods = holding(5, 4)
     driver.advance(9.999)
     assert len(driver.scheduler.waiting) == 4
@@ -88,7 +88,7 @@ def test_the_groups_own_timeout_counts() -> None:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_another_entitys_turn_ends_the_hold() -> None:
+def test_cycle_of_another_entity_rejects_the_waiting_group() -> None:
     driver, _pods = holding(3, 2)
     driver.add(make_pod("other", cpu=2))
     driver.step()
@@ -98,7 +98,7 @@ def test_another_entitys_turn_ends_the_hold() -> None:
     assert other.node_name == "n"
 
 
-def test_with_at_once_nothing_is_held_after_the_member_that_failed() -> None:
+def test_when_blocked_at_once_holds_nothing_after_a_failed_member() -> None:
     driver = Driver(Policy(when_blocked=WhenBlocked.AT_ONCE).make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
     driver.add(*(make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)))
@@ -110,7 +110,7 @@ def test_with_at_once_nothing_is_held_after_the_member_that_failed() -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("spare", [0, 1])
-def test_a_member_that_goes_takes_its_group_along_only_if_too_few_are_left(spare: int) -> None:
+def test_deleted_member_rejects_its_group_only_without_a_quorum(spare: int) -> None:
     """F57."""
     driver, pods = holding(4, 3)
     if spare:
@@ -123,7 +123,7 @@ def test_a_member_that_goes_takes_its_group_along_only_if_too_few_are_left(spare
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_a_node_that_goes_takes_the_attempt_along() -> None:
+def test_deleted_node_rejects_the_attempt() -> None:
     driver, _pods = holding(3, 2)
     driver.tell(NodeDeleted(NodeName("n")))
     assert len(fell(driver)) == 1
@@ -131,7 +131,7 @@ def test_a_node_that_goes_takes_the_attempt_along() -> None:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_a_specification_that_goes_takes_the_attempt_along() -> None:
+def test_deleted_specification_rejects_the_attempt() -> None:
     """F58."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
@@ -145,7 +145,7 @@ def test_a_specification_that_goes_takes_the_attempt_along() -> None:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_a_minimum_that_is_lowered_lets_the_waiting_go_and_one_that_is_raised_nobody_down() -> None:
+def test_lowered_minimum_releases_waiting_members_and_raised_minimum_rejects_none() -> None:
     """F22."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
@@ -160,7 +160,7 @@ def test_a_minimum_that_is_lowered_lets_the_waiting_go_and_one_that_is_raised_no
     assert len(list(driver.cluster.pods_on(NodeName("n")))) == 2
 
 
-def test_late_news_of_an_old_attempt_changes_nothing() -> None:
+def test_late_reports_of_an_old_attempt_change_nothing() -> None:
     """F14: the report of attempt 1 comes when attempt 2 is under way."""
     driver = Driver(Policy().make)
     pod = make_pod("p", cpu=1)

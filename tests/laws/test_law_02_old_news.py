@@ -52,7 +52,7 @@ def up_to_date(policy: Policy, deeds: list[Deed]) -> tuple[Driver, list[Event]]:
         *[Pass(5), Decide(fate=Fate.PENDING)],
     ],
 )  # while its second bind is under way, it is told again that the first one failed
-def test_old_facts_and_reports_of_old_attempts_change_nothing(
+def test_late_events_and_reports_of_old_attempts_change_nothing(
     policy: Policy, deeds: list[Deed]
 ) -> None:
     """F14: each is told again, the first first, then the last first."""

@@ -76,7 +76,7 @@ turns = st.one_of(st.just(Decide(1)), st.just(Decide(2)), st.just(Pass()), st.ju
     pods=[PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3), PutPods(0, 1, 3, zone="b")],
     deeds=[*[ChangePod(0)] * 2, Decide(1), PutNode(1, cpu=1, gpu=1)],
 )
-def test_of_unlike_members_each_is_tried_again_where_room_came_after_its_turn(
+def test_each_unlike_member_is_tried_again_where_capacity_came_after_its_cycle(
     policy: Policy, pods: list[PutPods], deeds: list[Deed]
 ) -> None:
     """Room only grows, between any two turns of one group; three pods run already, and end."""
@@ -85,7 +85,7 @@ def test_of_unlike_members_each_is_tried_again_where_room_came_after_its_turn(
     nobody_sleeps_who_could_start(world, policy)
 
 
-def test_of_two_groups_that_fall_in_one_instant_each_learns_of_the_others_fall() -> None:
+def test_groups_rejected_in_one_instant_are_each_requeued_for_the_other() -> None:
     """One can never start; the other fits as soon as the first has let go."""
     world = waits.world().live(PutNode(0, cpu=4))
     world.live(PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1), PutPods(2, 3, 3)).finish()
@@ -93,7 +93,7 @@ def test_of_two_groups_that_fall_in_one_instant_each_learns_of_the_others_fall()
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
+def test_released_capacity_requeues_the_group_as_a_whole() -> None:
     """Not for the member that found no node, which needs more; but for a sibling in its way."""
     small = PutNode(1, cpu=3)
     world = waits.world().live(PutNode(0, cpu=2, gpu=1), small)
@@ -104,7 +104,7 @@ def test_what_another_gives_back_is_news_for_the_group_as_a_whole() -> None:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it() -> None:
+def test_capacity_added_after_a_placement_requeues_the_placed_member() -> None:
     """The first stands in the way of the second, on the only node there was; now there are two."""
     world = waits.world().live(PutNode(0, cpu=2, gpu=1), PutPods(1, 1, 2))
     world.live(PutPods(1, 1, 2, cpu=2, gpu=1), Decide(1), PutNode(1, cpu=3), Decide())
@@ -113,7 +113,7 @@ def test_room_that_comes_after_a_member_was_placed_is_news_for_where_to_place_it
 
 
 @pytest.mark.pod_by_pod("one turn a member")
-def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> None:
+def test_event_during_other_cycles_is_acted_on_in_the_same_instant() -> None:
     """F8: the first found no node; room comes; the last has none either: the first has it now."""
     world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))
     world.live(PutPods(0, 1, 3, zone="b"), Decide(1), PutNode(1, cpu=1, gpu=1), Decide())
@@ -122,7 +122,7 @@ def test_news_during_the_turns_of_others_is_acted_on_in_the_same_instant() -> No
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered() -> None:
+def test_capacity_added_while_another_gang_holds_the_remainder_is_remembered() -> None:
     """Neither the news nor the other's fall alone is enough for it; both together are."""
     world = waits.world().live(PutNode(0, cpu=1, zone="b"), PutNode(1, cpu=3))
     world.live(PutPods(1, 1, 2, zone="b"), PutPods(1, 1, 2, cpu=4), Decide(), Pass(5))
@@ -133,7 +133,7 @@ def test_room_that_comes_to_a_group_while_another_holds_the_rest_is_remembered()
 
 
 @pytest.mark.pod_by_pod("one turn a member")
-def test_a_group_that_falls_before_everybody_had_a_turn_is_not_known_to_fail() -> None:
+def test_group_rejected_before_all_members_were_tried_is_not_known_to_fail() -> None:
     """A node goes; those whose turn was to come fit elsewhere."""
     world = Policy().world().live(PutNode(0, cpu=1), PutNode(1, cpu=2, tainted=True))
     world.live(PutPods(1, 2, 2), PutPods(1, 2, 2, tolerant=True), Decide(2), DropNode(0)).finish()
@@ -141,7 +141,7 @@ def test_a_group_that_falls_before_everybody_had_a_turn_is_not_known_to_fail() -
 
 
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
-def test_when_the_last_whose_turn_was_to_come_goes_the_others_have_another(
+def test_others_are_tried_again_when_the_last_untried_member_leaves(
     when_blocked: WhenBlocked,
 ) -> None:
     """Nobody is left to be tried, and the group is still complete: it is neither stuck nor lost."""
@@ -152,7 +152,7 @@ def test_when_the_last_whose_turn_was_to_come_goes_the_others_have_another(
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_a_new_member_makes_a_group_that_could_not_be_completed_worth_a_try() -> None:
+def test_new_member_requeues_a_group_that_could_not_be_completed() -> None:
     """Two hold nodes, the third fits nowhere; the fourth does."""
     world = waits.world().live(PutNode(0, cpu=3), PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1))
     world.live(Decide(), PutPods(0, 1, 3), Decide())
@@ -160,7 +160,7 @@ def test_a_new_member_makes_a_group_that_could_not_be_completed_worth_a_try() ->
     assert running(world) == 3
 
 
-def test_groups_that_ask_for_the_same_in_another_order_do_not_stand_for_each_other() -> None:
+def test_groups_with_equal_requests_in_another_order_are_not_interchangeable() -> None:
     """Who is placed first may take the room that another needs: so one fails, the other fits."""
     policy = Policy(when_blocked=WhenBlocked.AT_ONCE)
     world = policy.world()
@@ -185,7 +185,7 @@ def test_the_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node()
     assert not [effect for effect in effects if isinstance(effect, GroupRejected)]
 
 
-def test_a_lower_minimum_is_news_to_a_group_that_failed() -> None:
+def test_lower_minimum_requeues_a_failed_group() -> None:
     """F22: it starts in that instant, or after its rest, without any other fact."""
     world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 3), PutPods(0, 3), Decide())
     world.live(Pass(60), PutGroup(0, 2)).finish()

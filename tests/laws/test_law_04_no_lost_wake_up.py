@@ -29,13 +29,15 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
 
 @settings(max_examples=settings().max_examples * (2 if IS_DEEP else 1))
 @given(policies, histories())
-def test_after_any_history_nobody_sleeps_who_could_start(policy: Policy, deeds: list[Deed]) -> None:
+def test_no_pod_that_could_start_is_parked_after_any_history(
+    policy: Policy, deeds: list[Deed]
+) -> None:
     """F31, KAI#1217: no flag is left, and a restart would cure nothing."""
     nobody_sleeps_who_could_start(policy.world().live(*deeds).finish(), policy)
 
 
 @pytest.mark.parametrize("late", ["member", "specification", "node"])
-def test_what_comes_last_is_itself_the_wake_up(late: str) -> None:
+def test_last_event_is_itself_the_wake_up(late: str) -> None:
     """F24, F29: the decision falls in the instant in which the last of it all arrives."""
     world = Policy().world()
     arrivals: dict[str, Deed] = {

@@ -64,7 +64,7 @@ def driven(when_blocked: WhenBlocked, plugin: object, *, cpu: int) -> Driver:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_what_a_member_turned_down_at_the_last_gate_gives_back_is_news() -> None:
+def test_capacity_of_a_member_refused_at_pre_bind_requeues_entities() -> None:
     """Three of four wait; two are enough all at once, and the third is refused.
 
     A pod that found the node full when the three held it gets the place.
@@ -86,7 +86,7 @@ def test_what_a_member_turned_down_at_the_last_gate_gives_back_is_news() -> None
 
 
 @pytest.mark.pod_by_pod("one turn a member")
-def test_a_member_that_changes_after_its_turn_is_tried_again() -> None:
+def test_member_that_changes_after_its_cycle_is_tried_again() -> None:
     """Only the plugin knows that the change matters; the others have their turns meanwhile."""
     driver = driven(WhenBlocked.AT_ONCE, Approved(), cpu=2)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2)))

@@ -32,7 +32,7 @@ ENOUGH = 20
 
 
 @pytest.mark.parametrize("now", [0.0, -1e15, 1e12, 2.0**52, 2.0**53, 1.7e18, 1e300])
-def test_what_always_fails_is_tried_a_few_times_in_one_instant_and_then_rests(now: float) -> None:
+def test_entity_that_always_fails_is_tried_a_few_times_and_backs_off(now: float) -> None:
     """F6."""
     cluster, odd = InMemoryCluster(), Odd("permit")
     odd.answers["permit"] = Unschedulable("no")

@@ -22,7 +22,7 @@ def rejections(world: World) -> list[GroupRejected]:
 
 
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
-def test_groups_that_fall_do_not_wake_each_other_for_ever(when_blocked: WhenBlocked) -> None:
+def test_rejected_groups_do_not_requeue_each_other_for_ever(when_blocked: WhenBlocked) -> None:
     """What one gives back was free when the other failed before it: no news (F6, F9)."""
     world = Policy(when_blocked=when_blocked).world().live(PutNode(0, cpu=3))
     for group in range(4):
@@ -32,7 +32,7 @@ def test_groups_that_fall_do_not_wake_each_other_for_ever(when_blocked: WhenBloc
     assert len(rejections(world)) <= 3 * 4
 
 
-def test_rests_double_up_to_the_maximum() -> None:
+def test_backoff_doubles_up_to_the_maximum() -> None:
     """One fact, one try, one longer rest: 1, 2, 4, 8, 10, 10 seconds."""
     world = impossible(Policy().world().live(PutNode(0, cpu=3)), 0).finish()
     for turn in range(5):

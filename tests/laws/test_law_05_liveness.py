@@ -44,7 +44,7 @@ def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
 
 @one_in(4)
 @given(policies, histories(), st.booleans(), _choices, _hasty)
-def test_they_start_within_the_bound_though_facts_come_while_gangs_hold_and_rest(
+def test_gangs_start_within_the_bound_though_events_arrive_meanwhile(
     policy: Policy, deeds: list[Deed], delete: bool, choices: list[int], hasty: list[bool]
 ) -> None:
     world = faults_stop(policy.world().live(*deeds))

@@ -12,7 +12,7 @@ from support.histories import Policy, deeds, histories, policies
 
 @one_in(4)
 @given(policies, histories(chapters=4), deeds)
-def test_one_more_fact_costs_a_few_decisions_per_pod_and_group(
+def test_one_more_event_costs_a_few_decisions_per_pod_and_group(
     policy: Policy, history: list[Deed], deed: Deed
 ) -> None:
     """From rest to rest: a try each, what a fall wakes, a look at an empty queue per deadline."""

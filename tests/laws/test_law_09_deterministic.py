@@ -43,7 +43,7 @@ print(repr(world.driver.log))
 
 @one_in(4)
 @given(policies, histories())
-def test_a_history_told_twice_gives_the_same_effects(policy: Policy, deeds: list[Deed]) -> None:
+def test_repeated_history_gives_the_same_effects(policy: Policy, deeds: list[Deed]) -> None:
     first, second = (policy.world().live(*deeds).finish().driver.log for _turn in range(2))
     assert repr(first) == repr(second)
 

@@ -15,7 +15,7 @@ from support.histories import Policy, histories, policies, steady_policies
 
 @one_in(4)
 @given(policies, histories())
-def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
+def test_listing_changes_nothing_for_a_scheduler_that_is_up_to_date(
     policy: Policy, deeds: list[Deed]
 ) -> None:
     driver = policy.world().live(*deeds).finish().driver
@@ -27,7 +27,7 @@ def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
 
 @one_in(2)
 @given(steady_policies, st.integers(0, 30), st.integers(1, 3), st.integers(2, 5))
-def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nobody_twice(
+def test_restart_during_a_gang_starts_every_gang_whole_and_once(
     policy: Policy, at: int, every: int, size: int
 ) -> None:
     """F42: the cluster fits all of them; the scheduler dies at some step, binds under way."""
@@ -47,7 +47,7 @@ def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nob
 
 @one_in(4)
 @given(policies, histories())
-def test_who_is_bound_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
+def test_bound_pod_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
     driver = policy.world().live(*deeds).finish().driver
     bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
     driver.log.clear()

@@ -44,7 +44,7 @@ def world_of(policy: Policy, made: type[Passing] | type[Twins]) -> World:
 
 @one_in(4)
 @given(all_policies, histories())
-def test_a_scheduler_that_goes_through_a_snapshot_at_every_call_decides_as_one_that_does_not(
+def test_scheduler_restored_at_every_call_decides_as_the_original(
     policy: Policy, deeds: list[Deed]
 ) -> None:
     plain = policy.world().live(*deeds).finish().driver.log
@@ -53,7 +53,7 @@ def test_a_scheduler_that_goes_through_a_snapshot_at_every_call_decides_as_one_t
 
 @one_in(4)
 @given(all_policies, histories(), st.lists(st.integers(0, 40), min_size=1, max_size=3))
-def test_a_twin_made_of_a_snapshot_answers_every_later_call_alike(
+def test_scheduler_restored_from_a_snapshot_answers_all_calls_alike(
     policy: Policy, deeds: list[Deed], at: list[int]
 ) -> None:
     world = world_of(policy, Twins)
@@ -86,7 +86,7 @@ class SignedForPods(Unsigned):
 @pytest.mark.parametrize("plugin", [Unsigned, SignedForPods])
 @one_in(8)
 @given(histories(), st.integers(0, 30))
-def test_where_plugins_do_not_say_what_they_read_it_goes_on_identically_too(
+def test_restored_scheduler_decides_alike_when_plugins_have_no_signature(
     plugin: type[Unsigned], deeds: list[Deed], at: int
 ) -> None:
     def make(cluster: ClusterState) -> Scheduler:
@@ -125,7 +125,7 @@ def test_a_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, deeds: list[
         assert state_of(other) == state_of(driver.scheduler)
 
 
-def test_a_gang_that_waits_goes_on_where_its_scheduler_is_another() -> None:
+def test_waiting_gang_goes_on_after_a_restart() -> None:
     """F42: nobody is placed twice, and what was begun is finished, with its first deadline."""
     driver = Driver(fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))

@@ -35,7 +35,7 @@ def bound(world: World) -> set[PodUID]:
 @given(
     keeping, specifications, story, st.lists(st.tuples(st.integers(0, 20), restarts), max_size=4)
 )
-def test_with_room_for_all_the_same_pods_run_with_restarts_and_without(
+def test_same_pods_run_with_and_without_restarts_when_all_fit(
     policy: Policy, said: list[Deed], deeds: list[Deed], breaks: list[tuple[int, Deed]]
 ) -> None:
     """Binds fail, hang, get lost and land late before, during and after each restart.

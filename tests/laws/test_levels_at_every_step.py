@@ -15,7 +15,7 @@ from support.levels import everybody_is_in_place
 
 @one_in(4)
 @given(policies, histories())
-def test_after_every_deed_everybody_is_where_he_belongs(policy: Policy, deeds: list[Deed]) -> None:
+def test_every_entity_is_in_its_place_after_every_step(policy: Policy, deeds: list[Deed]) -> None:
     """Order, place, deadline and counts, in any history whose facts are told in time."""
     world = policy.world()
     for deed in deeds:
@@ -26,7 +26,7 @@ def test_after_every_deed_everybody_is_where_he_belongs(policy: Policy, deeds: l
 
 
 @pytest.mark.parametrize("deed", [Report(0, Fate.FAILED), ChangePod(0, "relabel", 2)])
-def test_who_is_to_be_ended_while_its_bind_is_under_way_is_counted_until_that_is_reported(
+def test_evicted_binding_pod_is_counted_until_its_report(
     deed: Deed,
 ) -> None:
     """One of two could not be bound, so the end of the other was asked for."""

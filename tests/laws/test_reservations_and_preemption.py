@@ -42,11 +42,11 @@ GUESSING: Final = evolve(
 
 @pytest.mark.once("the unit is the policy's")
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
-def test_they_break_none_any_more(history: list[Deed]) -> None:
+def test_histories_that_broke_laws_break_none_any_more(history: list[Deed]) -> None:
     BOTH.world().live(*history).finish()
 
 
 @pytest.mark.once("the unit is the policy's")
-def test_who_outranks_a_reservation_and_is_beyond_help_is_not_tried_again_and_again() -> None:
+def test_hopeless_entity_above_a_reservation_is_not_retried() -> None:
     low: list[Deed] = [PutNode(0, cpu=2), PutPods(0, 2, 2), PutPods(count=1)]
     GUESSING.world().live(*low, PutGroup(1, 2), PutPods(1, 2, cpu=2, priority=1)).finish()

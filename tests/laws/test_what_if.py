@@ -14,14 +14,14 @@ from support.examples import one_in
 from support.fingerprint import fingerprint, without
 from support.histories import Policy, all_policies, deeds, histories
 
-IDENTITIES = (r"\._state\.profile\.parts", r"\.answers")
+IDENTITIES = (r"\._state\.settings\.profile\.parts", r"\.answers")
 """What is kept by the identity of a plugin, and so differs between two schedulers."""
 SECONDS = st.sampled_from([0, 0, 1, 30])
 
 
 @one_in(4)
 @given(all_policies, histories(), asked, SECONDS, SECONDS)
-def test_what_would_happen_is_what_happens(
+def test_predicted_effects_are_the_real_effects(
     policy: Policy, history: list[Deed], question: list[Deed], later: int, ahead: int
 ) -> None:
     events = events_of(policy, history, question)
@@ -45,7 +45,7 @@ def test_what_would_happen_is_what_happens(
 
 @one_in(8)
 @given(all_policies, histories(chapters=3), asked, st.lists(deeds, max_size=12))
-def test_who_was_asked_goes_on_as_one_who_was_not(
+def test_scheduler_that_answered_questions_decides_as_one_that_did_not(
     policy: Policy, history: list[Deed], question: list[Deed], rest: list[Deed]
 ) -> None:
     events = events_of(policy, history, question)

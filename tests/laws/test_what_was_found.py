@@ -94,7 +94,7 @@ def test_members_that_replace_all_of_a_gang_are_a_gang_again() -> None:
     assert [bind.uid for bind in decide(cluster, scheduler, 100.0)] == [rival.uid]
 
 
-def test_a_gang_that_fits_starts_in_one_instant_though_its_members_wait_for_no_time() -> None:
+def test_gang_that_fits_starts_in_one_instant_with_a_permit_timeout_of_zero() -> None:
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)
     group = PodGroup(name="g", min_available=2, schedule_timeout=0)
@@ -128,12 +128,12 @@ def test_a_gang_that_does_not_fit_holds_nothing_for_no_time_and_is_not_tried_for
 
 
 @pytest.mark.once("makes no scheduler")
-def test_a_rest_of_no_time_is_refused_for_it_would_never_end() -> None:
+def test_backoff_of_zero_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="initial"):
         Backoff(0, 0)
 
 
-def test_what_a_member_said_that_has_gone_does_not_bind_those_that_are_left() -> None:
+def test_claim_of_a_departed_member_does_not_bind_the_others() -> None:
     """Law 10: a scheduler that starts now would start this gang, so this one does."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)
@@ -146,7 +146,7 @@ def test_what_a_member_said_that_has_gone_does_not_bind_those_that_are_left() ->
     assert {bind.uid for bind in decide(cluster, scheduler, 1.0)} == {silent.uid, right.uid}
 
 
-def test_a_pod_that_is_shown_as_bound_before_that_is_told_counts_once() -> None:
+def test_pod_shown_as_bound_before_its_event_counts_once() -> None:
     """Law 8, F15: two binds are done, and something else makes the scheduler look at the node."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)

@@ -44,7 +44,7 @@ def all_wait(host: Host, *seconds: float) -> tuple[Any, ...]:
     return effects
 
 
-def test_a_permit_plugin_that_says_wait_lets_all_wait_together() -> None:
+def test_permit_plugin_that_returns_wait_makes_all_members_wait() -> None:
     """Until the shortest deadline that it gave."""
     effects = all_wait(waiting := host("permit"), 9.0, 5.0, 7.0)
     assert all(isinstance(e, PodWaiting) for e in effects)
@@ -55,7 +55,7 @@ def test_a_permit_plugin_that_says_wait_lets_all_wait_together() -> None:
     assert len(waiting[1]._state.nodes.assumed) == 3
 
 
-def test_members_that_wait_together_fall_together_at_their_deadline() -> None:
+def test_members_that_wait_for_a_plugin_are_rejected_together_at_their_deadline() -> None:
     all_wait(waiting := host("permit"), 5.0, 5.0, 5.0)
     effects = waiting[1].advance(now=NOW + 5.0)
     assert sum(isinstance(e, PodRejected) for e in effects) == 3
@@ -64,7 +64,7 @@ def test_members_that_wait_together_fall_together_at_their_deadline() -> None:
 
 
 @pytest.mark.parametrize("fact", ["a member goes", "the node goes"])
-def test_members_that_wait_together_are_let_go_of_by_a_fact(fact: str) -> None:
+def test_members_that_wait_for_a_plugin_are_released_by_an_event(fact: str) -> None:
     cluster, scheduler, odd = waiting = host("permit")
     all_wait(waiting, 5.0, 5.0, 5.0)
     goes = {"a member goes": PodDeleted(PodUID("default/w-1"))}
@@ -74,7 +74,7 @@ def test_members_that_wait_together_are_let_go_of_by_a_fact(fact: str) -> None:
     nothing_is_kept(scheduler)
 
 
-def test_members_that_wait_together_go_together_when_the_plugin_is_content() -> None:
+def test_members_that_wait_for_a_plugin_are_released_together_on_success() -> None:
     cluster, scheduler, odd = waiting = host("permit", cpu=8)
     all_wait(waiting, 5.0, 5.0, 5.0)
     odd.answers.clear()

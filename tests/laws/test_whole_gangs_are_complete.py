@@ -68,7 +68,7 @@ def test_a_gang_starts_exactly_where_some_placement_exists(
 
 @one_in(2)
 @given(halls(), st.lists(st.sampled_from(["ps", "worker"]), min_size=3, max_size=3))
-def test_so_it_is_where_some_of_them_must_have_a_role(hall: Hall, roles: list[str]) -> None:
+def test_result_is_the_same_when_roles_are_required(hall: Hall, roles: list[str]) -> None:
     """As many servers as there can be beside the others, or one more."""
     sorts = tuple(evolve(s, role=r) for s, r in zip(hall.sorts, roles, strict=False))
     servers = min(sum(s.count for s in sorts if s.role == "ps"), hall.needed)
@@ -102,9 +102,7 @@ class ByNode(ByPod):
 @pytest.mark.parametrize("plugin", [ByPod(), ByNode()], ids=["pods", "nodes"])
 @one_in(2)
 @given(hall=halls())
-def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_it_reads(
-    plugin: object, hall: Hall
-) -> None:
+def test_result_is_the_same_when_a_plugin_has_no_signature(plugin: object, hall: Hall) -> None:
     def make(cluster: ClusterState) -> Scheduler:
         filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
         profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
@@ -118,7 +116,7 @@ def test_so_it_is_where_pods_or_nodes_stand_alone_as_a_plugin_does_not_say_what_
 
 @one_in(2)
 @given(halls(), st.sampled_from([0, 1, 3, 10, 40]))
-def test_whatever_the_budget_what_is_told_is_true(hall: Hall, budget: int) -> None:
+def test_report_is_true_for_any_budget(hall: Hall, budget: int) -> None:
     """A placement fits, a proof is one, and what was not decided is said to be so, and counted."""
     driver = gang_driver(*hall.nodes, search_budget=budget)
     placed = place(driver, *hall.pods)
@@ -144,7 +142,7 @@ HARD = Hall(
 """It fits to the last processor, in few of many ways."""
 
 
-def test_what_no_step_may_decide_is_told_and_counted() -> None:
+def test_undecidable_step_is_reported_and_counted() -> None:
     driver = gang_driver(*HARD.nodes, search_budget=0)
     assert place(driver, *HARD.pods) == {}
     proof = unschedulable(driver, "g").proof
@@ -163,7 +161,7 @@ def test_what_no_step_may_decide_is_told_and_counted() -> None:
     assert driver.scheduler.exhausted_searches == 1
 
 
-def test_what_one_budget_does_not_decide_a_larger_one_does() -> None:
+def test_larger_budget_decides_what_a_smaller_one_does_not() -> None:
     assert HARD.possible()
     assert len(place(gang_driver(*HARD.nodes), *HARD.pods)) == 6
 
@@ -176,7 +174,7 @@ def test_a_placement_that_greed_misses_is_found_in_every_layout(
     assert len(place(gang_driver(*PARTED.nodes, placement=placement), *PARTED.pods)) == 4
 
 
-def test_a_gang_of_which_no_member_fits_is_told_of_its_nodes() -> None:
+def test_gang_of_which_no_member_fits_is_reported_with_its_nodes() -> None:
     hall = Hall((Seat(1), Seat(9, tainted=True)), (Sort(2, cpu=4),), 2)
     driver = gang_driver(*hall.nodes)
     assert place(driver, *hall.pods) == {}
@@ -187,7 +185,7 @@ def test_a_gang_of_which_no_member_fits_is_told_of_its_nodes() -> None:
     assert (found.proof.fits, found.proof.needed) == (0, 2)
 
 
-def test_what_is_free_in_pieces_too_small_is_said_to_be_so() -> None:
+def test_fragmented_capacity_is_reported_as_such() -> None:
     hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
     driver = gang_driver(*hall.nodes)
     assert place(driver, *hall.pods) == {}
@@ -196,7 +194,7 @@ def test_what_is_free_in_pieces_too_small_is_said_to_be_so() -> None:
     )
 
 
-def test_a_gang_that_could_not_be_placed_is_placed_when_its_room_comes() -> None:
+def test_gang_that_did_not_fit_is_placed_when_capacity_is_added() -> None:
     """Law 4: the proof is no longer true."""
     hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
     driver = Driver(presets.gang)

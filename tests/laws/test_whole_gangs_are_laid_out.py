@@ -47,7 +47,7 @@ alike = st.builds(
 
 @one_in(2)
 @given(alike)
-def test_packed_like_members_take_the_fewest_nodes(hall: Hall) -> None:
+def test_packed_equal_members_take_the_fewest_nodes(hall: Hall) -> None:
     driver = gang_driver(*hall.nodes, placement=PlacementStrategy.PACK)
     placed = place(driver, *hall.pods)
     rooms = rooms_for(hall)
@@ -70,7 +70,7 @@ def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_
         assert len(set(placed.values())) == fewest(rooms_for(more), len(placed))
 
 
-def test_the_last_packed_members_go_where_just_so_many_fit() -> None:
+def test_last_packed_members_go_where_exactly_as_many_fit() -> None:
     driver = gang_driver(
         node("five", 5), node("two", 2), node("three", 3), placement=PlacementStrategy.PACK
     )
@@ -78,7 +78,7 @@ def test_the_last_packed_members_go_where_just_so_many_fit() -> None:
     assert sorted(placed.values()) == ["five"] * 5 + ["two"] * 2
 
 
-def test_packed_members_of_a_second_kind_fill_the_nodes_of_the_first() -> None:
+def test_packed_members_of_a_second_class_fill_the_nodes_of_the_first() -> None:
     driver = gang_driver(
         node("a", 4), node("b", 9), node("c", 12), placement=PlacementStrategy.PACK
     )
@@ -104,7 +104,7 @@ def test_packed_members_without_gpus_use_no_node_with_gpus_while_another_will_do
     assert not placed or len(rich) == max(0, count - without)
 
 
-def test_members_that_ask_for_gpus_go_where_the_gpus_are() -> None:
+def test_members_that_request_gpus_go_to_nodes_with_gpus() -> None:
     driver = gang_driver(node("rich", 8, 4), node("poor", 8), placement=PlacementStrategy.PACK)
     assert set(place(driver, *members("g", 2, gpu=1, cpu=1)).values()) == {"rich"}
 
@@ -126,7 +126,7 @@ def test_spread_members_are_on_as_many_nodes_as_there_are_members(hall: Hall) ->
     assert all(counts[f"n{n}"] >= min(room, most - 1) for n, room in enumerate(rooms))
 
 
-def test_among_equally_many_the_score_decides_where_a_spread_member_goes() -> None:
+def test_score_decides_among_equal_nodes_where_a_spread_member_goes() -> None:
     driver = gang_driver(node("small", 2), node("large", 9), placement=PlacementStrategy.SPREAD)
     assert place(driver, *members("g", 1, cpu=1)) == {"g-0": "large"}
 
@@ -136,9 +136,7 @@ def test_among_equally_many_the_score_decides_where_a_spread_member_goes() -> No
 
 @one_in(2)
 @given(alike, st.booleans())
-def test_by_score_like_members_go_where_they_go_one_after_the_other(
-    hall: Hall, tight: bool
-) -> None:
+def test_equal_members_are_placed_by_score_as_one_after_the_other(hall: Hall, tight: bool) -> None:
     """The same nodes for the same members, as long as the gang fits."""
     hall = evolve(hall, seats=(*hall.seats, Seat(2 * hall.needed - tight)))
     one_by_one = Driver(partial(presets.coscheduling, unit=SchedulingUnit.POD))
@@ -151,7 +149,7 @@ def test_by_score_like_members_go_where_they_go_one_after_the_other(
 
 
 @pytest.mark.parametrize("resource", ["cpu", GPU])
-def test_by_itself_a_gang_is_packed_if_it_asks_for_an_extended_resource(resource: str) -> None:
+def test_gang_with_an_extended_resource_is_packed_by_default(resource: str) -> None:
     nodes = [node(f"n{n}", 4, 4) for n in range(3)]
     pods = members("g", 3, requests={resource: 1})
     placed = place(gang_driver(*nodes), *pods)

@@ -41,7 +41,9 @@ def test_cycle_of_a_gang_that_raises_changes_nothing(point: str) -> None:
 
 @pytest.mark.parametrize("name", ["w-1", "w-2"])
 @pytest.mark.parametrize("point", [*LATER, "bind"])
-def test_so_it_is_when_it_breaks_off_at_a_later_member(point: str, name: str) -> None:
+def test_gang_starts_as_usual_after_the_cycle_of_a_later_member_raised(
+    point: str, name: str
+) -> None:
     broken = host(point)
     before = memory(broken)
     sound = Skip() if point == "bind" else Success()
@@ -65,7 +67,7 @@ def test_members_are_unreserved_once_when_the_cycle_raises() -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> None:
+def test_gang_starts_as_usual_after_a_cycle_was_broken_off(point: str) -> None:
     broken, whole = host(point), host(point)
     break_off(*broken[1:], point)
     assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
@@ -79,7 +81,7 @@ def test_a_gang_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> 
 
 @pytest.mark.parametrize("name", ["w-0", "w-1", "w-2"])
 @pytest.mark.parametrize("point", LATER)
-def test_a_plugin_that_turns_one_member_down_turns_the_gang_down(point: str, name: str) -> None:
+def test_refusal_of_one_member_refuses_the_gang(point: str, name: str) -> None:
     """F19: a member that has taken a node has released it before the call ends."""
     refused = host(point)
     refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
@@ -109,7 +111,7 @@ def test_extra_member_that_is_refused_does_not_stop_the_gang(point: str) -> None
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
-def test_a_plugin_that_answers_for_a_gang_and_says_no_turns_all_of_it_down(point: str) -> None:
+def test_group_wide_refusal_refuses_the_whole_gang(point: str) -> None:
     """It is asked about the first member only, which is the one that is reported."""
     refused, asked = host(point, wide=point), list[str]()
 

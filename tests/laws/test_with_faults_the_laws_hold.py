@@ -38,7 +38,7 @@ def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
 
 @one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
-def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_who_could_start(
+def test_laws_hold_at_every_step_with_any_faults_and_no_startable_pod_is_parked(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
 ) -> None:
     simulator = at_its_end(
@@ -50,7 +50,7 @@ def test_with_any_faults_every_law_holds_at_every_step_and_then_nobody_sleeps_wh
 
 @one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
-def test_with_any_faults_every_law_holds_where_lower_priorities_are_displaced(
+def test_laws_hold_with_any_faults_and_preemption(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
 ) -> None:
     make = watched(partial(coscheduling, preemption=Preemption(grace=5.0)))
@@ -81,7 +81,7 @@ def _rank(pod: Pod) -> int:
 
 @one_in(2)
 @given(workloads(), st.sets(st.integers(1, 25), min_size=1, max_size=10), _BIND_SECONDS)
-def test_whichever_events_are_dropped_a_listing_makes_up_for_them(
+def test_listing_makes_up_for_any_dropped_events(
     workload: Workload, lost: set[int], bind_seconds: float
 ) -> None:
     plan = FaultPlan(tuple(EventDropped(n, 3.0) for n in sorted(lost)))
@@ -92,7 +92,7 @@ def test_whichever_events_are_dropped_a_listing_makes_up_for_them(
 
 @one_in(2)
 @given(workloads(), faults(), _BIND_SECONDS, _SEEDS)
-def test_when_the_faults_are_over_the_scheduler_is_shown_what_is_true(
+def test_scheduler_sees_the_true_state_after_the_faults(
     workload: Workload, plan: FaultPlan, bind_seconds: float, seed: int
 ) -> None:
     views: list[ClusterState] = []

@@ -80,7 +80,7 @@ def change_pod(host: Host, name: str, **changes: Any) -> None:
 # When it ends ---------------------------------------------------------------------------------
 
 
-def test_by_the_passing_of_time_alone_nodes_are_given_back_that_were_drained_in_vain() -> None:
+def test_nodes_drained_in_vain_are_given_back_when_time_passes() -> None:
     host = crowded(Backfill(drain_for=50.0))
     deadline = promise_of(host).deadline
     assert host.scheduler.next_deadline() == deadline == 50.0
@@ -89,7 +89,7 @@ def test_by_the_passing_of_time_alone_nodes_are_given_back_that_were_drained_in_
     assert host.scheduler.next_deadline() is None
 
 
-def test_as_soon_as_a_gang_may_not_start_its_room_is_free(planned: list[str]) -> None:
+def test_reserved_capacity_is_free_as_soon_as_its_gang_may_not_start(planned: list[str]) -> None:
     host = crowded()
     planned.clear()
     host.pod("long")
@@ -101,7 +101,7 @@ def test_as_soon_as_a_gang_may_not_start_its_room_is_free(planned: list[str]) ->
     assert planned == []
 
 
-def test_news_of_the_gang_that_may_still_start_is_looked_at_when_it_is_decided(
+def test_event_of_a_gang_that_may_start_is_evaluated_at_its_decision(
     planned: list[str],
 ) -> None:
     host = crowded()
@@ -113,7 +113,7 @@ def test_news_of_the_gang_that_may_still_start_is_looked_at_when_it_is_decided(
     assert planned == [BIG]
 
 
-def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None:
+def test_nodes_drained_in_vain_are_counted_for_each_gang() -> None:
     host = draining()
     elder = group_key("default", "elder")
     for young_in_vain, elder_in_vain in ((1, 0), (1, 1), (1, 2), (2, 2)):
@@ -129,7 +129,7 @@ def test_how_often_nodes_were_drained_in_vain_is_counted_for_each_gang() -> None
         host.decide()
 
 
-def test_nothing_is_kept_for_a_gang_that_the_nodes_that_are_left_could_never_hold() -> None:
+def test_nothing_is_reserved_for_a_gang_that_the_remaining_nodes_cannot_hold() -> None:
     host = crowded()
     host.pod("long")
     assert host.decide() == []
@@ -138,7 +138,7 @@ def test_nothing_is_kept_for_a_gang_that_the_nodes_that_are_left_could_never_hol
     assert host.scheduler.reservation is None
 
 
-def test_who_asks_and_goes_is_forgotten_at_once() -> None:
+def test_departed_preemptor_is_forgotten_at_once() -> None:
     host = crowded()
     host.gang("other", 4)
     host.decide()
@@ -148,7 +148,7 @@ def test_who_asks_and_goes_is_forgotten_at_once() -> None:
     assert list(memory(host).asking) == [BIG]
 
 
-def test_a_gang_of_which_no_bind_was_done_asks_for_no_room() -> None:
+def test_gang_without_a_completed_bind_preempts_nothing() -> None:
     def make(cluster: ClusterState) -> Scheduler:
         return presets.gang(cluster, backfill=Backfill(EXACT))
 
@@ -164,7 +164,7 @@ def test_a_gang_of_which_no_bind_was_done_asks_for_no_room() -> None:
 # When it moves --------------------------------------------------------------------------------
 
 
-def test_nodes_stay_drained_for_whom_they_are_and_no_longer_than_was_said(
+def test_nodes_stay_drained_for_their_gang_until_the_stated_instant(
     planned: list[str],
 ) -> None:
     """Though a node comes, and an elder asks."""
@@ -180,7 +180,7 @@ def test_nodes_stay_drained_for_whom_they_are_and_no_longer_than_was_said(
     assert planned == [YOUNG]
 
 
-def test_a_promise_that_moves_was_made_when_it_was_made_first() -> None:
+def test_reservation_that_moves_keeps_its_first_instant() -> None:
     host = crowded()
     host.now = 7.0
     host.pod("vip", 300, priority=1)
@@ -189,7 +189,7 @@ def test_a_promise_that_moves_was_made_when_it_was_made_first() -> None:
 
 
 @pytest.mark.parametrize("seconds", [(300.0, 5.0), (5.0, 300.0)])
-def test_of_a_gang_that_is_let_in_whoever_ends_last_moves_the_promise(
+def test_last_end_of_an_admitted_gang_moves_the_reservation(
     seconds: tuple[float, float],
 ) -> None:
     host = crowded()
@@ -200,7 +200,7 @@ def test_of_a_gang_that_is_let_in_whoever_ends_last_moves_the_promise(
 
 
 @pytest.mark.parametrize(("end", "is_known"), [(100.0, True), (300.0, False)])
-def test_who_failed_with_all_room_free_may_fit_only_once_the_promise_is_later(
+def test_entity_that_failed_on_all_capacity_may_fit_only_after_the_reservation_moves(
     end: float, is_known: bool
 ) -> None:
     """Who had to heed it may not have to any more."""
@@ -214,7 +214,7 @@ def test_who_failed_with_all_room_free_may_fit_only_once_the_promise_is_later(
     assert ("shape" in memory(host).failed) is is_known
 
 
-def test_who_has_waited_long_enough_is_helped_at_that_very_instant() -> None:
+def test_entity_that_has_waited_long_enough_qualifies_at_that_instant() -> None:
     policy = Backfill(EXACT, after_seconds=10.0)
     host = crowded(policy)
     host.at(9.5)
@@ -230,7 +230,7 @@ def test_who_has_waited_long_enough_is_helped_at_that_very_instant() -> None:
     assert host.reservation.group == "default/vip"
 
 
-def test_a_gang_has_waited_since_the_last_came_whom_it_needs() -> None:
+def test_wait_of_a_gang_begins_when_its_last_needed_member_arrives() -> None:
     host = Host(Backfill(EXACT, after_seconds=10.0), a=2, b=2)
     host.pod("old", 100)
     host.pod("big-0", 10, group="big", min_available=4)
@@ -247,7 +247,7 @@ def test_a_gang_has_waited_since_the_last_came_whom_it_needs() -> None:
 
 @pytest.mark.parametrize("change", [{}, {"priority": 7}])
 @pytest.mark.parametrize("has_run", [False, True])
-def test_who_is_bound_by_another_hand_runs_since_then(
+def test_pod_bound_by_another_scheduler_runs_since_then(
     has_run: bool, change: dict[str, Any]
 ) -> None:
     host = Host(Backfill(EXACT, least_members=1), a=1)
@@ -267,7 +267,7 @@ def test_who_is_bound_by_another_hand_runs_since_then(
 # When nothing is looked at --------------------------------------------------------------------
 
 
-def test_who_ends_when_it_was_said_moves_nothing(planned: list[str]) -> None:
+def test_pod_that_ends_as_expected_moves_nothing(planned: list[str]) -> None:
     host = Host(a=2, b=2)
     host.pod("first", 50)
     host.pod("second", 100)
@@ -282,7 +282,7 @@ def test_who_ends_when_it_was_said_moves_nothing(planned: list[str]) -> None:
     assert (promise_of(host), planned) == (before, [])
 
 
-def test_who_is_let_in_and_ends_by_then_moves_nothing(planned: list[str]) -> None:
+def test_admitted_pod_that_ends_in_time_moves_nothing(planned: list[str]) -> None:
     host = crowded()
     planned.clear()
     before = promise_of(host)
@@ -291,7 +291,7 @@ def test_who_is_let_in_and_ends_by_then_moves_nothing(planned: list[str]) -> Non
     assert (promise_of(host), planned) == (before, [])
 
 
-def test_who_fails_moves_nothing_whether_it_need_heed_the_promise_or_not(
+def test_failure_moves_no_reservation_for_exempt_entities_or_others(
     planned: list[str],
 ) -> None:
     host = crowded()
@@ -303,7 +303,7 @@ def test_who_fails_moves_nothing_whether_it_need_heed_the_promise_or_not(
     assert (promise_of(host), planned) == (before, [])
 
 
-def test_who_waits_for_a_permit_on_room_that_is_not_kept_moves_nothing(
+def test_pod_that_waits_on_unreserved_capacity_moves_nothing(
     planned: list[str],
 ) -> None:
     host = OddHost(Odd("permit"), a=2, b=2, c=1)
@@ -320,7 +320,7 @@ def test_who_waits_for_a_permit_on_room_that_is_not_kept_moves_nothing(
     assert (promise_of(host), planned) == (before, [])
 
 
-def test_who_cannot_be_helped_is_not_looked_at_again_before_a_fact(asked: list[float]) -> None:
+def test_hopeless_entity_is_not_evaluated_again_before_an_event(asked: list[float]) -> None:
     host = Host(a=2, b=2)
     host.pod("old", 100)
     host.gang("huge", 5)
@@ -332,7 +332,7 @@ def test_who_cannot_be_helped_is_not_looked_at_again_before_a_fact(asked: list[f
     assert len(asked) == looked
 
 
-def test_who_ranks_higher_and_cannot_be_helped_is_looked_at_once(asked: list[float]) -> None:
+def test_hopeless_entity_of_higher_priority_is_evaluated_once(asked: list[float]) -> None:
     host = crowded()
     asked.clear()
     host.gang("huge", 5, priority=1)
@@ -346,7 +346,7 @@ def test_who_ranks_higher_and_cannot_be_helped_is_looked_at_once(asked: list[flo
     assert len(asked) == looked
 
 
-def test_while_nothing_is_kept_nobody_is_tried_again_for_a_reservation_that_is_made() -> None:
+def test_no_entity_is_retried_for_a_new_reservation_that_withholds_nothing() -> None:
     """Two nodes have room for one each of who is to be within one rack."""
     host = Host(a=4)
     host.pod("old", 100, cpu=2)
@@ -367,7 +367,7 @@ def test_while_nothing_is_kept_nobody_is_tried_again_for_a_reservation_that_is_m
     assert ring.attempts == 1
 
 
-def test_a_gang_rests_though_somebody_comes_who_could_give_way() -> None:
+def test_gang_backs_off_though_a_possible_victim_arrives() -> None:
     """There is no more room, and what came before was none that helps."""
     host = OddHost(Odd("post_bind"), a=2, b=2)
     host.pod("old", 100, priority=1)
@@ -390,7 +390,7 @@ def test_a_gang_rests_though_somebody_comes_who_could_give_way() -> None:
 # Who is tried ---------------------------------------------------------------------------------
 
 
-def test_who_has_to_heed_the_promise_and_fails_shows_nothing_of_who_need_not() -> None:
+def test_failure_of_an_entity_under_the_reservation_proves_nothing_for_exempt_ones() -> None:
     """Also where somebody need not have heeded it before."""
     host = crowded()
     for name in ("x", "y", "z"):
@@ -416,7 +416,7 @@ class Table:
         return None if given is None else (now if started_at is None else started_at) + given
 
 
-def test_run_times_are_asked_about_who_is_let_go_as_one_that_starts_now() -> None:
+def test_run_time_of_an_admitted_pod_counts_from_now() -> None:
     table = Table(old=100.0, short=20.0)
     host = crowded(Backfill(table))
     host.now = 30.0
@@ -429,7 +429,9 @@ def test_run_times_are_asked_about_who_is_let_go_as_one_that_starts_now() -> Non
 
 
 @pytest.mark.parametrize("seen_first", ["before it was bound", "on its node", "while it ends"])
-def test_who_does_not_end_in_time_is_overdue_however_it_was_first_seen(seen_first: str) -> None:
+def test_pod_that_does_not_end_in_time_is_overdue_however_it_was_first_seen(
+    seen_first: str,
+) -> None:
     """Else a reservation would move on and on, and never be given up."""
     host = Host(Backfill(EXACT, least_members=1, overdue_after=5.0), a=1)
     pod = running(make_pod("old", cpu=1), "4")
@@ -474,7 +476,7 @@ def first_who_may(host: Host) -> str | None:
     return None if found is None else found.pod.name
 
 
-def test_the_first_to_come_is_tried_of_all_who_may_fit_and_end_in_time() -> None:
+def test_earliest_pod_that_fits_and_ends_in_time_is_tried() -> None:
     """Whatever they ask for; the gang itself does not fit yet."""
     table = Table(old=100.0)
     host = crowded(Backfill(table))

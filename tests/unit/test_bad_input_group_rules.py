@@ -88,7 +88,7 @@ def decide(scheduler: Scheduler) -> tuple[list[Effect], set[tuple[str, str]]]:
 
 
 @POINTS
-def test_a_rule_that_breaks_is_told_and_the_usual_one_holds(point: str, answer: Any) -> None:
+def test_failing_rule_is_reported_and_the_default_rule_applies(point: str, answer: Any) -> None:
     one, other = host(point, answer), host(point, SOUND[point])
     effects, named = decide(one[1])
     expected, nobody = decide(other[1])

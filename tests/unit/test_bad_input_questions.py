@@ -41,7 +41,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_nobody_knows_why_a_stranger_does_not_run(
+def test_why_of_an_unknown_pod_is_empty(
     call: Any, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, scheduler = busy_scheduler()
@@ -50,7 +50,7 @@ def test_nobody_knows_why_a_stranger_does_not_run(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_asking_why_about_everybody_changes_nothing() -> None:
+def test_why_of_all_pods_changes_nothing() -> None:
     """F41."""
     cluster, scheduler = busy_scheduler()
     before = fingerprint(cluster, scheduler)

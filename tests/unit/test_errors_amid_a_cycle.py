@@ -33,9 +33,9 @@ from support.odd import OOPS, Odd, break_off
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
-    r"\]\._state\.step$",
+    r"\]\._state\.attempts\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
 )
 """What only ascends, and what is kept of answers."""
 STEPS = (r"_step$",)
@@ -179,7 +179,7 @@ def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -
 
 
 @pytest.mark.parametrize("point", AT_RELEASE)
-def test_members_kept_back_by_an_error_are_released_at_the_next_event(point: str) -> None:
+def test_members_delayed_by_an_error_are_released_at_the_next_event(point: str) -> None:
     broken = two_of_three_wait()
     broken[2].answers[point] = OOPS
     with pytest.raises(PluginError):

@@ -53,7 +53,7 @@ def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: 
 
 
 @EACH_UNIT
-def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(
+def test_nominated_capacity_is_taken_before_an_elastic_member(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(1, unit=unit)
@@ -66,7 +66,7 @@ def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(
 
 
 @EACH_UNIT
-def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: SchedulingUnit) -> None:
+def test_capacity_nominated_for_equal_priority_is_not_taken(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     host.gang("peer", 2, 5)
     assert (host.kept, host.told(NominationLapsed)) == (["high-0", "high-1"], [])
@@ -85,7 +85,7 @@ def test_a_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
 
 
 @EACH_UNIT
-def test_a_group_falls_alone_whose_bundle_is_gone(unit: SchedulingUnit) -> None:
+def test_group_without_its_bundle_is_rejected_alone(unit: SchedulingUnit) -> None:
     host = Host(1, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=(GroupKey("default/b"),))))
     runs(host, "a", 0, min_available=None)
@@ -94,7 +94,7 @@ def test_a_group_falls_alone_whose_bundle_is_gone(unit: SchedulingUnit) -> None:
 
 
 @EACH_UNIT
-def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: SchedulingUnit) -> None:
+def test_all_members_of_a_role_beyond_its_minimum_are_elastic(unit: SchedulingUnit) -> None:
     host = Host(4, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
     runs(host, "low", *[0] * 4, min_available=None, role="ps")
@@ -142,7 +142,7 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
 
 
-def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> None:
+def test_plugin_may_release_a_group_while_a_pod_is_unreserved() -> None:
     odd = Odd("permit", "unreserve", "reserve")
     host = Host(2, odd=odd)
     odd.answers["permit"] = lambda _state, pod, _node, *, now: (
@@ -161,7 +161,7 @@ def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> No
 
 
 @EACH_UNIT
-def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
+def test_gang_whose_minimum_is_no_longer_stated_starts_as_a_whole(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -174,7 +174,7 @@ def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
 
 
 @EACH_UNIT
-def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: SchedulingUnit) -> None:
+def test_gang_as_victim_has_the_priority_of_its_one_running_member(unit: SchedulingUnit) -> None:
     """Though its specification says less by now."""
     host = Host(1, unit=unit)
     runs(host, "mixed", 0, priority=3)
@@ -195,7 +195,7 @@ def waits_for(name: str) -> Odd:
     return odd
 
 
-def test_a_gang_that_waits_is_put_out_before_one_that_runs_falls() -> None:
+def test_waiting_gang_is_preempted_before_a_running_gang() -> None:
     host = Host(4, odd=waits_for("waits"))
     host.gang("waits", 2, 0)
     runs(host, "runs", 0, 0)
@@ -205,7 +205,7 @@ def test_a_gang_that_waits_is_put_out_before_one_that_runs_falls() -> None:
     assert host.where["high-0"] == "n0"
 
 
-def test_of_two_gangs_the_one_falls_of_which_fewer_run_and_more_only_wait() -> None:
+def test_gang_with_fewer_running_members_is_evicted_first() -> None:
     """Though it is the elder."""
     host = Host(4, odd=waits_for("one-late"))
     runs(host, "one", 0, min_available=1)
@@ -236,7 +236,7 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
 # For whom -------------------------------------------------------------------------------------
 
 
-def test_who_was_turned_down_for_another_reason_displaces_nobody() -> None:
+def test_entity_refused_for_another_reason_preempts_nothing() -> None:
     odd = Odd("pre_filter")
     host = Host(1, odd=odd)
     runs(host, "low", 0)
@@ -246,7 +246,7 @@ def test_who_was_turned_down_for_another_reason_displaces_nobody() -> None:
     assert (host.evicted, host.kept) == ([], [])
 
 
-def test_who_may_not_queue_any_more_displaces_nobody() -> None:
+def test_entity_that_is_not_admitted_preempts_nothing() -> None:
     """It falls before room is made for it as a whole, and is held then."""
     odd = Odd("pre_enqueue")
     host = Host(2, odd=odd)
@@ -267,7 +267,7 @@ def test_who_may_not_queue_any_more_displaces_nobody() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(
+def test_preemption_continues_for_the_others_when_the_last_of_a_round_left(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(4, unit=unit)
@@ -282,7 +282,7 @@ def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(
     assert (host.evicted, host.kept) == (["low-0"], ["high-2"])
 
 
-def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
+def test_no_pod_is_evicted_for_a_group_of_its_own_bundle() -> None:
     host = Host(2)
     for name in ("first", "second"):
         both = (group_key("default", "first"), group_key("default", "second"))
@@ -296,7 +296,7 @@ def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: SchedulingUnit) -> None:
+def test_no_more_is_preempted_than_a_role_needs(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -307,7 +307,7 @@ def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: SchedulingUnit
 
 
 @EACH_UNIT
-def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
+def test_minimum_of_each_role_and_the_earliest_others_are_needed(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(0, unit=unit)
@@ -329,7 +329,7 @@ def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
 
 
 @EACH_UNIT
-def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
+def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
     """Though there is room in another."""
     host = Host(2, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -343,7 +343,7 @@ def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: SchedulingU
 
 
 @EACH_UNIT
-def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
+def test_late_member_preempts_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
     """Though in another rack nothing is lacking."""
     host = Host(5, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -357,7 +357,7 @@ def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: Scheduli
 
 
 @EACH_UNIT
-def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: SchedulingUnit) -> None:
+def test_gang_that_prefers_a_rack_preempts_in_two(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -368,7 +368,7 @@ def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: SchedulingUnit)
 
 
 @EACH_UNIT
-def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: SchedulingUnit) -> None:
+def test_each_group_of_a_bundle_preempts_in_a_rack_of_its_own(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -381,7 +381,7 @@ def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: Scheduling
 
 
 @EACH_UNIT
-def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: SchedulingUnit) -> None:
+def test_no_more_is_preempted_than_is_lacking_beside_free_capacity(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     runs(host, "one", 0)
     runs(host, "three", *[0] * 3)
@@ -391,7 +391,9 @@ def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: Scheduli
 
 @EACH_UNIT
 @pytest.mark.parametrize("goes_alone", [True, False])
-def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: SchedulingUnit, goes_alone: bool) -> None:
+def test_check_of_a_plan_runs_as_in_a_scheduling_cycle(
+    unit: SchedulingUnit, goes_alone: bool
+) -> None:
     odd = Odd("pre_filter", "filter", "pre_score")
     host = Host(2, unit=unit, odd=odd)
     if goes_alone:
@@ -408,7 +410,7 @@ def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: SchedulingUnit, goes_alon
 
 
 @EACH_UNIT
-def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_it(
+def test_notice_states_until_when_capacity_is_reserved(
     unit: SchedulingUnit,
 ) -> None:
     host = blocked(unit=unit)
@@ -419,7 +421,7 @@ def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_
 
 
 @EACH_UNIT
-def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: SchedulingUnit) -> None:
+def test_reserved_capacity_that_its_gang_cannot_use_is_free_at_once(unit: SchedulingUnit) -> None:
     odd = Odd("pre_filter")
     host = blocked(unit=unit, odd=odd)
     host.pods(make_pod("other", cpu=1))
@@ -432,7 +434,7 @@ def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Scheduli
 
 
 @EACH_UNIT
-def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_changes(
+def test_nomination_of_a_late_member_lapses_when_the_specification_changes(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -447,7 +449,7 @@ def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_chang
 
 
 @EACH_UNIT
-def test_for_room_that_is_of_no_use_to_one_nobody_is_tried_again_who_asks_for_the_same(
+def test_freed_capacity_that_helps_no_pod_of_a_class_requeues_none_of_it(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -468,7 +470,7 @@ def own(name: str, resource: str, **more: Any) -> Pod:
 
 
 @EACH_UNIT
-def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for_others(
+def test_capacity_left_over_of_two_nominations_is_free_for_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)
@@ -487,7 +489,7 @@ def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for
 
 
 @EACH_UNIT
-def test_what_is_left_of_room_that_a_higher_priority_takes_over_is_free_for_others(
+def test_capacity_left_over_by_a_higher_priority_is_free_for_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)

@@ -45,7 +45,7 @@ class Says:
         return self.answer
 
 
-def test_of_who_holds_a_node_it_is_asked_when_it_ends_that_has_started() -> None:
+def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
     """Who only waits for a permit is taken to start now."""
     host = OddHost(Odd("permit"), a=4)
     run_times = Asked()
@@ -61,7 +61,7 @@ def test_of_who_holds_a_node_it_is_asked_when_it_ends_that_has_started() -> None
     assert run_times.asked == [("runs", 3.0, 7.0), ("waits", 7.0, 7.0)]
 
 
-def test_only_of_whom_it_is_known_it_is_known_when_they_end() -> None:
+def test_expected_end_is_known_only_of_pods_with_a_run_time() -> None:
     host = Host(Backfill(EXACT, overdue_after=5.0), a=4)
     host.pod("known", 100)
     host.pod("unknown")
@@ -75,7 +75,7 @@ def test_only_of_whom_it_is_known_it_is_known_when_they_end() -> None:
     ("answer", "problem"),
     [("soon", "returned 'soon'"), (math.inf, "returned inf"), (OOPS, f"raised {OOPS!r}")],
 )
-def test_run_times_that_misbehave_are_told_with_the_pod_and_the_cause(
+def test_bad_run_times_are_reported_with_the_pod_and_the_cause(
     answer: object, problem: str
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
@@ -87,9 +87,7 @@ def test_run_times_that_misbehave_are_told_with_the_pod_and_the_cause(
 
 
 @pytest.mark.parametrize(("seconds", "starts"), [(100, ["one-0", "two-0"]), (101, [])])
-def test_of_a_bundle_all_members_of_all_groups_must_end_in_time(
-    seconds: int, starts: list[str]
-) -> None:
+def test_all_members_of_a_bundle_must_end_in_time(seconds: int, starts: list[str]) -> None:
     host = crowded()
     bundle = (group_key("default", "one"), group_key("default", "two"))
     for name, runs in (("one", 50), ("two", seconds)):

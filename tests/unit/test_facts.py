@@ -50,7 +50,7 @@ ENDS = {
 
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("fact", ENDS)
-def test_who_waits_is_set_down_by_a_fact_that_is_named_and_is_not_tried_for_nothing(
+def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
     fact: str, group: str | None
 ) -> None:
     driver, odd = odd_driver("permit", "reserve", "unreserve", cpu=4)
@@ -81,7 +81,7 @@ def test_who_waits_is_set_down_by_a_fact_that_is_named_and_is_not_tried_for_noth
     assert len(driver.scheduler.queue) == (fact in ("the node goes", "it ranks higher", "time"))
 
 
-def test_who_goes_while_it_waits_is_no_failure_of_its_group() -> None:
+def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
     """No plugin makes the group fall."""
     driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
     odd.answers["permit"] = Wait(9.0)
@@ -94,7 +94,7 @@ def test_who_goes_while_it_waits_is_no_failure_of_its_group() -> None:
     assert state.attempts.holding == {}
 
 
-def test_a_group_of_which_the_only_one_that_waits_loses_its_node_holds_nothing() -> None:
+def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> None:
     driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
     odd.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2, cpu=3))
@@ -105,7 +105,7 @@ def test_a_group_of_which_the_only_one_that_waits_loses_its_node_holds_nothing()
 
 
 @pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
-def test_a_pod_that_is_shown_on_another_node_has_left_the_one_before(also: dict[str, Any]) -> None:
+def test_pod_shown_on_another_node_has_left_the_first(also: dict[str, Any]) -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.tell(node("m", 4))
     driver.add(evolve(make_pod("p", cpu=4), node_name=N), make_pod("q", cpu=1))
@@ -119,7 +119,7 @@ def test_a_pod_that_is_shown_on_another_node_has_left_the_one_before(also: dict[
         assert set(info.holders) == {pod.uid for pod in driver.cluster.pods_on(name)}
 
 
-def test_who_is_bound_by_another_where_it_waits_waits_no_more() -> None:
+def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
     driver, odd = odd_driver("permit", "post_bind", cpu=4)
     bound = list[tuple[str, str, float]]()
     odd.answers = {
@@ -140,7 +140,7 @@ def test_who_is_bound_by_another_where_it_waits_waits_no_more() -> None:
 # Waits that are over --------------------------------------------------------------------------
 
 
-def test_of_several_whose_waits_are_over_at_once_each_rests_and_frees_its_node() -> None:
+def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
     """A gang with one to spare, and pods that were let wait on the same nodes."""
     driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
@@ -163,7 +163,7 @@ def test_of_several_whose_waits_are_over_at_once_each_rests_and_frees_its_node()
     assert where(driver) == {"on-n": "n", "on-m": "m"}
 
 
-def test_a_gang_that_still_has_its_quorum_waits_on_without_one_that_did_so_too_long() -> None:
+def test_gang_with_a_quorum_waits_on_when_one_wait_expires() -> None:
     driver, odd = odd_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
     odd.answers["permit"] = lambda _cycle, pod, _node, *, now: Wait(5.0 + int(pod.name[-1]))
@@ -178,7 +178,7 @@ def test_a_gang_that_still_has_its_quorum_waits_on_without_one_that_did_so_too_l
     assert list(driver.scheduler.waiting) == []
 
 
-def test_who_waited_for_too_long_by_itself_leaves_its_group_with_nothing_held() -> None:
+def test_expired_wait_of_one_member_leaves_its_group_without_nodes() -> None:
     driver, odd = odd_driver("permit", cpu=4)
     driver.add(*members("g", 2))
     driver.drain()
@@ -194,7 +194,7 @@ def test_who_waited_for_too_long_by_itself_leaves_its_group_with_nothing_held() 
 # Binds ----------------------------------------------------------------------------------------
 
 
-def test_a_bind_that_is_told_and_not_shown_is_an_error_of_the_cluster_state() -> None:
+def test_reported_bind_that_the_cluster_state_does_not_show_is_an_error() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.fate = Fate.PENDING
     driver.add(make_pod("p"))
@@ -208,7 +208,7 @@ def test_a_bind_that_is_told_and_not_shown_is_an_error_of_the_cluster_state() ->
     assert driver.scheduler.handle(Bound(P, N, 1), now=0.0) == (), "it is over"
 
 
-def test_a_bind_that_fails_frees_the_node_for_others_while_its_pod_rests() -> None:
+def test_failed_bind_frees_its_node_during_backoff() -> None:
     driver, odd = odd_driver("reserve", "unreserve", cpu=4)
     causes = list[tuple[str, float]]()
     odd.answers["unreserve"] = lambda *_args, cause, now: causes.append((cause, now))
@@ -239,7 +239,7 @@ def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
             update(driver, P, node_name=None)
 
 
-def test_who_is_to_end_counts_no_more_for_its_group_as_its_bind_fails() -> None:
+def test_terminating_member_counts_no_more_when_its_bind_fails() -> None:
     driver, odd = odd_driver("reserve", "unreserve", cpu=4)
     driver.watched = False
     driver.fate = Fate.PENDING
@@ -272,7 +272,7 @@ def test_why_a_bind_failed_is_no_reason_of_a_group_of_which_others_went_since() 
     assert driver.scheduler.why(G) == BackingOff(1.0, 0, "", None)
 
 
-def test_what_a_pod_has_become_as_it_was_being_bound_is_so_when_its_bind_has_failed() -> None:
+def test_change_of_a_pod_during_its_bind_holds_after_the_bind_failed() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.fate = Fate.PENDING
     driver.add(make_pod("p"))
@@ -283,7 +283,7 @@ def test_what_a_pod_has_become_as_it_was_being_bound_is_so_when_its_bind_has_fai
     assert len(driver.scheduler.queue) == 0
 
 
-def test_who_runs_and_is_asked_to_end_is_told_no_reason_of_before() -> None:
+def test_running_pod_that_is_evicted_has_no_earlier_reason() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("p", cpu=5))
     driver.drain()

@@ -53,7 +53,7 @@ P = PodUID("default/p")
 # Pods that change -----------------------------------------------------------------------------
 
 
-def test_a_pod_that_ends_and_names_no_node_any_more_leaves_its_room_to_who_waits() -> None:
+def test_finished_pod_without_node_name_frees_its_node() -> None:
     driver, _odd = odd_driver(cpu=1)
     driver.add(make_pod("p", cpu=1), make_pod("q", cpu=1))
     driver.drain()
@@ -70,7 +70,7 @@ def test_a_pod_with_gates_is_held_with_their_names() -> None:
     assert driver.scheduler.why(P) == NotAdmitted(reason)
 
 
-def test_a_pod_that_becomes_more_urgent_goes_first() -> None:
+def test_pod_whose_priority_rises_is_sorted_first() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("p", cpu=3), make_pod("q", cpu=3, priority=1))
     update(driver, P, priority=2)
@@ -104,7 +104,7 @@ def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
     assert where(driver) == {"p": "n"}
 
 
-def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_them() -> None:
+def test_node_labels_are_dropped_with_their_last_reader() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.tell(node("m", 4, zone="z", rack="r"))
     labels = driver.scheduler._state.pod_classes.labels
@@ -123,7 +123,7 @@ def test_the_labels_by_which_nodes_are_told_apart_go_with_the_last_who_reads_the
     assert len(labels) == 0
 
 
-def test_a_group_without_a_label_tells_no_nodes_apart_anew(
+def test_group_without_a_label_splits_no_node_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, _odd = odd_driver(cpu=4)
@@ -143,7 +143,7 @@ def test_a_group_without_a_label_tells_no_nodes_apart_anew(
     assert anew == ["all"], "another reads it"
 
 
-def test_a_pod_that_comes_on_a_node_shows_what_has_become_of_the_node() -> None:
+def test_pod_that_arrives_on_a_node_refreshes_the_node() -> None:
     """Its own news is late."""
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("p", cpu=6))
@@ -169,7 +169,7 @@ def test_a_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None
 
 
 @pytest.mark.parametrize("fact", ["it goes", "it is held", "it waits on a node"])
-def test_who_follows_in_line_is_next_when_a_fact_takes_the_first_out_of_it(fact: str) -> None:
+def test_next_entity_leads_when_an_event_removes_the_leader(fact: str) -> None:
     driver, odd = odd_driver("pre_enqueue", "permit", cpu=4)
     driver.add(make_pod("p", cpu=9), make_pod("q", cpu=9))
     driver.drain()
@@ -192,7 +192,7 @@ def test_who_follows_in_line_is_next_when_a_fact_takes_the_first_out_of_it(fact:
     assert head.pod.name == "q"
 
 
-def test_who_follows_a_group_of_which_the_last_to_be_tried_goes_is_next() -> None:
+def test_next_entity_is_tried_when_the_last_untried_member_leaves() -> None:
     """The other of the two waits on a node, and a plugin says that it waits on."""
     driver, odd = odd_driver("permit", cpu=0)
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
@@ -210,7 +210,7 @@ def test_who_follows_a_group_of_which_the_last_to_be_tried_goes_is_next() -> Non
     assert head.pod.name == "h-0"
 
 
-def test_who_follows_a_group_of_which_too_few_are_left_over_is_next() -> None:
+def test_next_entity_is_tried_when_too_few_members_are_left() -> None:
     """Two were let go, and by the policy the third is no quorum: it is held."""
     match = MatchPolicy.ONLY_WAITING
     driver, _odd = odd_driver(policy=Coscheduling(match_policy=match), match=match, cpu=0)
@@ -228,7 +228,7 @@ def test_who_follows_a_group_of_which_too_few_are_left_over_is_next() -> None:
     assert set(where(driver)) == {"g-0", "g-1", "h-0", "h-1"}
 
 
-def test_who_had_a_turn_in_a_round_has_no_other_because_somebody_comes() -> None:
+def test_arrival_does_not_repeat_a_cycle_within_a_round() -> None:
     driver, _odd = odd_driver(policy=Coscheduling(when_blocked=WhenBlocked.UNTIL_TIMEOUT), cpu=4)
     driver.watched = False
     driver.add(make_pod("g-0", group="g", min_available=3, cpu=9))
@@ -257,7 +257,7 @@ def test_a_member_that_its_specification_contradicts_is_refused_until_it_does_no
     assert where(driver) == {"p": "n"}
 
 
-def test_who_contradicts_another_member_is_welcome_when_a_specification_comes() -> None:
+def test_contradicting_member_joins_when_a_specification_arrives() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("p", group="g", min_available=2), make_pod("q", group="g", min_available=3))
     assert [each.uid for each in told(driver, PodRefused)] == ["default/q"]
@@ -288,7 +288,7 @@ def test_a_group_waited_from_when_it_was_complete_for_the_first_time() -> None:
     assert started.waited == 4.0
 
 
-def test_a_group_of_which_all_wait_is_asked_about_again_as_its_specification_comes() -> None:
+def test_waiting_group_is_checked_again_when_its_specification_arrives() -> None:
     driver, odd = odd_driver("permit", cpu=4)
     odd.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1))
@@ -298,7 +298,7 @@ def test_a_group_of_which_all_wait_is_asked_about_again_as_its_specification_com
     assert where(driver) == {"g-0": "n"}
 
 
-def test_a_group_that_holds_nodes_falls_with_the_reason_for_which_it_is_held() -> None:
+def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> None:
     driver, odd = odd_driver("permit", "pre_enqueue", cpu=4)
     odd.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2))
@@ -319,7 +319,7 @@ def test_a_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
     assert info.was_scheduled
 
 
-def test_a_specification_that_comes_and_goes_without_members_is_forgotten() -> None:
+def test_specification_without_members_is_forgotten_when_it_is_deleted() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("other", group="h"))
     driver.delete("default/other")
@@ -330,7 +330,7 @@ def test_a_specification_that_comes_and_goes_without_members_is_forgotten() -> N
     assert driver.scheduler._state.pods.registry.get(G) is None
 
 
-def test_who_leaves_a_group_that_nobody_contradicts_has_nobody_else_of_it_looked_at() -> None:
+def test_departure_from_a_consistent_group_rereads_no_other_member() -> None:
     asked = list[str]()
 
     def listen(pod: Pod) -> Membership | None:
@@ -350,7 +350,7 @@ def test_who_leaves_a_group_that_nobody_contradicts_has_nobody_else_of_it_looked
 # Bundles --------------------------------------------------------------------------------------
 
 
-def test_who_was_to_start_with_a_group_is_told_at_once_that_it_names_another_bundle() -> None:
+def test_group_of_another_bundle_is_reported_at_once() -> None:
     driver, odd = odd_driver("pre_filter", cpu=4)
     odd.answers["pre_filter"] = Unschedulable("not today")
     driver.tell(*specs(*AB))
@@ -361,7 +361,7 @@ def test_who_was_to_start_with_a_group_is_told_at_once_that_it_names_another_bun
     assert why(driver, "two/b") == NotAdmitted("pod group one/a names another bundle")
 
 
-def test_a_group_that_holds_nodes_falls_as_it_is_to_start_with_others_and_says_so() -> None:
+def test_waiting_group_is_rejected_when_it_joins_a_bundle() -> None:
     driver, odd = odd_driver("permit", cpu=4)
     odd.answers["permit"] = Wait(9.0)
     driver.tell(PodGroupAdded(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2)))
@@ -374,7 +374,7 @@ def test_a_group_that_holds_nodes_falls_as_it_is_to_start_with_others_and_says_s
     assert list(driver.scheduler.waiting) == []
 
 
-def test_who_waits_for_a_group_of_which_no_bind_was_done_is_asked_about_in_that_instant() -> None:
+def test_group_that_waits_for_a_group_without_binds_is_checked_in_that_instant() -> None:
     driver, odd = odd_driver("pre_enqueue", cpu=4)
     asked = list[float]()
 
@@ -396,7 +396,7 @@ def test_who_waits_for_a_group_of_which_no_bind_was_done_is_asked_about_in_that_
 
 
 @pytest.mark.parametrize("how", ["they go", "their end is asked for"])
-def test_who_was_to_follow_a_group_that_runs_is_held_when_nobody_of_it_runs(how: str) -> None:
+def test_group_that_was_to_follow_a_running_group_is_not_admitted_without_it(how: str) -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.tell(PodGroupAdded(spec("two/b", 2)))
     driver.add(*pods("two/b"))
@@ -414,7 +414,7 @@ def test_who_was_to_follow_a_group_that_runs_is_held_when_nobody_of_it_runs(how:
     assert why(driver, "one/a") == NotAdmitted(reason)
 
 
-def test_a_bind_that_fails_of_a_group_that_runs_on_wakes_nobody_who_would_start_with_it() -> None:
+def test_failed_bind_of_a_running_group_requeues_no_group_of_its_bundle() -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.tell(PodGroupAdded(spec("two/b", 2)))
     driver.add(*pods("two/b"))

@@ -76,7 +76,7 @@ def attempts(driver: Driver, group: str) -> int:
 # What is told ---------------------------------------------------------------------------------
 
 
-def test_who_falls_with_another_is_told_why_and_what_it_held_is_for_whoever_needs_it() -> None:
+def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> None:
     """Law 4, F59: the group falls as a member of it goes; the other gives back the larger node."""
     driver, odd = odd_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
     causes = list[str]()
@@ -99,7 +99,7 @@ def test_who_falls_with_another_is_told_why_and_what_it_held_is_for_whoever_need
     assert where(driver) == {"after": "b"}
 
 
-def test_a_pod_that_lost_its_node_says_so_while_it_rests() -> None:
+def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
     driver, odd = odd_driver("permit")
     odd.answers["permit"] = Wait(9.0)
     driver.tell(node("n", 1))
@@ -122,7 +122,7 @@ def test_a_verdict_on_a_group_that_has_no_members_is_a_no_and_nothing_else(verdi
     assert told.uid == "default/p"
 
 
-def test_a_group_that_is_evicted_ends_who_runs_and_sets_down_who_waits() -> None:
+def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
     driver, odd = odd_driver("post_filter", "permit")
     driver.tell(node("n", 6))
     driver.add(*members("g", 2, cpu=2))
@@ -146,7 +146,7 @@ def test_a_group_that_is_evicted_ends_who_runs_and_sets_down_who_waits() -> None
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
-def test_who_was_turned_down_as_the_others_were_let_go_rests(unit: SchedulingUnit) -> None:
+def test_member_refused_while_others_are_released_backs_off(unit: SchedulingUnit) -> None:
     """Law 5."""
     driver, odd = odd_driver("pre_bind", unit=unit)
     driver.tell(node("n", 6))
@@ -167,7 +167,7 @@ def test_who_was_turned_down_as_the_others_were_let_go_rests(unit: SchedulingUni
     assert (driver.now, len(where(driver))) == (1.0, 3)
 
 
-def test_a_bind_that_fails_while_others_are_still_to_be_tried_lets_all_rest() -> None:
+def test_bind_that_fails_before_all_members_are_tried_puts_the_gang_in_backoff() -> None:
     driver, _odd = odd_driver("permit")
     driver.fate = Fate.PENDING
     driver.tell(node("n", 3))
@@ -194,7 +194,7 @@ def two_in_line(*points: str) -> tuple[Driver, Odd]:
     return driver, odd
 
 
-def test_who_follows_a_group_that_was_turned_down_is_tried_next() -> None:
+def test_next_entity_is_tried_after_a_refused_group() -> None:
     driver, odd = two_in_line("pre_filter")
     odd.answers["pre_filter"] = turn_down("g-0", "g-1")
     driver.tell(node("n", 2))
@@ -202,7 +202,7 @@ def test_who_follows_a_group_that_was_turned_down_is_tried_next() -> None:
     assert set(where(driver)) == {"h-0", "h-1"}
 
 
-def test_who_follows_a_group_that_waits_for_one_that_was_turned_down_is_tried_next() -> None:
+def test_next_entity_is_tried_after_a_group_that_waits_for_a_refused_one() -> None:
     """Nobody knows what would help the third, so the group stands in a line of its own."""
     driver, odd = odd_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
     driver.add(*members("g", 3, cpu=1), *members("h", 3, cpu=1))
@@ -222,7 +222,7 @@ def test_who_follows_a_group_that_waits_for_one_that_was_turned_down_is_tried_ne
     assert set(where(driver)) == {"h-0", "h-1", "h-2"}
 
 
-def test_who_follows_a_group_that_is_held_is_tried_next() -> None:
+def test_next_entity_is_tried_after_a_group_that_is_not_admitted() -> None:
     driver, _odd = two_in_line("permit")
     driver.tell(node("n", 2))
     driver.delete("default/g-0")
@@ -230,7 +230,7 @@ def test_who_follows_a_group_that_is_held_is_tried_next() -> None:
     assert set(where(driver)) == {"h-0", "h-1"}
 
 
-def test_who_follows_a_member_that_is_held_after_its_turn_is_tried_next() -> None:
+def test_next_entity_is_tried_after_a_member_that_is_not_admitted_any_more() -> None:
     driver, odd = odd_driver("pre_enqueue", "pre_filter")
     driver.tell(node("n", 2))
     driver.add(*members("g", 1, cpu=1), *members("h", 1, cpu=1))
@@ -244,7 +244,7 @@ def test_who_follows_a_member_that_is_held_after_its_turn_is_tried_next() -> Non
     assert where(driver)["h-late-0"] == "m"
 
 
-def test_who_asks_for_what_has_just_failed_is_not_tried_in_vain() -> None:
+def test_equal_entity_is_not_tried_in_vain_after_a_failure() -> None:
     """Law 5: counted one by one there is room for all, which only a try can tell is not so."""
     driver = gang_driver(node("a", 2, rack="r1"), node("b", 1, rack="r2"))
     for name in "gh":

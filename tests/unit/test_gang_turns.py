@@ -57,7 +57,7 @@ def test_the_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: Scheduli
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve", "permit"])
-def test_of_several_plugins_each_is_asked_once_for_whom_it_answers(point: str) -> None:
+def test_each_plugin_is_asked_once_for_its_group(point: str) -> None:
     """One for each member, one for the gang, though they are asked beside each other."""
     points = [point, "unreserve"] if point == "reserve" else [point]
     each, whole, asked = Odd(*points), Odd(*points, group_wide=[point]), Counter[str]()
@@ -97,14 +97,14 @@ def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: s
     assert (found.uid, found.pod, found.reason) == ("default/g-0", "default/g-0", "not this gang")
 
 
-def test_who_is_last_of_a_gang_is_blamed_where_its_binds_are_turned_down() -> None:
+def test_last_member_is_blamed_where_its_pre_bind_is_refused() -> None:
     driver, odd = odd_driver("pre_bind", unit=SchedulingUnit.GROUP)
     odd.answers["pre_bind"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.add(*members("g", 4, cpu=1))
     assert PodUnschedulable(PodUID("default/g-3"), "not this one") in decide(driver)
 
 
-def test_who_is_first_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> None:
+def test_first_group_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> None:
     driver, odd = odd_driver("permit", unit=SchedulingUnit.GROUP)
     odd.answers["permit"] = Wait(5.0)
     driver.tell(*specs(*AB))
@@ -113,7 +113,7 @@ def test_who_is_first_of_a_bundle_is_blamed_where_it_would_have_to_wait() -> Non
     assert PodUnschedulable(PodUID("one/a-0"), reason) in decide(driver)
 
 
-def test_a_gang_of_one_that_is_turned_down_is_tried_again() -> None:
+def test_refused_gang_of_one_is_tried_again() -> None:
     driver, odd = odd_driver("permit", unit=SchedulingUnit.GROUP)
     odd.answers["permit"] = Unschedulable("not yet")
     driver.add(*members("g", 1))
@@ -123,7 +123,7 @@ def test_a_gang_of_one_that_is_turned_down_is_tried_again() -> None:
     assert len(where(driver)) == 1
 
 
-def test_what_is_said_as_a_gang_gives_its_nodes_back_goes_before_what_is_said_after() -> None:
+def test_effects_while_nodes_are_released_come_before_later_effects() -> None:
     points = ("members_needed", "reserve", "unreserve", "permit", "post_filter")
     driver, odd = odd_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
     causes = list[tuple[str, str, float]]()
@@ -145,7 +145,7 @@ def test_what_is_said_as_a_gang_gives_its_nodes_back_goes_before_what_is_said_af
     assert causes == [(name, "refused", 2.0) for name in ("g-2", "g-1", "g-0")]
 
 
-def test_what_is_said_of_a_gang_that_gave_its_nodes_back_is_asked_with_its_cycle() -> None:
+def test_group_that_released_its_nodes_is_asked_about_with_its_cycle() -> None:
     """The plugin finds what it wrote as the nodes were taken, and the reason."""
     points = ("members_needed", "reserve", "permit", "post_filter")
     driver, odd = odd_driver(*points, unit=SchedulingUnit.GROUP, policy=PrioritySort())
@@ -167,7 +167,7 @@ def test_what_is_said_of_a_gang_that_gave_its_nodes_back_is_asked_with_its_cycle
 
 
 @BOTH
-def test_a_gang_that_finds_no_room_may_make_another_fall_that_holds_nodes(
+def test_gang_without_capacity_may_preempt_a_gang_that_waits_on_permit(
     unit: SchedulingUnit,
 ) -> None:
     driver, odd = odd_driver("permit", "post_filter", unit=unit)

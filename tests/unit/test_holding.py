@@ -48,7 +48,7 @@ BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 # Waiting --------------------------------------------------------------------------------------
 
 
-def test_who_waits_says_where_until_when_and_how_many_more_are_needed() -> None:
+def test_waiting_pod_states_node_deadline_and_missing_members() -> None:
     driver, odd = odd_driver("permit")
     odd.answers["permit"] = Wait(9.0)
     driver.add(make_pod("p"), *members("g", 2, cpu=1))
@@ -60,7 +60,7 @@ def test_who_waits_says_where_until_when_and_how_many_more_are_needed() -> None:
     ]
 
 
-def test_who_waits_does_so_in_the_attempt_of_its_group_or_in_its_own() -> None:
+def test_waiting_pod_has_the_attempt_of_its_group_or_its_own() -> None:
     """The second of a group that held nothing in its first; the second of a pod that did."""
     driver, odd = odd_driver("permit")
     driver.add(*members("g", 2, cpu=7))
@@ -110,7 +110,7 @@ def test_every_group_of_a_bundle_counts_its_attempts() -> None:
 
 
 @BOTH
-def test_who_is_turned_down_as_the_others_go_is_told_why_and_gives_its_node_back(
+def test_member_refused_at_release_states_the_reason_and_is_unassumed(
     unit: SchedulingUnit,
 ) -> None:
     driver, odd = odd_driver("pre_bind", "reserve", "permit", unit=unit)
@@ -135,7 +135,7 @@ def test_who_is_turned_down_as_the_others_go_is_told_why_and_gives_its_node_back
 
 
 @BOTH
-def test_who_is_left_when_the_others_go_is_held_where_it_is_no_quorum(unit: SchedulingUnit) -> None:
+def test_remaining_group_without_a_quorum_is_not_admitted(unit: SchedulingUnit) -> None:
     policy = Coscheduling(match_policy=MatchPolicy.ONLY_WAITING)
     driver, _odd = odd_driver(unit=unit, policy=policy, match=MatchPolicy.ONLY_WAITING)
     driver.fate = Fate.PENDING
@@ -151,7 +151,7 @@ def test_who_is_left_when_the_others_go_is_held_where_it_is_no_quorum(unit: Sche
 
 
 @BOTH
-def test_who_is_left_when_the_others_go_is_asked_about_in_that_instant(
+def test_remaining_group_is_checked_in_the_instant_in_which_others_leave(
     unit: SchedulingUnit,
 ) -> None:
     driver, odd = odd_driver("pre_enqueue", unit=unit)
@@ -172,7 +172,7 @@ def test_who_is_left_when_the_others_go_is_asked_about_in_that_instant(
 
 
 @BOTH
-def test_a_late_member_that_finds_no_room_makes_nobody_fall(unit: SchedulingUnit) -> None:
+def test_late_member_without_capacity_rejects_no_gang(unit: SchedulingUnit) -> None:
     driver, _odd = odd_driver(unit=unit)
     driver.add(*members("g", 2, cpu=3))
     driver.drain()
@@ -183,7 +183,7 @@ def test_a_late_member_that_finds_no_room_makes_nobody_fall(unit: SchedulingUnit
     assert told(driver, GroupRejected) == []
 
 
-def test_a_group_of_which_everybody_was_turned_down_falls_with_the_reason_of_the_first() -> None:
+def test_group_of_refused_members_is_rejected_with_the_first_reason() -> None:
     """No plugin says what becomes of it."""
     driver, odd = odd_driver("members_needed", "pre_filter", policy=PrioritySort())
     odd.answers["pre_filter"] = Unschedulable("not today")
@@ -193,7 +193,7 @@ def test_a_group_of_which_everybody_was_turned_down_falls_with_the_reason_of_the
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind"])
-def test_a_pod_that_is_turned_down_where_it_holds_a_node_gives_it_back_with_a_reason(
+def test_assumed_pod_that_is_refused_is_unassumed_with_a_reason(
     point: str,
 ) -> None:
     driver, odd = odd_driver("reserve", "permit", "pre_bind")
@@ -207,7 +207,7 @@ def test_a_pod_that_is_turned_down_where_it_holds_a_node_gives_it_back_with_a_re
 
 
 @BOTH
-def test_who_is_turned_down_before_the_bind_beside_a_quorum_that_runs_is_all_that_is_told(
+def test_refusal_at_pre_bind_beside_a_running_quorum_is_reported_alone(
     unit: SchedulingUnit,
 ) -> None:
     """Nobody goes, so nobody is said to be released."""
@@ -224,9 +224,7 @@ def test_who_is_turned_down_before_the_bind_beside_a_quorum_that_runs_is_all_tha
 
 @BOTH
 @pytest.mark.parametrize("point", ["permit", "pre_bind"])
-def test_a_turn_that_breaks_off_gives_back_what_was_reserved_in_the_same_instant(
-    point: str, unit: SchedulingUnit
-) -> None:
+def test_cycle_that_raises_unreserves_in_the_same_instant(point: str, unit: SchedulingUnit) -> None:
     driver, odd = odd_driver("reserve", "permit", "pre_bind", unit=unit)
     given_back = list[tuple[str, float]]()
     odd.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
@@ -239,7 +237,7 @@ def test_a_turn_that_breaks_off_gives_back_what_was_reserved_in_the_same_instant
 
 
 @BOTH
-def test_who_is_turned_down_before_a_score_is_asked_about_with_its_cycle(
+def test_member_refused_before_score_is_asked_about_with_its_cycle(
     unit: SchedulingUnit,
 ) -> None:
     driver, odd = odd_driver("pre_score", "post_filter", unit=unit)
@@ -257,7 +255,7 @@ def test_who_is_turned_down_before_a_score_is_asked_about_with_its_cycle(
 
 
 @BOTH
-def test_who_is_asked_to_end_before_it_has_run_still_says_why_it_had_not(
+def test_terminating_pod_that_never_ran_keeps_its_reason(
     unit: SchedulingUnit,
 ) -> None:
     driver, _odd = odd_driver(unit=unit)
@@ -270,7 +268,7 @@ def test_who_is_asked_to_end_before_it_has_run_still_says_why_it_had_not(
 
 
 @BOTH
-def test_a_group_that_asks_for_more_in_all_than_there_is_falls_once_and_says_so(
+def test_group_that_requests_more_than_exists_is_rejected_once_with_a_reason(
     unit: SchedulingUnit,
 ) -> None:
     driver, _odd = odd_driver(unit=unit)
@@ -282,7 +280,7 @@ def test_a_group_that_asks_for_more_in_all_than_there_is_falls_once_and_says_so(
     assert [fallen.attempt for fallen in told(driver, GroupRejected)] == [1]
 
 
-def test_what_a_member_gives_back_as_the_others_go_is_no_news_to_who_failed_before() -> None:
+def test_capacity_of_an_unreserved_member_requeues_no_entity_that_failed_before() -> None:
     """Counted one by one there would be room for all three; no rack has it."""
     driver, odd = odd_driver("permit", "pre_bind", unit=SchedulingUnit.POD)
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))

@@ -162,12 +162,12 @@ def test_every_point_is_covered() -> None:
     assert ALLOWED.keys() == calls.EXPECTED.keys() >= set(POINTS)
 
 
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
-    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
-CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")
 """What only ascends, what is kept of answers about nodes, and which entity was tried last."""
 
 NEEDED = {
@@ -262,7 +262,7 @@ GOES_ON: dict[str, tuple[str, Callable[..., None], Callable[[PluginError], Any]]
 
 
 @given(st.sampled_from(sorted(GOES_ON)), VALUES)
-def test_bad_return_where_the_scheduler_goes_on_counts_as_the_safe_answer(
+def test_bad_return_counts_as_the_safe_answer_where_the_cycle_continues(
     point: str, value: Any
 ) -> None:
     if ALLOWED[point](value):

@@ -46,13 +46,13 @@ def sound(*points: str) -> Odd:
     return odd
 
 
-def test_like_nodes_are_one_class_where_every_plugin_says_what_it_reads() -> None:
+def test_equal_nodes_are_one_class_when_every_plugin_has_signatures() -> None:
     driver = odd_driver(sound(*SIGNING))
     driver.tell(*(node(f"n{n}", 2) for n in range(4)))
     assert class_count(driver) == 1
 
 
-def test_each_node_stands_alone_where_one_plugin_does_not_say() -> None:
+def test_nodes_stand_alone_when_one_plugin_has_no_signature() -> None:
     driver = odd_driver(Odd("filter", "pod_signature"))
     driver.tell(*(node(f"n{n}", 2) for n in range(4)))
     assert class_count(driver) == 4
@@ -67,7 +67,7 @@ def test_each_node_stands_alone_where_one_plugin_does_not_say() -> None:
         (([],), "returned ([],), expected a hashable value"),
     ],
 )
-def test_a_node_that_a_plugin_does_not_sign_is_told_of_and_stands_alone(
+def test_node_without_signature_of_a_plugin_is_reported_and_stands_alone(
     answer: object, says: str
 ) -> None:
     odd = sound(*SIGNING)
@@ -132,9 +132,7 @@ def test_a_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, sa
 
 
 @pytest.mark.parametrize(("answer", "says"), [(OOPS, "raised"), (5, "returned 5")])
-def test_a_plugin_that_cannot_say_what_it_fits_is_named_where_a_search_asks(
-    answer: Any, says: str
-) -> None:
+def test_plugin_whose_fitted_raises_is_named_by_the_search(answer: Any, says: str) -> None:
     odd = sound(*SIGNING, "fitted")
     odd.answers["fitted"] = answer
     driver = odd_driver(odd)
@@ -168,19 +166,19 @@ def test_hosts_differ_once_a_pod_selects_one_by_its_name() -> None:
     assert class_count(driver) == 4
 
 
-def test_a_label_tells_apart_only_what_it_differs_on() -> None:
+def test_label_splits_only_nodes_on_which_it_differs() -> None:
     driver = hosts()
     driver.add(*members("g", 1, 2, selector={"zone": "b"}))
     assert class_count(driver) == 2
 
 
-def test_a_label_that_gangs_belong_within_tells_nodes_apart() -> None:
+def test_topology_label_of_gangs_splits_node_classes() -> None:
     driver = hosts()
     driver.tell(PodGroupAdded(specify("g", 2, Topology("zone"))))
     assert class_count(driver) == 2
 
 
-def test_pods_that_come_and_go_do_not_tell_nodes_apart_for_ever() -> None:
+def test_departed_pods_do_not_split_node_classes_for_ever() -> None:
     """A few labels without readers are kept; many are not."""
     driver = hosts()
     for number in range(12):
@@ -190,7 +188,7 @@ def test_pods_that_come_and_go_do_not_tell_nodes_apart_for_ever() -> None:
     assert len(driver.scheduler._state.pod_classes.labels.keys) <= 9
 
 
-def test_a_gang_that_comes_to_belong_within_another_label_tells_nodes_apart_by_it() -> None:
+def test_gang_with_a_new_topology_key_splits_node_classes_by_it() -> None:
     driver = hosts()
     for label, classes in (("rack", 1), ("zone", 2), ("host", 4)):
         driver.tell(PodGroupAdded(specify("g", 2, Topology(label))))

@@ -151,7 +151,7 @@ def test_closed_gate_rejects_all_members(shell: AnyShell) -> None:
 
 
 @both
-def test_rejected_gang_may_come_again(shell: AnyShell) -> None:
+def test_rejected_gang_may_enter_again(shell: AnyShell) -> None:
     run = shell(Book(LEAST))
     run.begin(member("a"))
     run.break_off("a")

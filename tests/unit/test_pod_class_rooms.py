@@ -119,7 +119,7 @@ class RoomMachine(FleetMachine):
 TestRooms = RoomMachine.TestCase
 
 
-def test_what_was_judged_of_classes_that_are_forgotten_is_forgotten() -> None:
+def test_answers_of_forgotten_classes_are_forgotten() -> None:
     cluster = InMemoryCluster()
     nodes = Nodes(cluster, signature)
     name = NodeName("n")

@@ -103,7 +103,7 @@ def test_an_empty_profile_is_refused() -> None:
     assert refusal().point == "queue_sort"
 
 
-def test_only_one_order_per_scheduler() -> None:
+def test_scheduler_has_only_one_order() -> None:
     """F60."""
     assert "Coscheduling" in refusal(Coscheduling(), SORT, BIND).problem
 

@@ -115,7 +115,7 @@ def test_no_plan_counts_on_what_a_victim_frees_on_a_node_that_is_no_candidate(
 
 
 @EACH_UNIT
-def test_a_node_is_a_candidate_if_one_member_may_go_there(unit: SchedulingUnit) -> None:
+def test_node_is_a_candidate_if_it_takes_one_member(unit: SchedulingUnit) -> None:
     plugin = odd(is_signed=True)
     plugin.answers["pod_signature"] = lambda pod: pod.name
     host = Host(1, 1, unit=unit, odd=plugin)

@@ -127,7 +127,7 @@ def test_the_pods_of_a_job_say_which_replicas_they_are(
 # What is told ---------------------------------------------------------------------------------
 
 
-def test_a_missing_role_is_told_in_words() -> None:
+def test_missing_role_is_reported_in_words() -> None:
     log = EventLog()
     log.effects((GroupIncomplete(G, 5, 5, (("ps", 1, 0), ("worker", 4, 3))),), 2.0)
     (entry,) = log.entries
@@ -262,14 +262,14 @@ def test_only_the_rule_that_counts_is_asked_for_roles() -> None:
     assert other.roles is other.plugins[0]
 
 
-def test_without_a_rule_roles_are_those_of_the_specification() -> None:
+def test_roles_without_a_rule_are_those_of_the_specification() -> None:
     made = driver(PrioritySort())
     made.add(member("w0", "worker"))
     assert quotas(made) == (("", 3), ("ps", 1), ("worker", 2))
 
 
 @pytest.mark.parametrize("answer", [None, {"ps": "1"}, {1: 1}, {"ps": True}, RuntimeError("no")])
-def test_what_a_rule_says_of_roles_against_its_contract_is_a_plugins_error(answer: Any) -> None:
+def test_rule_that_breaks_its_contract_on_roles_is_a_plugin_error(answer: Any) -> None:
     cluster = InMemoryCluster()
     scheduler = Scheduler(
         cluster, Profile(WithRoles(answer), PrioritySort(), NodeResources(), DefaultBinder())
@@ -302,7 +302,7 @@ def test_the_quotas_say_how_many_of_each_role_and_in_all() -> None:
     assert roles == {"w0": "worker", "w1": "worker", "w2": "worker", "w3": "worker", "s": "ps"}
 
 
-def test_while_any_member_will_do_the_first_to_come_is_tried() -> None:
+def test_earliest_member_is_tried_while_any_will_do() -> None:
     made = driver()
     made.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1}, min_available=3)))
     made.add(*(member(f"w{n}", "worker") for n in range(4)), member("s", "ps"))
@@ -335,7 +335,7 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
     return (found.needed, runs, found.quotas, found.roles)
 
 
-def test_groups_of_one_shape_lack_the_same_roles_and_have_them_in_the_same_order() -> None:
+def test_groups_of_one_equivalence_class_lack_the_same_roles_in_the_same_order() -> None:
     w, v, s = member("w", "worker"), member("v", "worker"), member("s", "ps")
     one = shape(w, v, s, roles={"ps": 1})
     assert one == shape(w, member("x"), s, roles={"ps": 1}), "no minimum is asked of workers"
@@ -345,7 +345,7 @@ def test_groups_of_one_shape_lack_the_same_roles_and_have_them_in_the_same_order
     assert shape(w, v, s, roles={}) == shape(w, s, v, roles={})
 
 
-def test_a_shape_may_fit_only_where_each_role_has_room() -> None:
+def test_shape_may_fit_only_where_each_role_has_capacity() -> None:
     """Capacity for workers does not requeue a group that lacks a server."""
     made = driver(cpu=9)
     made.add(*(member(f"w{n}", "worker") for n in range(5)), member("s", "ps", cpu=99))

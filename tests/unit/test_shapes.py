@@ -54,7 +54,7 @@ def ruled(odd: Odd | None = None) -> Driver:
 
 
 @pytest.mark.parametrize("roles", [{}, {"ps": 1}])
-def test_groups_that_belong_elsewhere_are_not_alike(roles: dict[str, int]) -> None:
+def test_groups_of_other_domains_are_not_equivalent(roles: dict[str, int]) -> None:
     rack, driver = Topology("rack"), Driver()
     for name, topology in (("g", rack), ("h", None)):
         spec = PodGroup(name=name, min_available=2, roles=roles, topology=topology)
@@ -64,7 +64,7 @@ def test_groups_that_belong_elsewhere_are_not_alike(roles: dict[str, int]) -> No
     assert shape(driver, "default/h").topology is None
 
 
-def test_members_of_no_role_that_lacks_some_are_one_run() -> None:
+def test_members_of_roles_without_a_gap_are_one_run() -> None:
     """Whether they have another role or none."""
     driver = Driver()
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=3, roles={"ps": 1})))
@@ -75,7 +75,7 @@ def test_members_of_no_role_that_lacks_some_are_one_run() -> None:
     assert [count for _class, count in found.runs] == [2, 1, 1]
 
 
-def test_a_bundle_asks_for_what_all_of_its_groups_ask_for() -> None:
+def test_bundle_requests_the_requests_of_all_its_groups() -> None:
     """Law 4: which of them needs how many is part of it."""
     driver = Driver()
     driver.tell(*specs(*AB, min_resources={"cpu": 3}))
@@ -93,7 +93,7 @@ def test_a_bundle_asks_for_what_all_of_its_groups_ask_for() -> None:
     )
 
 
-def test_what_members_hold_already_is_not_asked_for_again() -> None:
+def test_assumed_capacity_of_members_is_not_requested_again() -> None:
     driver = Driver()
     driver.tell(node("n", 9))
     spec = PodGroup(name="g", min_available=3, min_resources={"cpu": 6})
@@ -103,7 +103,7 @@ def test_what_members_hold_already_is_not_asked_for_again() -> None:
     assert shape(driver, "default/g").floor == Resources({"cpu": 5})
 
 
-def test_a_group_that_asks_for_nothing_in_all_does_so_when_members_hold_nodes() -> None:
+def test_group_without_min_resources_is_unaffected_by_assumed_members() -> None:
     driver = Driver()
     driver.tell(node("n", 9))
     runs, waits = members("g", 2, cpu=1)
@@ -112,21 +112,21 @@ def test_a_group_that_asks_for_nothing_in_all_does_so_when_members_hold_nodes() 
 
 
 @pytest.mark.parametrize("roles", [{}, {"ps": 1}])
-def test_who_may_displace_whom_is_part_of_it(roles: dict[str, int]) -> None:
+def test_preemption_rule_is_part_of_the_equivalence_class(roles: dict[str, int]) -> None:
     driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, roles=roles)))
     driver.add(*members("g", 2, cpu=1, priority=7))
     assert shape(driver, "default/g").reach == (7, True)
 
 
-def test_whom_a_bundle_may_displace_is_part_of_it() -> None:
+def test_victims_of_a_bundle_are_part_of_its_equivalence_class() -> None:
     driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group, priority=7)))
     assert shape(driver, "one/a").reach == (7, True)
 
 
-def test_who_has_to_go_where_others_of_its_group_are_is_like_nobody() -> None:
+def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     driver = gang_driver(node("n", 2, rack="r"))
     driver.tell(PodGroupAdded(specify("g", 2, Topology("rack"))))
     driver.add(*members("g", 2, cpu=1))
@@ -162,7 +162,7 @@ def test_a_group_that_has_no_members_lacks_nothing() -> None:
 # How many -------------------------------------------------------------------------------------
 
 
-def test_a_group_of_which_nobody_had_a_turn_is_not_too_few_when_it_is_just_enough() -> None:
+def test_group_with_just_enough_untried_members_is_not_too_small() -> None:
     driver = Driver()
     driver.add(*members("g", 2, cpu=1))
     state = driver.scheduler._state
@@ -173,7 +173,7 @@ def test_a_group_of_which_nobody_had_a_turn_is_not_too_few_when_it_is_just_enoug
 
 
 @pytest.mark.parametrize(("needed", "present"), [(2, 1), (1, 2), (None, 2)])
-def test_where_a_rule_says_how_many_are_needed_as_many_are_present_as_count_for_it(
+def test_rule_that_states_a_need_counts_the_present_members_of_its_kind(
     needed: int | None, present: int
 ) -> None:
     """Of two members, one of which runs: it counts or not; all do where nobody counts."""
@@ -187,7 +187,7 @@ def test_where_a_rule_says_how_many_are_needed_as_many_are_present_as_count_for_
     assert equivalence.presence(driver.scheduler._state, info) == (present, ())
 
 
-def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> None:
+def test_members_are_scheduled_one_by_one_after_the_start_without_a_rule() -> None:
     driver = ruled()
     driver.tell(node("n", 9))
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, roles={"ps": 1})))
@@ -214,7 +214,7 @@ def test_without_a_rule_members_go_one_by_one_once_their_group_has_started() -> 
         (2, True, False),
     ],
 )
-def test_members_go_one_by_one_where_no_more_are_needed_than_run(
+def test_members_are_scheduled_one_by_one_when_the_quorum_runs(
     number: int | None, started: bool, alone: bool
 ) -> None:
     odd = Odd("permit", "members_needed")
@@ -226,5 +226,5 @@ def test_members_go_one_by_one_where_no_more_are_needed_than_run(
     assert equivalence.goes_alone(driver.scheduler._state, info) is alone
 
 
-def test_who_has_no_group_goes_alone() -> None:
+def test_pod_without_group_is_released_alone() -> None:
     assert equivalence.goes_alone(Driver().scheduler._state, None)

@@ -30,14 +30,14 @@ from support.snapshots import Fitting, another
 # Room that is kept ------------------------------------------------------------------------------
 
 
-def test_room_lapses_elsewhere_too_once_too_few_are_left_to_use_it() -> None:
+def test_restored_nomination_lapses_when_too_few_members_are_left() -> None:
     host = blocked()
     host.scheduler = elsewhere(host.scheduler)
     host.end("high-0")
     assert reason_of(host) == "too few nominated pods or nodes are left"
 
 
-def test_room_lapses_elsewhere_too_once_the_group_is_specified_anew() -> None:
+def test_restored_nomination_lapses_when_the_group_is_specified_anew() -> None:
     host = making_room.Host(2)
     host.gang("low", 2, 0)
     spec = PodGroup(name="high", min_available=2, priority=5)
@@ -49,7 +49,7 @@ def test_room_lapses_elsewhere_too_once_the_group_is_specified_anew() -> None:
     assert reason_of(host) == "the specification of pod group default/high has changed"
 
 
-def test_who_was_waited_for_in_vain_is_not_counted_on_elsewhere_either() -> None:
+def test_restored_scheduler_does_not_count_on_overdue_pods() -> None:
     host = blocked()
     host.at(60.0)
     assert reason_of(host) == "2 pods did not terminate in time"
@@ -63,7 +63,7 @@ def test_who_was_waited_for_in_vain_is_not_counted_on_elsewhere_either() -> None
 # Who stands in line -----------------------------------------------------------------------------
 
 
-def test_who_failed_is_known_elsewhere_by_all_that_it_asks_for() -> None:
+def test_failed_requests_are_restored() -> None:
     """Two groups that start together, with roles, and with resources that they need in all."""
     driver = Driver()
     driver.tell(NodeAdded(make_node("n", cpu=5)))
@@ -88,7 +88,7 @@ def test_who_failed_is_known_elsewhere_by_all_that_it_asks_for() -> None:
 # Reservations -----------------------------------------------------------------------------------
 
 
-def test_who_left_early_moves_a_reservation_elsewhere_too() -> None:
+def test_restored_scheduler_moves_the_reservation_for_an_early_departure() -> None:
     host = reserving.Host(a=2, b=2)
     host.pod("soon", 100)
     host.pod("late", 200)
@@ -102,7 +102,7 @@ def test_who_left_early_moves_a_reservation_elsewhere_too() -> None:
     assert host.reservation.starts_at == 100.0
 
 
-def test_gangs_take_turns_elsewhere_too_when_nodes_were_drained_for_them_in_vain() -> None:
+def test_restored_scheduler_alternates_gangs_after_nodes_were_drained_in_vain() -> None:
     host = draining()
     turns: list[str] = []
     for n in range(4):
@@ -117,7 +117,7 @@ def test_gangs_take_turns_elsewhere_too_when_nodes_were_drained_for_them_in_vain
     assert turns == [young, elder, elder, young]
 
 
-def test_who_fits_on_no_empty_cluster_is_not_planned_for_again_elsewhere(
+def test_restored_entity_that_fits_no_empty_cluster_is_not_planned_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     planned = plans(monkeypatch)
@@ -137,7 +137,7 @@ def test_who_fits_on_no_empty_cluster_is_not_planned_for_again_elsewhere(
 # Classes of nodes -------------------------------------------------------------------------------
 
 
-def test_only_what_stands_alone_is_written_with_what_it_becomes() -> None:
+def test_only_nodes_without_class_are_written_with_their_forecast() -> None:
     """What becomes of another is found again by what plugins read of it."""
     _cluster, scheduler = busy_scheduler()
     classes = list(scheduler._state.nodes.classes._known.values())
@@ -159,7 +159,7 @@ def test_a_class_is_written_with_its_labels_where_they_are_not_those_that_are_re
     assert labels == [[], None, None]
 
 
-def test_a_node_stands_alone_elsewhere_too_of_which_a_plugin_could_not_say_what_it_reads() -> None:
+def test_node_without_signature_is_restored_as_a_class_of_its_own() -> None:
     cluster = InMemoryCluster()
     fitting = Fitting(signs=True)
     fitting.is_broken = True
@@ -171,7 +171,7 @@ def test_a_node_stands_alone_elsewhere_too_of_which_a_plugin_could_not_say_what_
     assert other.schedule_one(now=0) is None
 
 
-def test_what_a_plugin_raises_now_is_raised_before_what_one_raised_earlier() -> None:
+def test_later_error_of_a_plugin_is_raised_before_earlier_ones() -> None:
     cluster = InMemoryCluster()
     fitting = Fitting(signs=True)
     scheduler = another(cluster, fitting)
@@ -186,7 +186,7 @@ def test_what_a_plugin_raises_now_is_raised_before_what_one_raised_earlier() -> 
         elsewhere(scheduler).advance(now=1)
 
 
-def test_a_class_of_nodes_from_before_a_label_was_read_is_elsewhere_what_it_is_here() -> None:
+def test_node_class_made_before_a_label_was_read_is_restored() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=0.0)

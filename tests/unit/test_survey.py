@@ -67,7 +67,7 @@ def looks(state: State) -> tuple[set[str], set[str]]:
     ],
     ids=["the-pod", "its-group"],
 )
-def test_of_a_pod_that_moved_both_nodes_are_looked_at(survey: Callable[[State], None]) -> None:
+def test_both_nodes_of_a_moved_pod_are_refreshed(survey: Callable[[State], None]) -> None:
     cluster, state = a_state(on(A, N1))
     cluster.apply(PodAdded(on(A, N2)))
     survey(state)
@@ -96,7 +96,7 @@ def test_a_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
     ],
     ids=["changes", "goes", "stays-beside-a-refused", "changes-beside-one", "goes-beside-one"],
 )
-def test_the_others_are_looked_at_when_one_that_was_refused_may_be_let_in(
+def test_other_members_are_reread_when_a_refused_one_may_join(
     others: list[Pod], change: PodAdded | PodDeleted | None, all_are_looked_at: bool
 ) -> None:
     cluster, state = a_state(A, *others)
@@ -150,9 +150,7 @@ SPEC = PodGroup(name="g", min_available=2)
     ],
     ids=lambda given: type(given).__name__,
 )
-def test_of_each_fact_what_it_is_about_is_looked_at(
-    event: Event, pods: set[str], nodes: set[str]
-) -> None:
+def test_subject_of_each_event_is_read(event: Event, pods: set[str], nodes: set[str]) -> None:
     cluster = InMemoryCluster()
     scheduler = Scheduler(cluster, presets.coscheduling_profile())
     for fact in (NodeAdded(Node(name=N1)), PodAdded(A), PodAdded(B)):

@@ -78,7 +78,7 @@ def is_awake(driver: Driver, uid: str) -> bool:
 # Whether it may fit ---------------------------------------------------------------------------
 
 
-def test_no_more_of_a_kind_count_than_there_are() -> None:
+def test_no_more_pods_of_a_class_count_than_exist() -> None:
     """There is room for many of one kind, and for too few of the other."""
     driver = Driver()
     driver.tell(node("cpu", 9), node("gpu", 0, 1))
@@ -88,7 +88,7 @@ def test_no_more_of_a_kind_count_than_there_are() -> None:
     assert may_fit(driver, "g")
 
 
-def test_a_node_that_takes_no_member_may_complete_what_a_group_asks_for_in_all() -> None:
+def test_node_that_takes_no_member_may_complete_the_min_resources_of_a_group() -> None:
     driver = Driver()
     driver.tell(
         node("n", 4), PodGroupAdded(specify("g", 2, min_resources={"cpu": 5})), node("other", 0)
@@ -101,7 +101,7 @@ def test_a_node_that_takes_no_member_may_complete_what_a_group_asks_for_in_all()
     assert len(where(driver)) == 2
 
 
-def test_a_node_that_takes_no_member_is_no_news_to_a_gang_that_fits_nowhere_together() -> None:
+def test_node_that_takes_no_member_requeues_no_gang() -> None:
     """Counted one by one there is room for all, as there was before."""
     driver = gang_driver(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     place(driver, *members("g", 3, cpu=1), spec=specify("g", 3, RACK))
@@ -115,7 +115,7 @@ def test_a_node_that_takes_no_member_is_no_news_to_a_gang_that_fits_nowhere_toge
     assert len(where(driver)) == 3
 
 
-def test_where_a_role_lacks_some_the_others_count_for_the_whole_only() -> None:
+def test_members_of_other_roles_count_only_for_the_total_while_a_role_lacks_some() -> None:
     driver = Driver()
     driver.tell(node("cpu", 2), node("gpu", 0, 0))
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, roles={"ps": 1})))
@@ -131,7 +131,7 @@ def test_where_a_role_lacks_some_the_others_count_for_the_whole_only() -> None:
 # Nodes that a falling group gives back --------------------------------------------------------
 
 
-def test_what_a_falling_group_gives_back_helps_who_failed_while_it_held_it() -> None:
+def test_released_capacity_helps_an_entity_that_failed_while_it_was_held() -> None:
     """Law 4: whoever stands before them in the memory of those who failed."""
     driver, _odd = patient("permit")
     driver.tell(node("n", 4))
@@ -150,7 +150,7 @@ def test_what_a_falling_group_gives_back_helps_who_failed_while_it_held_it() -> 
     assert where(driver) == {"after": "n"}
 
 
-def test_what_a_falling_group_gives_back_is_no_news_to_who_failed_before_it_held_it() -> None:
+def test_released_capacity_requeues_no_entity_that_failed_before_it_was_taken() -> None:
     """Counted one by one there would be room for all three; no rack has it."""
     driver, _odd = patient("permit")
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
@@ -165,7 +165,7 @@ def test_what_a_falling_group_gives_back_is_no_news_to_who_failed_before_it_held
     assert attempts(driver, "before") == 1
 
 
-def test_what_a_group_took_in_the_last_step_helps_who_failed_for_it_in_that_step() -> None:
+def test_capacity_taken_in_the_last_step_helps_entities_that_failed_for_it() -> None:
     """Law 4: no step comes between, where one group falls by the clock as the other holds on."""
     driver, odd = patient("pre_filter")
     odd.answers["pre_filter"] = turn_down("first-2")
@@ -189,7 +189,7 @@ def test_what_a_group_took_in_the_last_step_helps_who_failed_for_it_in_that_step
 
 
 @pytest.mark.parametrize("is_proven", [True, False])
-def test_who_asks_for_the_same_is_woken_unless_it_is_known_to_fail_with_these_nodes_too(
+def test_equal_entity_is_requeued_unless_it_is_known_to_fail(
     is_proven: bool,
 ) -> None:
     """Law 4: a member that a plugin turns down proves nothing about the others."""
@@ -239,7 +239,7 @@ def reject_in_the_middle(large: int) -> Driver:
     return driver
 
 
-def test_a_gang_whose_round_was_cut_short_is_tried_again_though_one_of_it_fits_nowhere() -> None:
+def test_interrupted_gang_is_tried_again_though_one_member_fits_nowhere() -> None:
     """Law 4: the others would have been enough."""
     assert where(reject_in_the_middle(large=1)) == {"g-1": "n", "g-2": "n"}
 
@@ -250,7 +250,7 @@ def test_a_gang_whose_round_was_cut_short_is_not_tried_again_where_too_few_of_it
     assert attempts(driver, "g") == 1
 
 
-def test_a_pod_that_made_others_fall_is_not_tried_again_where_that_does_not_help_it() -> None:
+def test_preemptor_is_not_tried_again_where_its_victims_do_not_help() -> None:
     """Law 5."""
     driver, odd = patient("post_filter")
     driver.tell(node("n", 4))
@@ -283,7 +283,7 @@ def test_a_gang_that_holds_nodes_is_not_tried_for_a_node_that_takes_none_of_it()
     assert len(where(driver)) == 3
 
 
-def test_a_gang_that_holds_nodes_is_not_tried_again_for_news_that_did_not_help_it() -> None:
+def test_waiting_gang_is_not_tried_again_for_an_event_that_does_not_help() -> None:
     """Somebody joins it while the round of the others is under way."""
     driver, _odd = patient("permit")
     driver.tell(node("n", 4))
@@ -299,7 +299,7 @@ def test_a_gang_that_holds_nodes_is_not_tried_again_for_news_that_did_not_help_i
     assert len(where(driver)) == 3
 
 
-def test_gangs_that_hold_nodes_and_were_turned_down_wake_up_without_each_other() -> None:
+def test_refused_gangs_that_hold_nodes_are_requeued_independently() -> None:
     """Any fact may help any of them: nobody is like another."""
     driver, odd = patient("pre_filter")
     odd.answers["pre_filter"] = lambda _cycle, pod, *, now: (
@@ -314,7 +314,7 @@ def test_gangs_that_hold_nodes_and_were_turned_down_wake_up_without_each_other()
     assert is_awake(driver, "default/h-1")
 
 
-def test_who_follows_in_line_is_tried_when_the_first_has_come_to_hold_a_node() -> None:
+def test_next_entity_is_tried_when_the_leader_is_assumed() -> None:
     """The first is turned down afterwards, which says nothing of the other."""
     driver, odd = patient("pre_filter")
     driver.tell(node("n", 0))
@@ -348,9 +348,7 @@ def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_che
     ("priority", "displaces", "reaches"),
     [(0, True, False), (1, True, True), (5, False, False), (6, False, True)],
 )
-def test_only_who_has_a_lower_priority_gives_way(
-    priority: int, displaces: bool, reaches: bool
-) -> None:
+def test_only_a_lower_priority_is_preempted(priority: int, displaces: bool, reaches: bool) -> None:
     """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
     state = blocked().scheduler._state
     assert [kept.priority for kept in state.reservations.nominations.values()] == [5]
@@ -360,9 +358,7 @@ def test_only_who_has_a_lower_priority_gives_way(
 # Who asks for a reservation -------------------------------------------------------------------
 
 
-def test_of_who_asks_and_failed_only_those_may_fit_whom_the_room_given_back_was_taken_from() -> (
-    None
-):
+def test_failed_preemptors_are_retried_for_capacity_they_were_denied() -> None:
     state = gang_driver(node("a", 1), backfill=Backfill()).scheduler._state
     state.reservations.backfill.failed.update({"before": 4, "since": 5, "same": 6})
     requeue.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")

@@ -33,9 +33,7 @@ def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: Schedul
 
 
 @pytest.mark.parametrize(("names", "start"), [("p", True), ("q", False), ("qp", True)])
-def test_what_the_first_of_the_members_gives_by_now_holds_for_those_that_wait(
-    names: str, start: bool
-) -> None:
+def test_current_claim_of_the_first_member_binds_waiting_members(names: str, start: bool) -> None:
     """F22: those that wait go at once; who is in stays in, also where it contradicts the first."""
     driver, _odd = odd_driver(cpu=2)  # no room for the third
     driver.add(*(make_pod(name, group="g", min_available=3, cpu=1) for name in "pqr"))
@@ -48,7 +46,7 @@ def test_what_the_first_of_the_members_gives_by_now_holds_for_those_that_wait(
     assert told(driver, PodRefused) == []
 
 
-def test_a_minimum_that_members_raise_takes_nobody_down_who_runs() -> None:
+def test_minimum_raised_by_members_evicts_no_running_member() -> None:
     """F22."""
     driver, _odd = odd_driver(cpu=4)
     driver.add(*(make_pod(name, group="g", min_available=2, cpu=1) for name in "pq"))
@@ -61,7 +59,7 @@ def test_a_minimum_that_members_raise_takes_nobody_down_who_runs() -> None:
 
 
 @pytest.mark.parametrize("goes", [False, True])
-def test_who_contradicts_the_first_member_is_welcome_once_that_one_says_no_more(goes: bool) -> None:
+def test_contradicting_member_joins_when_the_first_drops_its_claim(goes: bool) -> None:
     driver, _odd = odd_driver(cpu=4)
     driver.add(make_pod("p", group="g", min_available=3, cpu=1))
     driver.add(*(make_pod(name, group="g", min_available=2, cpu=1) for name in "qr"))

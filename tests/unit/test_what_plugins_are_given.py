@@ -125,7 +125,7 @@ def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
-def test_what_is_written_before_the_nodes_are_looked_at_is_read_where_scores_are_prepared(
+def test_scratch_written_in_pre_filter_is_read_in_pre_score(
     unit: SchedulingUnit,
 ) -> None:
     key: StateKey[str] = StateKey("seen")
@@ -148,7 +148,7 @@ def test_what_is_written_before_the_nodes_are_looked_at_is_read_where_scores_are
     assert set(read) == {"g-0"}
 
 
-def test_a_filter_that_is_asked_for_like_pods_at_once_sees_the_nodes_and_no_group() -> None:
+def test_filter_that_is_asked_for_a_class_sees_the_nodes_and_no_group() -> None:
     odd, seen = sound(*SIGNED), list[tuple[object, list[NodeName]]]()
 
     def look(cycle: CycleState, pod: Pod, _view: NodeView) -> Success:
@@ -163,7 +163,7 @@ def test_a_filter_that_is_asked_for_like_pods_at_once_sees_the_nodes_and_no_grou
     assert seen == [(None, ["n", "m"])]
 
 
-def test_what_a_filter_raises_as_a_pod_comes_is_raised_in_the_turn_of_the_pod() -> None:
+def test_error_of_a_filter_on_arrival_is_raised_in_the_cycle_of_the_pod() -> None:
     odd = sound(*SIGNED)
     odd.answers["filter"] = OOPS
     driver = Driver(making(odd), checked=False)
@@ -175,7 +175,7 @@ def test_what_a_filter_raises_as_a_pod_comes_is_raised_in_the_turn_of_the_pod() 
     assert str(caught.value) == says
 
 
-def test_a_headroom_that_raises_is_told_with_its_pod() -> None:
+def test_headroom_that_raises_is_reported_with_its_pod() -> None:
     odd = sound("filter", "pod_signature", "headroom")
     odd.answers["headroom"] = OOPS
     driver = Driver(making(odd), checked=False)
@@ -203,7 +203,7 @@ def counting(odd: Odd, point: str, answer: object) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("point", "answer"), [("filter", Success()), ("score", 1)])
-def test_who_reads_nothing_of_nodes_is_asked_once_for_all_however_they_differ(
+def test_plugin_that_reads_nothing_of_nodes_is_asked_once_for_all(
     point: str, answer: object
 ) -> None:
     odd = sound(point, "pod_signature", "node_signature")
@@ -216,7 +216,7 @@ def test_who_reads_nothing_of_nodes_is_asked_once_for_all_however_they_differ(
     assert asked == {"n2": 1}
 
 
-def test_who_reads_a_label_is_asked_once_for_each_of_its_values() -> None:
+def test_reader_of_a_label_is_asked_once_per_value() -> None:
     odd = sound(*SIGNED, "labels_read")
     odd.answers["labels_read"] = ["zone"]
     blind = sound(*SIGNED, name="Blind")
@@ -228,7 +228,7 @@ def test_who_reads_a_label_is_asked_once_for_each_of_its_values() -> None:
     assert of_blind == {"a2": 1}
 
 
-def test_what_one_plugin_says_of_nodes_that_look_alike_to_it_is_not_said_by_another() -> None:
+def test_answers_of_one_plugin_are_not_used_for_another() -> None:
     content, strict = (sound(*SIGNED, name=name) for name in ("Content", "Strict"))
     strict.answers["filter"] = Unschedulable("full")
     driver = Driver(making(content, strict))
@@ -257,7 +257,7 @@ def test_the_scores_of_all_plugins_are_added() -> None:
     assert where(driver) == {"p": "a"}
 
 
-def test_who_is_refused_by_a_filter_is_told_as_often_as_there_are_nodes() -> None:
+def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
     """However many pods they would have room for."""
     odd = sound(*SIGNED)
     odd.answers["filter"] = Unschedulable("not here")
@@ -275,7 +275,7 @@ def test_who_is_refused_by_a_filter_is_told_as_often_as_there_are_nodes() -> Non
     assert judge.screen(given) == (0, ("not here",))
 
 
-def test_who_gets_no_rank_goes_behind_whoever_has_one_in_the_order_of_arrival() -> None:
+def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
     odd = Odd("queue_sort")
     profile = Profile(odd, NodeResources(), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
@@ -302,7 +302,7 @@ def test_a_pod_that_is_held_because_a_plugin_raised_says_so() -> None:
     assert held.reason == str(caught.value) == says
 
 
-def test_whoever_comes_after_one_that_cannot_give_back_gives_back_all_the_same() -> None:
+def test_error_of_one_unreserve_does_not_stop_the_others() -> None:
     """The last one that took something is the first to give it back."""
     first, last = (Odd("reserve", "unreserve", "permit"), Odd("reserve", "unreserve"))
     last.name, given_back = "Last", list[str]()
@@ -322,7 +322,7 @@ def test_whoever_comes_after_one_that_cannot_give_back_gives_back_all_the_same()
     assert given_back == ["p deleted"]
 
 
-def test_what_several_plugins_say_that_a_group_needs_is_added() -> None:
+def test_needs_of_several_plugins_are_added() -> None:
     one, other = (Odd("permit", "group_requests") for _number in range(2))
     other.name = "Other"
     one.answers["group_requests"] = Resources({"cpu": 2, "memory": 5})

@@ -117,7 +117,7 @@ def test_why_names_refused_members_of_a_group_without_minimum() -> None:
     )
 
 
-def test_why_tells_that_the_minimum_is_unknown() -> None:
+def test_why_states_that_the_minimum_is_unknown() -> None:
     driver = at_rest(make_pod("g-0", group="g"))
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
@@ -125,7 +125,7 @@ def test_why_tells_that_the_minimum_is_unknown() -> None:
     assert str(why) == "waiting for pod group default/g: its minimum is unknown"
 
 
-def test_why_of_waiting_members_tells_since_missing_and_deadline() -> None:
+def test_why_of_waiting_members_states_since_missing_and_deadline() -> None:
     driver = at_rest(*gang(3))
     why = ask(driver, "default/g-1")
     assert isinstance(why, explain.OnPermit)
@@ -167,7 +167,7 @@ def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
     )
 
 
-def test_why_of_a_group_in_backoff_tells_until_when_and_attempts() -> None:
+def test_why_of_a_group_in_backoff_states_until_when_and_attempts() -> None:
     driver = at_rest(*gang(3), when_blocked="at_once")
     driver.tell(node("more"))  # news while it rests
     why = ask(driver)
@@ -209,7 +209,7 @@ def test_why_of_a_group_that_timed_out_without_an_attempt() -> None:
     assert "after 2 attempts" in str(ask(driver))
 
 
-def test_why_of_a_group_larger_than_free_capacity_tells_the_gap() -> None:
+def test_why_of_a_group_larger_than_free_capacity_states_the_gap() -> None:
     driver = Driver()
     driver.tell(
         node("n"), PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 5}))
@@ -279,7 +279,7 @@ def test_why_of_pods_that_are_not_pending() -> None:
     assert str(ask(driver, pod)) == "finished: Failed"
 
 
-def test_why_of_an_evicted_pod_tells_the_reason() -> None:
+def test_why_of_an_evicted_pod_states_the_reason() -> None:
     spelled: Any = "release_group"
     driver = Driver(
         lambda cluster: presets.coscheduling(cluster, when_bind_fails=spelled),
