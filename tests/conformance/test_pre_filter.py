@@ -160,14 +160,14 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
     ],
 )
 def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
-    odd: Pod, reason: str
+    faulty: Pod, reason: str
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""
     driver = a_cluster(labelled("rowan-0", 2))
     driver.drain()
-    driver.add(odd)
+    driver.add(faulty)
 
-    assert driver.log[-1].effects[0] == PodRefused(odd.uid, reason)
+    assert driver.log[-1].effects[0] == PodRefused(faulty.uid, reason)
     assert not driver.step()
     driver.add(labelled("rowan-1", 2))
     driver.drain()

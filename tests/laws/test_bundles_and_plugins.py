@@ -35,9 +35,9 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.bundles import AB, key, pods, specs
 from support.busy import NOW, tell
+from support.faulty_gang import NEEDED, Host, memory, nothing_is_kept, only
+from support.faulty_plugin import OOPS, FaultyPlugin, interrupt
 from support.gangs import node
-from support.odd import OOPS, Odd, break_off
-from support.odd_gang import NEEDED, Host, memory, nothing_is_kept, only
 from support.units import current
 
 ALWAYS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_filter"]
@@ -48,16 +48,16 @@ Answer = Any
 
 
 def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
-    """Return a bundle whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a bundle whose turn it is, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
-    odd = Odd(*sorted(needed), group_wide=wide.split())
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=current())
     tell(cluster, scheduler, node("n", cpu), now=NOW)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def bound(effects: Any) -> list[str]:
@@ -72,7 +72,7 @@ def test_bundle_is_unchanged_after_its_cycle_raised(point: str) -> None:
     broken = host(point)
     before = memory(broken)
     for _again in range(2):
-        error = break_off(*broken[1:], point)
+        error = interrupt(*broken[1:], point)
         assert (error.point, error.subject) == (point, "one/a-0")
         assert memory(broken) == before
         nothing_is_kept(broken[1])
@@ -85,7 +85,7 @@ def test_bundle_starts_as_usual_after_the_cycle_of_a_later_member_raised(
 ) -> None:
     broken = host(point)
     before = memory(broken)
-    error = break_off(*broken[1:], point, only(name, Success(), OOPS))
+    error = interrupt(*broken[1:], point, only(name, Success(), OOPS))
     assert error.subject.partition("/")[2] == name
     assert memory(broken) == before
     nothing_is_kept(broken[1])
@@ -94,7 +94,7 @@ def test_bundle_starts_as_usual_after_the_cycle_of_a_later_member_raised(
 @pytest.mark.parametrize("point", ALWAYS)
 def test_bundle_starts_as_usual_after_a_cycle_raised(point: str) -> None:
     broken, whole = host(point), host(point)
-    break_off(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
+    interrupt(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
     effects = broken[1].schedule_one(now=NOW)
     assert effects == whole[1].schedule_one(now=NOW)
     assert memory(broken, r"_step$") == memory(whole, r"_step$")
@@ -271,11 +271,11 @@ def bind_only_two(hosted: Host, effects: Any) -> None:
 
 def evict_two(hosted: Host, *, now: float) -> None:
     """Let a pod come first that makes the plugin evict the group that runs."""
-    cluster, scheduler, odd = hosted
-    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    cluster, scheduler, faulty = hosted
+    faulty.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
     tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99, priority=9)), now=now)
     assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=now) or ()) == 2
-    odd.answers.clear()
+    faulty.answers.clear()
 
 
 def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:

@@ -24,30 +24,30 @@ from gangsched import (
     presets,
 )
 from support.bundles import AB, CD, end, key, pods, running, spec, specs
-from support.deeds import Deed
 from support.driver import Driver
-from support.endings import (
-    a_listing_tells_nothing,
-    a_restart_moves_nobody,
-    everything_is_forgotten,
-    nobody_sleeps_who_could_start,
-    told_again_it_does_the_same,
-)
 from support.examples import one_in
+from support.final_checks import (
+    listing_changes_nothing,
+    no_startable_pod_is_parked,
+    no_state_is_left,
+    repeated_history_gives_the_same_effects,
+    restart_moves_no_pod,
+)
 from support.gangs import node
 from support.histories import (
     Policy,
     bundle_deeds,
     decisions,
-    deeds,
     histories,
     pod_deeds,
     policies,
     steady_policies,
+    steps,
 )
-from support.levels import everybody_is_in_place
+from support.history_steps import HistoryStep
+from support.levels import every_entity_is_in_place
 
-mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, deeds, deeds, decisions))
+mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, steps, steps, decisions))
 gangs = policies.filter(lambda policy: policy.gangs)
 
 
@@ -106,21 +106,21 @@ def test_bundle_starts_whole_in_any_order_of_members_and_specifications(
 @one_in(2)
 @given(gangs, mixed)
 def test_group_never_starts_without_its_bundle_in_any_history(
-    policy: Policy, story: list[Deed]
+    policy: Policy, story: list[HistoryStep]
 ) -> None:
     """Laws 1 to 10: the oracle looks at every effect, and the end at what needs an end."""
     world = policy.world()
-    for deed in story:
-        world.do(deed)
+    for step in story:
+        world.do(step)
         if not (world.late or world.driver.untold):
-            everybody_is_in_place(world)
-    again = told_again_it_does_the_same(world, policy, story)
+            every_entity_is_in_place(world)
+    again = repeated_history_gives_the_same_effects(world, policy, story)
     world.finish()
-    nobody_sleeps_who_could_start(world, policy)
-    a_listing_tells_nothing(world)
-    a_restart_moves_nobody(world)
+    no_startable_pod_is_parked(world, policy)
+    listing_changes_nothing(world)
+    restart_moves_no_pod(world)
     again.clear()
-    everything_is_forgotten(again.driver.scheduler)
+    no_state_is_left(again.driver.scheduler)
 
 
 @one_in(2)

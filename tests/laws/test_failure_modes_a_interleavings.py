@@ -15,7 +15,7 @@ from attrs import evolve
 from gangsched import Node, NodeAdded, NodeName, Pod, PodUpdated
 from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, walk

@@ -26,8 +26,8 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_driver import told
 from support.gangs import members, where
-from support.odd_driver import told
 from support.units import coscheduling
 
 NODE = NodeName("n")

@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched import WhenBlocked as When
 from gangsched._core._queue import SchedulingQueue
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies

@@ -37,10 +37,10 @@ from gangsched.drivers import blocking
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import coscheduling, current
 from support.world import World
 
@@ -82,7 +82,7 @@ class Ledger:
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
 def test_every_reserve_is_unreserved_or_bound_exactly_once(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """F20: in any history with faults, restarts and groups whose specification goes first."""
     ledgers: list[Ledger] = []
@@ -95,8 +95,8 @@ def test_every_reserve_is_unreserved_or_bound_exactly_once(
 
     driver = Driver(make, watched=False)
     world = World(driver)
-    for deed in deeds:
-        world.do(deed)
+    for step in steps:
+        world.do(step)
         # who waits or is being bound has taken; a restart begins a new ledger
         assumed = driver.scheduler._state.nodes.assumed
         assert ledgers[-1].taken == {uid: name for uid, (name, _pod) in assumed.items()}

@@ -40,10 +40,10 @@ from gangsched.plugins import (
 from gangsched.protocols import EntityView, Rank
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import current
 
 PLACEMENT = (
@@ -224,7 +224,9 @@ class Sorting:
 
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
-def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: list[Deed]) -> None:
+def test_neither_ranking_nor_comparing_reads_the_cluster(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
     """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
     sorts: list[Sorting] = []
 
@@ -237,7 +239,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
 
     world = Policy().world()
     world.driver = Driver(make)
-    world.live(*deeds).finish()
+    world.live(*steps).finish()
     assert sum(sort._cluster.reads for sort in sorts) > 0
 
 

@@ -30,10 +30,10 @@ from gangsched import (
     Scheduler,
 )
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.remembered import remembered
 from support.world import World
 
@@ -204,13 +204,13 @@ def ask_everything(scheduler: Scheduler) -> None:
 
 @one_in(4)
 @given(policies, histories())
-def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
+def test_asking_changes_nothing(policy: Policy, steps: list[HistoryStep]) -> None:
     """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""
     asked, left_alone = policy.world(), policy.world()
-    for deed in deeds:
+    for step in steps:
         ask_everything(asked.driver.scheduler)
-        asked.do(deed)
-        left_alone.do(deed)
+        asked.do(step)
+        left_alone.do(step)
         ask_everything(asked.driver.scheduler)
         assert sizes(asked.driver.scheduler) == sizes(left_alone.driver.scheduler)
     assert repr(asked.driver.log) == repr(left_alone.driver.log)

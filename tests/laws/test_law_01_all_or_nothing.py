@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Bind, GroupScheduled, PodUID, Release
-from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, steady_policies
+from support.history_steps import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.world import World
 
 gangs = steady_policies.filter(lambda policy: policy.gangs)

@@ -35,10 +35,10 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
+from support.history_steps import ChangePod, Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
@@ -235,8 +235,8 @@ def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only
 @pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
 def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
     """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
-    odd = OnceOdd(point)
-    profile = Profile(Coscheduling(), NodeResources(), odd, DefaultBinder())
+    faulty = OnceOdd(point)
+    profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
@@ -246,7 +246,7 @@ def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
         with pytest.raises(PluginError):
             driver.drain()
     driver.settle()
-    assert odd.said
+    assert faulty.said
     assert sum(pod.node_name is not None for pod in driver.cluster.pods()) == 5
 
 
@@ -341,8 +341,8 @@ def test_refused_late_member_is_not_released_and_backs_off_longer_each_time() ->
 @one_in(4)
 @given(gangs, histories())
 def test_no_gang_is_released_without_its_roles_in_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    world = begun(policy, roles=PS).live(*deeds)
+    world = begun(policy, roles=PS).live(*steps)
     world.live(PutGroup(1, 3, roles=(("ps", 1), ("worker", 2)))).finish()
     world.driver.scheduler._check()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Order, Release, WhenBlocked
-from support.deeds import Decide, Pass, PutGroup, PutNode, PutPods
 from support.examples import one_in
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutGroup, PutNode, PutPods
 from support.world import World
 
 

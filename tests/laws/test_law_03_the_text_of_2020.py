@@ -19,7 +19,7 @@ from gangsched._core._ordering import less, sort_key
 from gangsched.plugins import QOSSort
 from gangsched.testing import check_less
 from support.documents import ROOT
-from support.text_of_2020 import TextGroup, TextPod, final_text, first_text, qos_example
+from support.proposal_2020 import TextGroup, TextPod, final_text, first_text, qos_example
 from support.views import FakeEntity, FakeGroup
 
 pytestmark = pytest.mark.once("makes no scheduler")

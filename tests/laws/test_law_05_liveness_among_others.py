@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from gangsched import Backoff, GroupKey, Order, PodDeleted, PodUID, WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.driver import Driver
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from gangsched import WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 

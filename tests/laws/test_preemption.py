@@ -1,6 +1,6 @@
-"""Preemption: who has to go, for whom, and who has the room then.
+"""Preemption: which pods are evicted, for which pods, and where those are placed.
 
-The oracle watches throughout: see ``support.keeping`` for what it holds every nomination to.
+See ``support.preemption_laws`` for what the oracle demands of every nomination.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from gangsched import (
     Scheduler,
     SchedulingUnit,
 )
-from support.deeds import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.driver import Driver, Fate
-from support.endings import nobody_sleeps_who_could_start
 from support.examples import one_in
+from support.final_checks import no_startable_pod_is_parked
 from support.gangs import members, node, where
 from support.histories import Policy
+from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -524,4 +524,4 @@ def test_running_group_may_have_the_rank_of_a_pending_member(restarts: bool) -> 
     world.finish()
     on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
     assert on_it == [1 if restarts else 0]
-    nobody_sleeps_who_could_start(world, policy)
+    no_startable_pod_is_parked(world, policy)

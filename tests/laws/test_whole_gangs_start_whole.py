@@ -16,10 +16,10 @@ from gangsched import (
     Release,
     SchedulingUnit,
 )
-from support.deeds import Decide, Deed, PutNode, PutPods
 from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutNode, PutPods
 from support.world import World
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -41,11 +41,11 @@ def nothing_is_held_that_is_not_let_go(world: World) -> None:
 
 @one_in(4)
 @given(wholes, histories())
-def test_no_member_waits_in_any_history(policy: Policy, deeds: list[Deed]) -> None:
+def test_no_member_waits_in_any_history(policy: Policy, steps: list[HistoryStep]) -> None:
     """Law 1: nothing is reserved, assumed or waiting but what is being bound."""
     world = policy.world()
-    for deed in deeds:
-        world.do(deed)
+    for step in steps:
+        world.do(step)
         nothing_is_held_that_is_not_let_go(world)
     said = [effect for told in world.finish().driver.log for effect in told.effects]
     assert not [effect for effect in said if isinstance(effect, PodWaiting)]
@@ -55,10 +55,10 @@ def test_no_member_waits_in_any_history(policy: Policy, deeds: list[Deed]) -> No
 @one_in(4)
 @given(wholes, histories())
 def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """Law 1: and its binds are told in the same call."""
-    world = policy.world().live(*deeds).finish()
+    world = policy.world().live(*steps).finish()
     for told in world.driver.log:
         released = [e for e in told.effects if isinstance(e, Release)]
         bound = [e.uid for e in told.effects if isinstance(e, Bind)]

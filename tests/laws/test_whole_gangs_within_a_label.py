@@ -32,6 +32,7 @@ from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import (
     GPU,
     decide,
@@ -43,7 +44,6 @@ from support.gangs import (
     unschedulable,
     where,
 )
-from support.odd import Odd
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -387,16 +387,16 @@ def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> Non
 
 def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
-    odd = Odd("permit")
+    faulty = FaultyPlugin("permit")
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
         make=lambda cluster: Scheduler(
-            cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+            cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )
     place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
     relabel(driver, "n0", 1, "r2")

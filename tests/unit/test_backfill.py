@@ -39,9 +39,9 @@ from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.queueing import requeue
 from gangsched.testing import make_pod
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, crowded, plans, running
+from support.faulty_plugin import OOPS, FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import OOPS, Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
 def test_failed_gang_gets_a_reservation_at_the_earliest_fitting_instant() -> None:
@@ -528,26 +528,26 @@ def test_one_bad_run_time_is_named_per_call() -> None:
 
 
 def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.policy = Backfill(EXACT, after_attempts=2)
     host.scheduler = host.make()
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.gang("big", 4)
     assert host.decide() == []
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     host.pod("old", 100)
     assert host.decide() == ["old"]
     assert host.scheduler.reservation is None
     assert host.at(5.0) == []
     assert host.reservation.starts_at == 100.0
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.end("old")
     assert host.at(100.0) == []
     assert host.scheduler.reservation is None
 
 
 def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
-    host = OddHost(Odd("filter"), a=2)
+    host = FaultyHost(FaultyPlugin("filter"), a=2)
     host.pod("old", 100)
     host.decide()
 
@@ -556,18 +556,20 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
             raise OOPS
         return Success()
 
-    host.odd.answers["filter"] = see
+    host.faulty.answers["filter"] = see
     host.gang("big", 2)
     assert host.decide() == []
     assert host.scheduler.reservation is None
     host.end("old")
-    with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
+    with pytest.raises(
+        PluginError, match="'FaultyPlugin' at filter for default/big-0: raised Zero"
+    ):
         host.at(5.0)
 
 
 def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
     """Though its members find room before, and there is somebody whom it might displace."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
     host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
@@ -579,14 +581,14 @@ def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
 
 
 def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
-    host = OddHost(Odd("permit"), a=2, b=2)
+    host = FaultyHost(FaultyPlugin("permit"), a=2, b=2)
     host.pod("old", 100)
     host.decide()
     host.gang("big", 4)
     host.decide()
     needs = host.scheduler._state.nodes.ledger.expected()
     assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("short", 10)
     assert host.decide() == []
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
@@ -598,16 +600,16 @@ def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
 
 def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
     """Nor may others have what it was to give back."""
-    host = OddHost(Odd("permit"), a=5)
+    host = FaultyHost(FaultyPlugin("permit"), a=5)
     host.pod("old", 100, cpu=2)
     host.decide()
-    host.odd.answers["permit"] = Wait(95.0)
+    host.faulty.answers["permit"] = Wait(95.0)
     host.pod("short", 10)
     host.decide()
     host.gang("big", 4)
     host.decide()
     assert host.reservation.starts_at == 100.0
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     assert host.at(95.0) == []
     assert host.at(96.0) == ["short"]
     host.pod("long", None)
@@ -619,7 +621,7 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
 
 def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     """While who is displaced there is still to go, it holds less than nothing free."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
     host.decide()

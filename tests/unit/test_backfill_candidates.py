@@ -17,7 +17,7 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import GroupView
-from support.reserving import BIG, EXACT, Host, plans
+from support.backfill_host import BIG, EXACT, Host, plans
 
 
 class TwoByTwo:

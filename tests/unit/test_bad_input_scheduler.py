@@ -254,17 +254,17 @@ CLAIMS = [
 def test_a_membership_that_misbehaves_is_named_and_nothing_has_changed(
     call: Callable[[Pod], Any], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
-    cluster, odd = InMemoryCluster(), False
+    cluster, faulty = InMemoryCluster(), False
     scheduler = Scheduler(
         cluster,
         presets.coscheduling_profile(),
-        membership=lambda pod: call(pod) if odd else None,
+        membership=lambda pod: call(pod) if faulty else None,
     )
     scheduler.handle(cluster.apply(PodAdded(make_pod("p"))), now=NOW)
-    odd, event = True, cluster.apply(PodAdded(make_pod("q")))
+    faulty, event = True, cluster.apply(PodAdded(make_pod("q")))
     check = fingerprint(cluster, scheduler)
     check_refusal(lambda: scheduler.handle(event, now=NOW), error, fields)
     assert fingerprint(cluster, scheduler) == check
-    odd = False
+    faulty = False
     scheduler.handle(event, now=NOW)
     assert len(scheduler.queue) == 2

@@ -38,8 +38,8 @@ from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import binds, decide, gang_driver, node, unschedulable
-from support.odd import Odd
 
 # Names ----------------------------------------------------------------------------------------
 
@@ -175,9 +175,9 @@ def test_started_group_waits_for_no_departed_group() -> None:
 
 
 def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
-    odd, asked = Odd("pre_enqueue"), list[tuple[str, str]]()
+    faulty, asked = FaultyPlugin("pre_enqueue"), list[tuple[str, str]]()
     cluster = InMemoryCluster()
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=1.0)
@@ -187,7 +187,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
         asked.append((pod.name, group.key))
         return Success()
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     state = scheduler._state
     info = state.pods.registry.get(key("one/a"))
     bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
@@ -344,9 +344,9 @@ def test_a_search_looks_at_no_node_that_is_not_within_the_value(
 def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
     bundle: tuple[str, ...],
 ) -> None:
-    odd, cluster = Odd("pre_score"), InMemoryCluster()
-    odd.answers["pre_score"] = Unschedulable("not today")
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    faulty, cluster = FaultyPlugin("pre_score"), InMemoryCluster()
+    faulty.answers["pre_score"] = Unschedulable("not today")
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, node("n", 9, rack="r"), now=0.0)
     for group in bundle or AB[:1]:

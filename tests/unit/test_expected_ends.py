@@ -12,8 +12,8 @@ from gangsched import Backfill, Pod, PodGroup, PodGroupAdded, Wait, group_key
 from gangsched.errors import PluginError
 from gangsched.framework.backfill import run_times as group_run_times
 from gangsched.testing import make_pod
-from support.odd import OOPS, Odd
-from support.reserving import EXACT, Host, OddHost, crowded
+from support.backfill_host import EXACT, FaultyHost, Host, crowded
+from support.faulty_plugin import OOPS, FaultyPlugin
 
 POD = make_pod("p")
 
@@ -47,14 +47,14 @@ class Says:
 
 def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
     """Who only waits for a permit is taken to start now."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     run_times = Asked()
     host.policy = Backfill(run_times)
     host.scheduler = host.make()
     host.now = 3.0
     host.pod("runs")
     host.decide()
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("waits")
     host.decide()
     assert group_run_times.ends(host.scheduler._state, 7.0) == {}

@@ -31,24 +31,24 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
+from support.faulty_gang import only
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import gang_driver, members, node, place, specify, unschedulable, where
-from support.odd import Odd
-from support.odd_gang import only
 
 RACK = Topology("rack")
 
 
 def odd_gang(
     *points: str, placement: PlacementStrategy = PlacementStrategy.AUTO, policy: Any = None
-) -> tuple[Driver, Odd]:
-    """Return a driver of whole gangs, and an odd plugin."""
-    odd = Odd(*points)
-    plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
+) -> tuple[Driver, FaultyPlugin]:
+    """Return a driver of whole gangs, and a faulty plugin."""
+    faulty = FaultyPlugin(*points)
+    plugins = (faulty, policy or Coscheduling(), NodeResources(), DefaultBinder())
 
     def make(cluster: ClusterState) -> Scheduler:
         return Scheduler(cluster, Profile(*plugins), unit=SchedulingUnit.GROUP, placement=placement)
 
-    return Driver(make), odd
+    return Driver(make), faulty
 
 
 # Layouts --------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def favour_a(_state: object, _pod: Pod, view: Any) -> int:
 
 
 def favouring(placement: PlacementStrategy, *nodes: NodeAdded) -> Driver:
-    driver, odd = odd_gang("score", "node_signature", "pod_signature", placement=placement)
-    odd.answers["score"] = favour_a
-    odd.answers["node_signature"] = lambda view: view.node.name
+    driver, faulty = odd_gang("score", "node_signature", "pod_signature", placement=placement)
+    faulty.answers["score"] = favour_a
+    faulty.answers["node_signature"] = lambda view: view.node.name
     driver.tell(*nodes)
     return driver
 
@@ -142,8 +142,8 @@ def test_members_with_equal_requests_go_each_to_an_allowed_node() -> None:
 
 def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
     """It is queued before it is complete: its only rule is how many are needed."""
-    driver, odd = odd_gang("members_needed", "permit", policy=PrioritySort())
-    odd.answers["members_needed"] = 3
+    driver, faulty = odd_gang("members_needed", "permit", policy=PrioritySort())
+    faulty.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
     found = driver.scheduler._state.pods.entities[GroupKey("default/g")].unschedulable_member
@@ -152,15 +152,15 @@ def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
 
 
 def test_extra_member_refused_by_pre_score_does_not_stop_the_gang() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert set(place(driver, *members("g", 3, 2, cpu=1))) == {"g-1", "g-2"}
 
 
 def test_needed_member_refused_by_pre_score_is_reported() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 3, cpu=1)) == {}
     found = unschedulable(driver, "g")

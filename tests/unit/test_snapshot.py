@@ -56,8 +56,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
-from support.odd import Odd
 from support.restored import posted, state_of
 from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
 
@@ -720,8 +720,8 @@ def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
 @pytest.mark.parametrize(("half", "other"), [("snapshot", "restore"), ("restore", "snapshot")])
 def test_profile_refuses_plugin_with_half_of_a_pair_of_methods(half: str, other: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        another(InMemoryCluster(), Odd("pre_enqueue", half))
-    assert str(caught.value) == f"{half}: 'Odd' has no {other}"
+        another(InMemoryCluster(), FaultyPlugin("pre_enqueue", half))
+    assert str(caught.value) == f"{half}: 'FaultyPlugin' has no {other}"
 
 
 def test_profile_refuses_two_keys_of_one_name() -> None:

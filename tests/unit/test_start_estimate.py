@@ -21,8 +21,8 @@ from gangsched.framework.backfill import start_estimate
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
 from gangsched.testing import make_pod
-from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, running
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, running
+from support.faulty_plugin import FaultyPlugin
 
 
 def placed(host: Host, node: str, name: str, seconds: float | None = None, **more: Any) -> None:
@@ -197,8 +197,8 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
 def test_plugins_are_asked_about_the_future_as_of_now(
     policy: Backfill, starts_at: float | None
 ) -> None:
-    odd = Odd("pre_filter", "pre_score")
-    host = OddHost(odd, a=2)
+    faulty = FaultyPlugin("pre_filter", "pre_score")
+    host = FaultyHost(faulty, a=2)
     host.policy = policy
     host.scheduler = host.make()
     asked: list[tuple[str, float]] = []
@@ -207,7 +207,7 @@ def test_plugins_are_asked_about_the_future_as_of_now(
         asked.append((pod.name, now))
         return Success()
 
-    odd.answers.update(pre_filter=see, pre_score=see)
+    faulty.answers.update(pre_filter=see, pre_score=see)
     host.pod("old", 100)
     host.decide()
     host.now = 7.0

@@ -25,8 +25,8 @@ from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def gone(host: Host) -> set[str]:
@@ -166,7 +166,7 @@ def test_lower_nomination_is_taken_before_any_pod_is_evicted(
 def test_youngest_of_equal_victims_is_evicted(
     unit: SchedulingUnit, is_signed: bool, created: tuple[float, float], goes: str
 ) -> None:
-    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     for name, created_at in zip(("a", "b"), created, strict=True):
         host.pods(make_pod(name, cpu=1, created_at=created_at))
     host.pods(make_pod("high", cpu=1, priority=5, created_at=3))
@@ -215,14 +215,14 @@ def test_pod_without_requests_preempts_one_where_pods_are_counted(unit: Scheduli
 
 def test_pod_whose_check_changes_its_answer_evicts_no_pod() -> None:
     """Who is going anyway is enough, and the first plan for that was turned down."""
-    odd = Odd("pre_filter")
-    host = Host(1, 1, odd=odd)
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, 1, faulty=faulty)
     runs(host, "low", 0)
     runs(host, "mid", 1, priority=3)
     (going,) = (pod for pod in host.cluster.pods() if pod.name == "low-0")
     host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
     answers = iter([Success(), Unschedulable("not yet")])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept) == ([], ["high"])
 
