@@ -1,4 +1,4 @@
-"""How long do gangs of each size wait under each policy, and how much of the cluster is used meanwhile?
+"""How long do gangs of each size wait under each policy, and how much of the cluster is used?
 
 The Philly trace (15,264 jobs, 42,192 pods) on 40 nodes of 8 GPUs under four policies: pod by pod
 without gangs (`none`), gangs with a permit (`coscheduling`), gangs in one decision (`gang`), and
