@@ -45,6 +45,7 @@ ORIGINS: Final = {
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
+        "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
     ),
@@ -70,12 +71,14 @@ ORIGINS: Final = {
 """The names of the facade, by the module that defines them."""
 
 MODULES: Final = (
+    "cluster_objects",
     "constraints",
     "coscheduling",
     "errors",
     "events",
     "explain",
     "framework",
+    "label_selector",
     "memory",
     "model",
     "outcomes",

@@ -14,7 +14,16 @@ from typing import Any, Final, get_origin
 
 from hypothesis import strategies as st
 
-from gangsched.events import BindFailed, Bound, NodeDeleted, PodDeleted, PodGroupDeleted
+from gangsched.cluster_objects import KINDS, VolumeSource
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    NodeDeleted,
+    ObjectDeleted,
+    PodDeleted,
+    PodGroupDeleted,
+)
+from gangsched.label_selector import LabelSelector
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
     FrozenMap,
@@ -36,6 +45,7 @@ TYPES: Final[tuple[type[Any], ...]] = (
     *(PodDeleted, NodeDeleted, PodGroupDeleted, Bound, BindFailed),
     *(FrozenMap, Taint, Toleration, Topology),
     *(NodeSelectorRequirement, NodeSelectorTerm),
+    *(LabelSelector, VolumeSource, ObjectDeleted, *KINDS.values()),
 )
 """The registered types. Hypothesis builds the other events from these."""
 

@@ -214,7 +214,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos)
+            member.cycle = CycleState(entity.group, state.nodes.infos, state.cluster)
             for name, value in row.cycle:
                 key = _get(state.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
