@@ -23,19 +23,26 @@ from gangsched.events import (
     PodDeleted,
     PodGroupDeleted,
 )
-from gangsched.label_selector import LabelSelector
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
+    ContainerImage,
     FrozenMap,
+    HostPort,
+    LabelSelector,
+    LabelSelectorRequirement,
     Node,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodAffinityTerm,
     PodGroup,
+    PreferredSchedulingTerm,
     Resources,
     Taint,
     Toleration,
     Topology,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 
 __all__ = ["TYPES", "register_types"]
@@ -44,8 +51,10 @@ TYPES: Final[tuple[type[Any], ...]] = (
     *(Resources, Pod, PodGroup, Node, InMemoryCluster),
     *(PodDeleted, NodeDeleted, PodGroupDeleted, Bound, BindFailed),
     *(FrozenMap, Taint, Toleration, Topology),
-    *(NodeSelectorRequirement, NodeSelectorTerm),
-    *(LabelSelector, VolumeSource, ObjectDeleted, *KINDS.values()),
+    *(NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm),
+    *(LabelSelector, LabelSelectorRequirement, PodAffinityTerm, WeightedPodAffinityTerm),
+    *(TopologySpreadConstraint, HostPort, ContainerImage),
+    *(VolumeSource, ObjectDeleted, *KINDS.values()),
 )
 """The registered types. Hypothesis builds the other events from these."""
 

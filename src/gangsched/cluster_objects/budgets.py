@@ -10,8 +10,8 @@ from attrs.validators import instance_of, optional
 
 from gangsched._fields import check_count, check_namespace, check_text
 from gangsched._repr import short_repr
+from gangsched.constraints import LabelSelector
 from gangsched.errors import InvalidValueError
-from gangsched.label_selector import LabelSelector
 from gangsched.model import Pod
 
 __all__ = ["PodDisruptionBudget"]
@@ -33,7 +33,7 @@ class PodDisruptionBudget:
         name: The name, a non-empty string.
         namespace: The namespace, a non-empty string without a slash.
         selector: The pods of the namespace that the budget is about. None or a selector without
-            requirements: for preemption, no pod, as in kube-scheduler.
+            conditions: for preemption, no pod, as in kube-scheduler.
         disruptions_allowed: How many of these pods may be evicted now, at least 0.
         disrupted_pods: The names of the pods whose eviction the budget counts already.
 
@@ -55,11 +55,11 @@ class PodDisruptionBudget:
         return f"{self.namespace}/{self.name}"
 
     def covers(self, pod: Pod) -> bool:
-        """Return whether an eviction of *pod* would need an allowed disruption. O(requirements).
+        """Return whether an eviction of *pod* would need an allowed disruption. O(conditions).
 
         An eviction that the budget counts already needs no other.
         """
-        if self.selector is None or not self.selector.requirements:
+        if self.selector is None or self.selector.is_empty:
             return False
         if pod.namespace != self.namespace or not pod.labels:
             return False

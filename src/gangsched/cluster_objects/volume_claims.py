@@ -29,8 +29,7 @@ from gangsched._fields import (
     refuse_choice,
 )
 from gangsched._repr import short_repr
-from gangsched.constraints import NodeSelectorTerm
-from gangsched.label_selector import LabelSelector
+from gangsched.constraints import LabelSelector, NodeSelectorTerm
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = ["AccessMode", "PersistentVolume", "PersistentVolumeClaim", "VolumeSource"]

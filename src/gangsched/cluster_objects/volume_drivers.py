@@ -20,9 +20,8 @@ from gangsched._fields import (
     check_text,
 )
 from gangsched._repr import short_repr
-from gangsched.constraints import NodeSelectorTerm
+from gangsched.constraints import LabelSelector, NodeSelectorTerm
 from gangsched.errors import InvalidValueError
-from gangsched.label_selector import LabelSelector
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = ["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]

@@ -23,9 +23,13 @@ from gangsched.cluster_objects import (
     VolumeAttachment,
     VolumeSource,
 )
-from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm, Toleration
+from gangsched.constraints import (
+    LabelSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Toleration,
+)
 from gangsched.events import ObjectDeleted
-from gangsched.label_selector import LabelSelector
 from gangsched.model import PreemptionPolicy
 
 __all__ = ["deleted_objects", "objects_by_type", "some_objects"]
@@ -47,14 +51,13 @@ _TERMS: Final = st.lists(
     ),
     max_size=2,
 ).map(tuple)
-_SELECTORS: Final = st.builds(LabelSelector.of, _LABELS)
+_SELECTORS: Final = st.builds(LabelSelector, _LABELS)
 
 
 def objects_by_type() -> dict[type[Any], st.SearchStrategy[Any]]:
     """Return a strategy for each class of objects, and for the classes of their fields."""
     sources = st.builds(VolumeSource, _DRIVERS, _NAMES, _FLAGS)
     return {
-        LabelSelector: _SELECTORS,
         VolumeSource: sources,
         Namespace: st.builds(Namespace, name=_NAMESPACES, labels=_LABELS),
         PersistentVolumeClaim: st.builds(
