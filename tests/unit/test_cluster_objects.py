@@ -25,7 +25,6 @@ from gangsched._values import EVENT
 from gangsched.cluster_objects import (
     KINDS,
     AccessMode,
-    ClusterObject,
     CSINode,
     Namespace,
     ObjectStore,
@@ -37,7 +36,7 @@ from gangsched.constraints import LabelSelector
 from gangsched.memory import InMemoryCluster as Cluster
 from gangsched.model import FrozenMap
 
-OBJECTS = st.from_type(ClusterObject)  # type: ignore[arg-type]
+OBJECTS: st.SearchStrategy[Any] = st.one_of([st.from_type(kind) for kind in KINDS.values()])
 CHANGES = st.lists(st.builds(ObjectChanged, OBJECTS) | st.from_type(ObjectDeleted), max_size=12)
 
 

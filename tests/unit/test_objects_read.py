@@ -33,7 +33,7 @@ from gangsched import (
 from gangsched.cluster_objects import CSINode, Namespace
 from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
-from gangsched.protocols import ClusterState, CycleView, NodeView
+from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import cycle
 
 
@@ -214,7 +214,7 @@ def test_a_question_sees_the_objects_of_its_events_alone() -> None:
 
 def test_a_cluster_state_without_objects_shows_none() -> None:
     cluster = InMemoryCluster()
-    bare: ClusterState = Bare(cluster)
+    bare: Any = Bare(cluster)
     profile = Profile(Coscheduling(), Open(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(bare, profile)
     for event in (NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 8})), OPEN):
