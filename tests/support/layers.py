@@ -74,7 +74,12 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("_fields"), _one("_repr")),
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (_one("model"),),
-    (_one("outcomes"), _one("explain"), _one("_forms")),
+    (
+        _one("outcomes"),
+        _one("explain"),
+        _one("_forms"),
+        Room((("cluster_objects.*",), ("cluster_objects",))),
+    ),
     (_one("events"),),
     (_one("_checks"),),
     (_one("protocols"), _one("membership"), _one("_values"), _one("what_if")),
