@@ -1,8 +1,8 @@
-"""Rows 69 to 80: whole stories, on one node of memory 300.
+"""Rows 69 to 80: whole histories, on one node of memory 300.
 
-Members wait for three seconds by default and for ten in their groups. A story is told twice
-where its end does not depend on it: once with all pods there before the first decision, once
-with every pod looked at as soon as it comes.
+Members wait for three seconds by default and for ten in their groups. A history runs twice if its
+end does not depend on it: once with all pods there before the first decision, once with each pod
+tried on arrival.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def tell(
     memory: dict[str, int] | None = None,
     eager: bool = False,
 ) -> Driver:
-    """Tell a story of pods that come in this order, and let it settle."""
+    """Let pods arrive in this order, and run until the scheduler is idle."""
     driver = Driver(partial(coscheduling, permit_timeout=3.0), permit_timeout=3.0)
     driver.tell(NodeAdded(machine("n1", memory=300)))
     for group in groups_of(pods, minima, memory or {}):
@@ -95,7 +95,7 @@ def tell(
 
 
 def placed(driver: Driver) -> list[str]:
-    """Return who has a node in the end, by name."""
+    """Return the names of the pods that have a node in the end."""
     return sorted(pod.name for pod in driver.cluster.pods() if pod.node_name)
 
 
@@ -104,7 +104,7 @@ def names(pods: Iterable[Pod]) -> list[str]:
 
 
 def held(driver: Driver) -> set[str]:
-    """Return which crowds ever held a node without being let go at once."""
+    """Return the groups whose members ever held a node without an immediate release."""
     said = (effect for told in driver.log for effect in told.effects)
     uids = (effect.uid for effect in said if isinstance(effect, PodWaiting))
     return {uid.partition("/")[2].rpartition("-")[0] for uid in uids}
@@ -141,7 +141,7 @@ def held(driver: Driver) -> set[str]:
         ),
     ],
 )
-def test_the_group_that_fits_is_scheduled_whoever_comes_between(
+def test_group_that_fits_is_scheduled_in_any_company(
     arrange: Order,
     sizes: dict[str, tuple[int, int]],
     minima: dict[str, int],
@@ -176,7 +176,7 @@ def test_an_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
         row(80, in_turn, {"ivy": 3}, False),
     ],
 )
-def test_the_more_urgent_pods_are_scheduled_however_late_they_come(
+def test_urgent_pods_are_scheduled_first_however_late_they_arrive(
     arrange: Order, minima: dict[str, int], grouped: bool
 ) -> None:
     """Rows 72, 79 and 80, F9: urgency is looked at when a decision is made."""
@@ -188,7 +188,7 @@ def test_the_more_urgent_pods_are_scheduled_however_late_they_come(
 
 
 @rows(78)
-def test_the_same_stories_have_the_same_end_when_every_pod_takes_a_third_of_the_node() -> None:
+def test_histories_end_alike_when_every_pod_takes_a_third_of_the_node() -> None:
     ivy, gum, fig = (crowd(name, size, 100) for name, size in (("ivy", 3), ("gum", 4), ("fig", 4)))
     alone = crowd("alone", 2, 100, group=False)
     late = crowd("late", 3, 100, priority=HIGH)
@@ -210,7 +210,7 @@ def test_the_same_stories_have_the_same_end_when_every_pod_takes_a_third_of_the_
 
 
 @rows(76)
-def test_a_group_that_cannot_be_completed_gives_way_to_one_that_fits() -> None:
+def test_group_that_cannot_be_completed_yields_to_one_that_fits() -> None:
     """F5, F6. Within two minutes, says the row; here in the instant in which it comes."""
     ivy = [worker(f"ivy-{number}", "ivy", requests={"cpu": 4}) for number in range(6)]
     gum = worker("gum-0", "gum", requests={"cpu": 2})
@@ -238,7 +238,7 @@ def test_a_group_that_cannot_be_completed_gives_way_to_one_that_fits() -> None:
 
 @rows(77)
 def test_a_member_that_has_finished_counts_for_no_quorum() -> None:
-    """On a node with room for all of them: it is the quorum that keeps them off it."""
+    """The node has capacity for all of them: only the quorum keeps them off it."""
     done = worker("ivy-done", "ivy", phase="Succeeded", requests={"memory": 50})
     five = crowd("ivy", 5, 50)
     driver = tell([done, *five], {"ivy": 6})

@@ -1,7 +1,7 @@
-"""Rows 21 to 29, 32 and 33: who is tried at all.
+"""Rows 21 to 29, 32 and 33: which pods are tried at all.
 
-The counts are the scheduler's own: the pods are told to one, and the policy is asked about the
-group as that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
+The counts are the scheduler's own: it receives the pods, and the policy is asked about the group as
+that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.driver import Driver
 
 
 def a_cluster(*pods: Pod, groups: tuple[PodGroup, ...] = ()) -> Driver:
-    """Return a cluster with room for everybody."""
+    """Return a cluster with capacity for all pods."""
     driver = Driver()
     driver.tell(NodeAdded(machine("n1", cpu=64)))
     driver.tell(*(PodGroupAdded(group) for group in groups))
@@ -104,7 +104,7 @@ def test_a_group_is_tried_when_enough_of_its_own_members_may_be(
 
 
 @rows(21)
-def test_a_regular_pod_is_tried_whoever_else_there_is() -> None:
+def test_regular_pod_is_tried_in_any_company() -> None:
     lone = worker("lone")
     driver = a_cluster(*FOREIGN, *crowd("fir", 1), lone, groups=(gang("fir", 2),))
     assert both_gates(driver, lone) == (Success(), Success())
@@ -160,14 +160,14 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
     ],
 )
 def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
-    odd: Pod, reason: str
+    faulty: Pod, reason: str
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""
     driver = a_cluster(labelled("rowan-0", 2))
     driver.drain()
-    driver.add(odd)
+    driver.add(faulty)
 
-    assert driver.log[-1].effects[0] == PodRefused(odd.uid, reason)
+    assert driver.log[-1].effects[0] == PodRefused(faulty.uid, reason)
     assert not driver.step()
     driver.add(labelled("rowan-1", 2))
     driver.drain()
@@ -175,7 +175,7 @@ def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
     assert placed == {"rowan-0", "rowan-1"}
 
 
-def test_an_incomplete_group_is_told_of_once_for_each_member_and_raises_nothing() -> None:
+def test_incomplete_group_is_reported_once_per_member() -> None:
     """F53, beside row 23: through the whole pipeline."""
     driver = a_cluster(groups=(gang("fir", 3),))
     for present, member in enumerate(crowd("fir", 2), 1):

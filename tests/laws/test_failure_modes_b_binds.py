@@ -1,4 +1,4 @@
-"""Failure modes 3.B: binds that fail after the group was let go (F18), and what is on the way."""
+"""Failure modes 3.B: binds that fail after the release (F18), and reports in flight."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ gangs = policies.filter(
 
 
 def let_go(size: int, minimum: int, room: int) -> tuple[Driver, list[Bind]]:
-    """Return a driver in which a gang was let go, and its binds, all of them under way."""
+    """Return a driver in which a gang was released, with all of its binds under way."""
     driver = Driver(Policy().make)
     driver.fate = Fate.PENDING
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": room})))
@@ -49,17 +49,17 @@ def let_go(size: int, minimum: int, room: int) -> tuple[Driver, list[Bind]]:
 
 
 def bound(driver: Driver) -> list[Pod]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return [pod for pod in driver.cluster.pods() if pod.node_name]
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("late", [False, True])
-def test_whichever_bind_fails_its_member_alone_is_tried_again(size: int, late: bool) -> None:
+def test_only_the_failed_member_is_tried_again_when_any_bind_fails(size: int, late: bool) -> None:
     """F18, KK#135854: for every k, with the failure reported first or last of all.
 
-    Nobody of the others is touched, the failure is told with its reason, and the group runs whole
-    after the member's rest, without any other fact.
+    No other member is touched, the failure is reported with its reason, and the group runs
+    whole after the backoff of the member, without any other event.
     """
     for k in range(size):
         driver, binds = let_go(size, size, size)
@@ -80,8 +80,8 @@ def test_whichever_bind_fails_its_member_alone_is_tried_again(size: int, late: b
 
 
 @pytest.mark.parametrize("fates", list(product([Fate.DONE, Fate.FAILED], repeat=3)))
-def test_whatever_becomes_of_three_binds_all_three_run_in_the_end(fates: tuple[Fate, ...]) -> None:
-    """F18: all eight ways; with every bind failed it is a gang again, and is let go as one."""
+def test_three_binds_end_in_three_running_pods_whatever_fails(fates: tuple[Fate, ...]) -> None:
+    """F18: all eight ways; with every bind failed it is a gang again, and is released as one."""
     driver, binds = let_go(3, 3, 3)
     for bind, fate in zip(binds, fates, strict=True):
         driver.report(bind, fate)
@@ -94,10 +94,10 @@ def test_whatever_becomes_of_three_binds_all_three_run_in_the_end(fates: tuple[F
 
 @one_in(2)
 @given(gangs, st.integers(2, 6), st.data())
-def test_a_member_whose_bind_always_fails_keeps_nobody_else_from_running(
+def test_member_whose_bind_always_fails_blocks_no_other_pod(
     policy: Policy, size: int, data: st.DataObject
 ) -> None:
-    """F18: what others want is decided meanwhile, and the member is tried once a rest."""
+    """F18: other entities are decided meanwhile, and the member is tried once per backoff."""
     driver = Driver(policy.make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": size + 2})))
     driver.fate = Fate.PENDING
@@ -123,7 +123,7 @@ def test_a_member_whose_bind_always_fails_keeps_nobody_else_from_running(
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_whose_bind_fails_again_and_again_rests_longer_each_time(group: str | None) -> None:
+def test_backoff_grows_when_binds_fail_repeatedly(group: str | None) -> None:
     """F6, F18: 1, 2, 4, 8, then 10 seconds, as after any other failure in a row."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
@@ -139,8 +139,8 @@ def test_whose_bind_fails_again_and_again_rests_longer_each_time(group: str | No
     assert rests == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_a_sibling_that_was_never_let_go_is_placed_while_another_bind_fails() -> None:
-    """F18, KK#140478: a group that is let go with a spare member is not stuck in flight."""
+def test_unreleased_sibling_is_placed_while_another_bind_fails() -> None:
+    """F18, KK#140478: a group that is released with an elastic member is not stuck in flight."""
     driver, binds = let_go(4, 3, 3)
     assert len(binds) == 3
     driver.report(binds[0], Fate.FAILED)
@@ -153,7 +153,7 @@ def test_a_sibling_that_was_never_let_go_is_placed_while_another_bind_fails() ->
 
 
 def with_one_left(*, specified: bool) -> Driver:
-    """Return a driver in which of two that were let go one is gone, and the other's bind fails."""
+    """Return a driver in which one of two released members is gone, and the other's bind fails."""
     driver = Driver(Policy().make)
     driver.fate = Fate.PENDING
     group = PodGroup(name="g", min_available=2)
@@ -170,7 +170,7 @@ def with_one_left(*, specified: bool) -> Driver:
     return driver
 
 
-def test_who_is_left_alone_by_a_failed_bind_is_held_and_not_tried() -> None:
+def test_member_left_alone_by_a_failed_bind_is_not_admitted() -> None:
     """F18, F25: one of two is incomplete; it is no failure of the group that it is."""
     driver = with_one_left(specified=True)
     driver.settle()
@@ -179,7 +179,7 @@ def test_who_is_left_alone_by_a_failed_bind_is_held_and_not_tried() -> None:
     assert [type(e) for e in failures] == [PodUnschedulable], "the failed bind, and nothing else"
 
 
-def test_who_is_left_alone_without_a_minimum_is_not_tried_for_ever() -> None:
+def test_member_left_alone_without_a_minimum_is_not_tried_for_ever() -> None:
     """F6, F18: until a fact says how many it needs, nothing can be done, and nothing is."""
     driver = with_one_left(specified=False)
     driver.settle()

@@ -1,4 +1,4 @@
-"""Law 1: nobody is let go unless a quorum holds nodes in the same instant."""
+"""Law 1: no member is released unless a quorum holds nodes in the same instant."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Bind, GroupScheduled, PodUID, Release
-from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, steady_policies
+from support.history_steps import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.world import World
 
 gangs = steady_policies.filter(lambda policy: policy.gangs)
@@ -34,7 +34,7 @@ def test_a_gang_starts_exactly_where_its_minimum_fits(
 
 @one_in(2)
 @given(gangs, st.integers(2, 6))
-def test_whoever_waits_is_let_go_in_one_step(policy: Policy, minimum: int) -> None:
+def test_waiting_members_are_released_in_one_step(policy: Policy, minimum: int) -> None:
     """Release and binds are one tuple of effects, in the order in which the members came."""
     world = policy.world().live(PutNode(0, cpu=8), PutPods(0, minimum, minimum), Decide())
     (told,) = [t for t in world.driver.log if any(isinstance(e, Bind) for e in t.effects)]
@@ -46,7 +46,7 @@ def test_whoever_waits_is_let_go_in_one_step(policy: Policy, minimum: int) -> No
 
 @pytest.mark.parametrize("how", ["succeed", "fail"])
 def test_members_that_finished_without_a_node_have_started_nothing(how: str) -> None:
-    """Row 77: who never ran counts for no quorum, then or later."""
+    """Row 77: a member that never ran counts for no quorum, then or later."""
     world = Policy().world().live(PutNode(0, cpu=1), PutPods(1, 3, 2))
     world.live(ChangePod(0, how), ChangePod(1, how)).finish()
     assert running(world) == 0
@@ -76,8 +76,8 @@ def test_members_that_are_gated_count_for_no_quorum() -> None:
     assert running(world) == 3
 
 
-def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
-    """Two hold nodes by another hand; room for the third is enough."""
+def test_members_bound_by_another_scheduler_count_for_the_quorum() -> None:
+    """Two were bound by another scheduler; capacity for the third is enough."""
     world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3))
     world.live(ChangePod(0, "seize"), ChangePod(1, "seize"), Decide())
     assert running(world) == 3
@@ -85,7 +85,7 @@ def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
 
 @one_in(2)
 @given(gangs, st.integers(1, 4), st.integers(1, 4), st.sampled_from(Fate))
-def test_a_failed_bind_after_the_start_takes_nobody_else_along(
+def test_failed_bind_after_the_start_rejects_no_other_member(
     policy: Policy, minimum: int, spare: int, fate: Fate
 ) -> None:
     """F18: a group that has started is not torn down; whose bind failed is tried again, alone."""
@@ -93,7 +93,7 @@ def test_a_failed_bind_after_the_start_takes_nobody_else_along(
     world.live(Decide(fate=fate), Pass()).finish()
     assert running(world) == minimum + spare
     starts = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupScheduled)]
-    # when every bind failed nobody is left of those who were let go, and it starts once more
+    # when every bind failed, no released member is left, and the group starts once more
     assert 1 <= len(starts) <= (1 if fate in (Fate.DONE, Fate.LOST, Fate.PENDING) else 2)
 
 

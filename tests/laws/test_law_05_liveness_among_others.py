@@ -1,6 +1,6 @@
-"""Law 5: nobody waits for the deadline of a gang that gives way, nor behind who came later.
+"""Law 5: no entity waits for the deadline of a yielding gang, or behind a later arrival.
 
-What is promised, and what is not, is in ``docs/explanation/liveness.md``.
+The guarantee and its limits are in ``docs/explanation/liveness.md``.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 import pytest
 
 from gangsched import Backoff, GroupKey, Order, PodDeleted, PodUID, WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.driver import Driver
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
 
 def behind_a_holder(policy: Policy) -> World:
-    """Return a world with a gang that finds room for one of two, and one that needs that room.
+    """Return a world with a gang with capacity for one of two, and one that needs that capacity.
 
-    A pod runs on the only node, and all that is pending has failed and rests no more. The members
-    of the first gang are unlike, so each fact wakes it, and it never fits.
+    A pod runs on the only node, and all pending entities have failed and are out of backoff. The
+    members of the first gang are unlike, so each event requeues it, and it never fits.
     """
     return policy.world().live(
         PutNode(0, cpu=4),
@@ -44,17 +44,17 @@ def start_behind_a_holder(policy: Policy) -> Aftermath:
 @pytest.mark.parametrize(
     "when_blocked", [WhenBlocked.UNTIL_OTHERS_TURN, WhenBlocked.AT_ONCE], ids=lambda w: w.value
 )
-def test_who_is_behind_a_gang_that_gives_way_starts_in_the_instant_of_the_fact(
+def test_entity_behind_a_yielding_gang_starts_in_the_instant_of_the_event(
     when_blocked: WhenBlocked,
 ) -> None:
-    """F5: no deadline and no rest lies between the fact and the start."""
+    """F5: no deadline and no backoff is between the event and the start."""
     after = start_behind_a_holder(Policy(when_blocked=when_blocked, backoff=Backoff(maximum=2)))
     assert after.latest == 0
     assert after.backlog.delay < after.backlog.hold
 
 
 @pytest.mark.pod_by_pod("the permit timeout")
-def test_who_is_behind_a_gang_that_holds_starts_at_its_deadline() -> None:
+def test_entity_behind_a_waiting_gang_starts_at_its_deadline() -> None:
     """So the test above is one: by this policy the same gang waits for the timeout."""
     after = start_behind_a_holder(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT))
     assert after.latest == after.backlog.hold
@@ -66,7 +66,7 @@ def test_who_is_behind_a_gang_that_holds_starts_at_its_deadline() -> None:
     [WhenBlocked.UNTIL_OTHERS_TURN, WhenBlocked.UNTIL_TIMEOUT],
     ids=lambda w: w.value,
 )
-def test_a_gang_that_holds_goes_on_in_the_instant_in_which_room_comes(
+def test_waiting_gang_goes_on_in_the_instant_in_which_capacity_is_added(
     when_blocked: WhenBlocked,
 ) -> None:
     """Members that found no node while their siblings hold some are tried again for the fact."""
@@ -92,10 +92,10 @@ def running(driver: Driver) -> dict[GroupKey, list[PodUID]]:
 
 @pytest.mark.parametrize("when_blocked", WhenBlocked, ids=lambda w: w.value)
 @pytest.mark.parametrize("order", Order, ids=lambda o: o.value)
-def test_of_two_alike_that_wait_the_elder_starts_though_there_is_always_a_younger(
+def test_older_of_two_equal_waiting_gangs_starts_despite_younger_ones(
     order: Order, when_blocked: WhenBlocked
 ) -> None:
-    """Whoever failed stands before all who come later, so each is passed over once at most."""
+    """A failed entity sorts before all later arrivals, so each is passed over once at most."""
     world = Policy(order=order, when_blocked=when_blocked).world().live(PutNode(0, cpu=2))
     world.live(PutPods(0, 2, 2), Decide(), Pass(20), PutPods(1, 2, 2), Decide(), Pass(20))
     for number in range(2, 12):

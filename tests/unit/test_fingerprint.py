@@ -30,7 +30,9 @@ def parts(thing: Any) -> list[Any]:
     if isinstance(thing, Mapping):
         return [*thing.keys(), *thing.values()]
     if isinstance(thing, PriorityHeap) or type(thing).__name__ == "HeapEntry":
-        return list(next(iter(attributes(thing).values())))  # the list itself was made to be told
+        return list(
+            next(iter(attributes(thing).values()))
+        )  # the list itself was made for the failure message
     if isinstance(thing, list | tuple | set | deque | SortedList):
         return list(thing)
     if isinstance(thing, types.MethodType):
@@ -162,7 +164,7 @@ def test_two_schedulers_with_one_history_have_one_fingerprint() -> None:
 
 
 def test_reading_leaves_the_fingerprint_as_it_is() -> None:
-    """F41: queries never change anything; that of a hash that is kept neither."""
+    """F41: queries never change anything; a cached hash is ignored."""
     cluster, scheduler = busy_scheduler()
     before = fingerprint(cluster, scheduler)
     queue, waiting = scheduler.queue, scheduler.waiting
@@ -174,7 +176,7 @@ def test_reading_leaves_the_fingerprint_as_it_is() -> None:
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_who_is_shared_with_whom_counts() -> None:
+def test_sharing_of_objects_counts() -> None:
     one: list[int] = []
     other: list[int] = []
     assert fingerprint([one, one]) != fingerprint([one, other])
@@ -207,7 +209,7 @@ def test_a_cycle_has_an_end() -> None:
     ],
     ids=repr,
 )
-def test_what_differs_has_another_fingerprint(one: object, other: object) -> None:
+def test_different_states_have_different_fingerprints(one: object, other: object) -> None:
     assert fingerprint(one) != fingerprint(other)
 
 
@@ -216,13 +218,13 @@ def test_the_order_of_a_set_does_not_count() -> None:
     assert len({fingerprint(set(order)) for order in orders}) == 1
 
 
-def test_what_cannot_be_told_is_refused() -> None:
+def test_impossible_report_is_refused() -> None:
     with pytest.raises(TypeError, match="no fingerprint"):
         fingerprint({"a": [iter([])]})
 
 
 def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
-    """A map that has forgotten everybody is not a map that has never known anybody."""
+    """A map that has forgotten all pods differs from a map that never had any."""
     waiting = WaitingMap()
     before = fingerprint(waiting)
     waiting.wait(PodUID("u"), node=NodeName("n"), timeout=1, now=0)
@@ -234,7 +236,7 @@ def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
     assert fingerprint(heap) != before
 
 
-def test_of_a_group_the_order_in_which_members_came_back_does_not_count() -> None:
+def test_order_in_which_members_returned_does_not_count() -> None:
     one, other = a_group(1, members=3), a_group(1, members=3)
     first = one.pod
     before = fingerprint(one)

@@ -58,7 +58,7 @@ class Normalizing(Prefers):
 
 
 class Watching:
-    """Notes which nodes ``pre_score`` gets; refuses the nodes that it is told to refuse."""
+    """Records the nodes that ``pre_score`` gets; refuses the given nodes."""
 
     name = "Watching"
 
@@ -170,7 +170,7 @@ def test_pre_score_is_not_called_when_no_node_passes() -> None:
 
 
 @EACH_UNIT
-def test_pre_score_gets_nodes_with_room_only_in_each_unit(unit: SchedulingUnit) -> None:
+def test_pre_score_gets_only_fitting_nodes_in_each_unit(unit: SchedulingUnit) -> None:
     watching = Watching()
     driver = Driver(making(watching, unit=unit))
     driver.tell(node("small", 1), node("large", 4), node("larger", 8))

@@ -169,7 +169,7 @@ def test_phase_follows_a_changed_specification() -> None:
     assert pod_group_status(gang(3), pods).phase is PodGroupPhase.PENDING
 
 
-# Who owns it ----------------------------------------------------------------------------------
+# Owners ---------------------------------------------------------------------------------------
 
 
 def test_occupied_by_is_the_owners_of_the_first_member() -> None:
@@ -183,7 +183,7 @@ def test_occupied_by_is_empty_without_owners() -> None:
     assert pod_group_status(gang(), members(PENDING), before=before).occupied_by == ""
 
 
-def test_occupied_by_is_kept_without_members() -> None:
+def test_owners_are_kept_without_members() -> None:
     """F50."""
     before = PodGroupStatus(occupied_by="ns/job", phase="Running", running=3)
     after = pod_group_status(gang(), [], before=before)
