@@ -1,25 +1,21 @@
 """What the notices of the scheduler become: conditions and events in the API server.
 
-=================  ==========================================================================
-notice             in the API server
-=================  ==========================================================================
-PodScheduled       event ``Scheduled`` of the pod
-PodUnschedulable   event ``FailedScheduling`` of the pod, condition ``PodScheduled=False``
-PodRefused         the same
-PodNotAdmitted     the same, if the pod is held for a constraint that is not modelled
-GroupScheduled     event ``Scheduled`` of the group, condition ``PodGroupScheduled=True``
-GroupRejected      event ``FailedScheduling`` of the group, condition ``PodGroupScheduled=False``,
-                   condition ``PodScheduled=False`` of each pending member
-GroupIncomplete    event ``Incomplete`` of the group, if it still is after 10 s
-Nominated          ``nominatedNodeName`` of the pods, event ``Preempted`` of each victim
-NominationLapsed   no ``nominatedNodeName`` any more
-Evict              event ``GangReleased`` of the pod, unless it is a victim
-=================  ==========================================================================
+- ``PodScheduled``: event ``Scheduled`` of the pod.
+- ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
+  ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
+- ``GroupScheduled``: event ``Scheduled`` of the group, and its condition
+  ``PodGroupScheduled=True``.
+- ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
+  ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
+- ``GroupIncomplete``: event ``Incomplete`` of the group, if it still is after 10 s.
+- ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
+- ``NominationLapsed``: no ``nominatedNodeName`` any more.
+- ``Evict``: event ``GangReleased`` of the pod, unless it is a victim.
 
 Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
-  R2  a pending member gets the reason of its gang, so that an autoscaler sees every pod that needs
-      a node; a member with a reason of its own keeps it.
+  R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
+      sees every pod that needs a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Events about pods and groups, as ``events.k8s.io/v1`` has them.
 
 Rules:
-  R1  the same event about the same object within 6 minutes is one Event with a series: its count is
+  R1  the same event about the same object within 6 minutes is one Event with a series. Its count is
       patched after the first repeat, and then at most once a minute;
   R2  at most *limit* events wait. Then the oldest is dropped, and counted;
   R3  an event never delays a bind: it has connections of its own, and waits while binds do;

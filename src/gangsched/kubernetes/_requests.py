@@ -6,8 +6,8 @@ is cut off. None of these says anything about the object, so none of them is an 
 Rules:
   R1  a lost connection, 429, and 5xx are repeated; 401 and 403 too, but for *forbidden_for* seconds
       at most, since they may be true;
-  R2  the pause is the ``Retry-After`` of the answer; without it 0.1 s, 0.2 s, 0.4 s, … at most 5 s,
-      each reduced by a random part of up to a half, so that clients do not return at one instant;
+  R2  the pause is the ``Retry-After`` of the answer. Without it the pauses are 0.1 s, 0.2 s, 0.4 s,
+      … at most 5 s. Each is reduced by up to a half at random, so that clients come apart;
   R3  ``send`` is for requests that may be repeated: their effect is the same if they arrive twice.
 """
 

@@ -37,7 +37,7 @@ class Page:
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages: TypeAlias = Mapping[str, Callable[[], Page]]
+_Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
 @final
@@ -48,7 +48,7 @@ class Server:
         pages: By path, what makes its page.
     """
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: _Pages) -> None:
         self._pages = pages
         self._server: asyncio.Server | None = None
 
