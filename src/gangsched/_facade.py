@@ -56,9 +56,12 @@ ORIGINS: Final = {
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
-        "GroupKey Node NodeName NodeSelectorRequirement NodeSelectorTerm Pod PodGroup "
-        "PodPhase PodUID PreemptionPolicy QOSClass Resources Taint TaintEffect Toleration "
-        "Topology group_key"
+        "Comparison ContainerImage GroupKey HostPort LabelSelector "
+        "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
+        "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
+        "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
+        "Taint TaintEffect Toleration Topology TopologySpreadConstraint "
+        "WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",

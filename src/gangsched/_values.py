@@ -53,17 +53,28 @@ from gangsched.events import (
     Release,
 )
 from gangsched.model import (
+    Comparison,
+    ContainerImage,
+    HostPort,
+    LabelSelector,
+    LabelSelectorRequirement,
     Node,
+    NodeInclusionPolicy,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodAffinityTerm,
     PodGroup,
     PodPhase,
     PreemptionPolicy,
+    PreferredSchedulingTerm,
     Taint,
     TaintEffect,
     Toleration,
     Topology,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
 )
 
 __all__ = [
@@ -80,10 +91,47 @@ __all__ = [
 
 _TAINT_EFFECT: Final = choice(TaintEffect)
 _REQUIREMENT: Final = Record(NodeSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
-_TERM: Final = Record(NodeSelectorTerm, requirements=many(_REQUIREMENT.form))
+_TERM: Final = Record(
+    NodeSelectorTerm, requirements=many(_REQUIREMENT.form), match_fields=many(_REQUIREMENT.form)
+)
+_PREFERRED_TERM: Final = Record(PreferredSchedulingTerm, weight=WHOLE, preference=_TERM.form)
+_EXPRESSION: Final = Record(LabelSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
+_SELECTOR: Final = Record(
+    LabelSelector, match_labels=NAMED, match_expressions=many(_EXPRESSION.form)
+)
+_POD_TERM: Final = Record(
+    PodAffinityTerm,
+    topology_key=TEXT,
+    label_selector=optional(_SELECTOR.form),
+    namespaces=many(TEXT),
+    namespace_selector=optional(_SELECTOR.form),
+    match_label_keys=many(TEXT),
+    mismatch_label_keys=many(TEXT),
+)
+_WEIGHTED_TERM: Final = Record(
+    WeightedPodAffinityTerm, weight=WHOLE, pod_affinity_term=_POD_TERM.form
+)
+_SPREAD: Final = Record(
+    TopologySpreadConstraint,
+    max_skew=WHOLE,
+    topology_key=TEXT,
+    when_unsatisfiable=choice(WhenUnsatisfiable),
+    label_selector=optional(_SELECTOR.form),
+    min_domains=optional(WHOLE),
+    node_affinity_policy=choice(NodeInclusionPolicy),
+    node_taints_policy=choice(NodeInclusionPolicy),
+    match_label_keys=many(TEXT),
+)
+_PORT: Final = Record(HostPort, host_port=WHOLE, protocol=TEXT, host_ip=TEXT)
+_IMAGE: Final = Record(ContainerImage, names=many(TEXT), size_bytes=WHOLE)
 _TAINT: Final = Record(Taint, key=TEXT, value=TEXT, effect=_TAINT_EFFECT)
 _TOLERATION: Final = Record(
-    Toleration, key=TEXT, value=TEXT, exists=FLAG, effect=optional(_TAINT_EFFECT)
+    Toleration,
+    key=TEXT,
+    value=TEXT,
+    exists=FLAG,
+    effect=optional(_TAINT_EFFECT),
+    comparison=optional(choice(Comparison)),
 )
 TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
 POD: Final = Record(
@@ -107,6 +155,16 @@ POD: Final = Record(
     deleted_at=optional(SECONDS),
     created_at=SECONDS,
     preemption_policy=choice(PreemptionPolicy),
+    preferred_node_affinity=many(_PREFERRED_TERM.form),
+    pod_affinity=many(_POD_TERM.form),
+    preferred_pod_affinity=many(_WEIGHTED_TERM.form),
+    pod_anti_affinity=many(_POD_TERM.form),
+    preferred_pod_anti_affinity=many(_WEIGHTED_TERM.form),
+    topology_spread_constraints=many(_SPREAD.form),
+    host_ports=many(_PORT.form),
+    images=many(TEXT),
+    image_volumes=many(TEXT),
+    required_features=many(TEXT),
 )
 GROUP: Final = Record(
     PodGroup,
@@ -129,11 +187,14 @@ NODE: Final = Record(
     labels=NAMED,
     taints=many(_TAINT.form),
     unschedulable=FLAG,
+    images=many(_IMAGE.form),
+    declared_features=many(TEXT),
 )
 
 NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
-    *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY),
+    *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
+    *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
 )
 """The model classes and the classes of their fields."""
 

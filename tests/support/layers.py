@@ -72,7 +72,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("quantity"),),
     (_one("resources"),),
     (_one("_fields"), _one("_repr")),
-    (_one("constraints"),),
+    (Room((("constraints.*",), ("constraints",)), free=True),),
     (_one("model"),),
     (_one("outcomes"), _one("explain"), _one("_forms")),
     (_one("events"),),
