@@ -27,6 +27,8 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"app": ("web", "db"), "rev": ("1", "2")}
 _GPU: Final = "nvidia.com/gpu"
 _MOST_NODES: Final = 6
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _maybe(strategy: st.SearchStrategy[Any], default: Any = None) -> st.SearchStrategy[Any]:
@@ -69,7 +71,7 @@ _NODE_TAINTS: Final = st.lists(
 
 @st.composite
 def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
-    tainted, labelled = "taints" in kinds, kinds & {"node affinity", "pod affinity", "spread"}
+    tainted, labelled = "taints" in kinds, kinds - {"fit", "taints", "ports"}
     many = draw(st.integers(1, _MOST_NODES))
     nodes: list[Object] = []
     for number in range(many):
@@ -144,7 +146,7 @@ _EXPRESSIONS: Final = st.one_of(
         {
             "key": st.sampled_from(("cores", "disk")),
             "operator": st.sampled_from(("Gt", "Lt")),
-            "values": st.sampled_from((["3"], ["4"], ["-2"])),
+            "values": st.sampled_from((["3"], ["4"], ["9"])),
         }
     ),
 )
@@ -156,26 +158,40 @@ _FIELDS: Final = st.fixed_dictionaries(
     }
 )
 _TERM: Final = st.fixed_dictionaries(
+    {"matchExpressions": _maybe(st.lists(_EXPRESSIONS, max_size=2))}
+).map(_without_none)
+_NAMING_TERM: Final = st.fixed_dictionaries(
     {
-        "matchExpressions": _maybe(st.lists(_EXPRESSIONS, max_size=2)),
+        "matchExpressions": _maybe(st.lists(_EXPRESSIONS, max_size=1)),
         "matchFields": _maybe(st.lists(_FIELDS, min_size=1, max_size=2)),
     }
 ).map(_without_none)
-_PREFERRED: Final = st.lists(
-    st.fixed_dictionaries({"weight": st.sampled_from((1, 10, 99)), "preference": _TERM}), max_size=2
-)
 
 
 @st.composite
 def _node_affinity(draw: st.DrawFn, spec: Object) -> None:
-    spec["nodeSelector"] = draw(_maybe(_some_of({**_LABELS, "disk": ("ssd", "")}), {}))
-    affinity: Object = {}
+    spec["nodeSelector"] = draw(_maybe(_some_of(_LABELS), {}))
     if terms := draw(st.lists(_TERM, max_size=2)):
-        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-    if preferred := draw(_PREFERRED):
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
-    if affinity:
-        spec.setdefault("affinity", {})["nodeAffinity"] = affinity
+        _node_affinity_of(spec)[_REQUIRED] = {"nodeSelectorTerms": terms}
+
+
+@st.composite
+def _node_names(draw: st.DrawFn, spec: Object) -> None:
+    if terms := draw(st.lists(_NAMING_TERM, max_size=2)):
+        _node_affinity_of(spec)[_REQUIRED] = {"nodeSelectorTerms": terms}
+
+
+@st.composite
+def _preferred_nodes(draw: st.DrawFn, spec: Object) -> None:
+    term = st.one_of(_TERM, _NAMING_TERM)
+    weighted = st.fixed_dictionaries({"weight": st.sampled_from((1, 10, 99)), "preference": term})
+    if preferred := draw(st.lists(weighted, max_size=2)):
+        _node_affinity_of(spec)[_PREFERRED] = preferred
+
+
+def _node_affinity_of(spec: Object) -> Object:
+    affinity: Object = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    return affinity
 
 
 _TOLERATION: Final = st.one_of(
@@ -206,6 +222,7 @@ def _tolerations(draw: st.DrawFn, spec: Object) -> None:
 def _ports(draw: st.DrawFn, spec: Object) -> None:
     """Add ports of the host; a restartable init container may have them, too."""
     spec["hostNetwork"] = draw(st.sampled_from((False, False, True)))
+    taken: set[tuple[str, str, int]] = set()
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         ports: list[Object] = []
         for _ in range(draw(st.integers(0, 2))):
@@ -215,7 +232,9 @@ def _ports(draw: st.DrawFn, spec: Object) -> None:
                 port["hostPort"] = number
                 port["hostIP"] = draw(st.sampled_from(("", "0.0.0.0", "10.0.0.1", "10.0.0.2")))
             port["protocol"] = draw(st.sampled_from(("TCP", "UDP")))
-            if all((port["protocol"], number) != (p["protocol"], p["containerPort"]) for p in ports):
+            key = (port["protocol"], port.get("hostIP", "none"), number)
+            if key not in taken:  # the API server refuses two of one pod
+                taken.add(key)
                 ports.append(port)
         container["ports"] = ports
 
@@ -261,12 +280,12 @@ def _pod_affinity(draw: st.DrawFn, spec: Object) -> None:
     for name in ("podAffinity", "podAntiAffinity"):
         affinity: Object = {}
         if terms := draw(st.lists(_pod_term(), max_size=2)):
-            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+            affinity[_REQUIRED] = terms
         weighted = st.fixed_dictionaries(
             {"weight": st.sampled_from((1, 50, 100)), "podAffinityTerm": _pod_term()}
         )
         if terms := draw(st.lists(weighted, max_size=1)):
-            affinity["preferredDuringSchedulingIgnoredDuringExecution"] = terms
+            affinity[_PREFERRED] = terms
         if affinity:
             spec.setdefault("affinity", {})[name] = affinity
 
@@ -296,6 +315,8 @@ def _spread(draw: st.DrawFn, spec: Object) -> None:
 
 _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "node affinity": _node_affinity,
+    "node names": _node_names,
+    "preferred nodes": _preferred_nodes,
     "taints": _tolerations,
     "ports": _ports,
     "pod affinity": _pod_affinity,
@@ -319,7 +340,7 @@ def _pods(draw: st.DrawFn, name: str, kinds: frozenset[str]) -> Object:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 6) -> Scene:
+def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scene:
     """Draw a scene with the given kinds of constraint, of ``KINDS``.
 
     Args:
@@ -335,7 +356,5 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 6) -> Scene
         terminating = draw(st.sampled_from((False, False, False, True)))
         phase = draw(st.sampled_from(("", "", "", "Running", "Succeeded")))
         running.append(Running(pod, f"n{node}", terminating, phase))
-    waiting = [
-        draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))
-    ]
+    waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
     return Scene(nodes, tuple(running), tuple(waiting))

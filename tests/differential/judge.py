@@ -14,11 +14,11 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from differential.scene import NAMESPACES, Object, Scene
+from differential.scene import NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
 from support.control_plane import ApiError, Client
 
@@ -30,6 +30,7 @@ _SCENE: Final = "judge.test/scene"
 _NEVER: Final = "judge.test/never"
 _NOW: Final = {"gracePeriodSeconds": 0}
 _PATIENCE: Final = 20.0
+_CONNECTIONS: Final = 4
 
 
 class Judge:
@@ -49,6 +50,7 @@ class Judge:
         self._scenes: Final = itertools.count(1)
         self._probes: Final = itertools.count(1)
         self._seen: Final[queue.SimpleQueue[Object | Exception]] = queue.SimpleQueue()
+        self._threads: Final = ThreadPoolExecutor(_CONNECTIONS)
         self._others: list[str] = []
         self.judged = 0
         for name, labels in NAMESPACES.items():
@@ -65,8 +67,9 @@ class Judge:
         for path, body in scene.others:
             self._client.create(path, body)
             self._others.append(f"{path}/{body['metadata']['name']}")
-        nodes = [self._client.create(_NODES, _marked(node, number)) for node in scene.nodes]
-        running = list(self._run(scene))
+        marked = [_marked(node, number) for node in scene.nodes]
+        nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
+        running = list(self._threads.map(self._run, scene.running))
         self._wait_until_seen(len(nodes), number)
         return nodes, running
 
@@ -95,24 +98,22 @@ class Judge:
         return found
 
     def _clear(self) -> None:
-        for name in NAMESPACES:
-            self._client.delete(f"/api/v1/namespaces/{name}/pods", _NOW)
-        self._client.delete(_NODES)
+        lists = [*(f"/api/v1/namespaces/{name}/pods" for name in NAMESPACES), _NODES]
+        list(self._threads.map(lambda path: self._client.delete(path, _NOW), lists))
         while self._others:
             with suppress(ApiError):
                 self._client.delete(self._others.pop(), _NOW)
 
-    def _run(self, scene: Scene) -> Iterator[Object]:
-        for running in scene.running:
-            spec = {**running.pod["spec"], "nodeName": running.node}
-            path = _path(running.pod)
-            pod = self._client.create(path, {**running.pod, "spec": spec})
-            own = f"{path}/{pod['metadata']['name']}"
-            if running.phase:
-                pod = self._client.patch(f"{own}/status", {"status": {"phase": running.phase}})
-            if running.is_terminating:
-                pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
-            yield pod
+    def _run(self, running: Running) -> Object:
+        spec = {**running.pod["spec"], "nodeName": running.node}
+        path = _path(running.pod)
+        pod = self._client.create(path, {**running.pod, "spec": spec})
+        own = f"{path}/{pod['metadata']['name']}"
+        if running.phase:
+            pod = self._client.patch(f"{own}/status", {"status": {"phase": running.phase}})
+        if running.is_terminating:
+            pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
+        return pod
 
     def _wait_until_seen(self, nodes: int, number: str) -> None:
         """Send probes until one is refused by exactly the nodes of this scene."""

@@ -32,7 +32,7 @@ class Rank:
 
     def pod_signature(self, pod: Pod) -> None:
         """Return a constant: the plugin reads nothing of a pod."""
-        return None
+        return
 
     def node_signature(self, node: NodeView) -> str:
         """Return the rank."""

@@ -6,16 +6,15 @@ node before the chosen one is infeasible for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from differential.draws import scenes
 from differential.judge import Judge
 from differential.lockstep import Lockstep, Rank
-from differential.profiles import FILTERS, configuration
 from differential.scene import Scene
 from gangsched import Profile
 from gangsched.plugins import (
@@ -26,17 +25,13 @@ from gangsched.plugins import (
     PrioritySort,
     TaintToleration,
 )
-from support.control_plane import ControlPlane
 
-_WEIGHT = 1_000_000
+KINDS: Final = ("fit", "node affinity", "taints")
+"""The kinds of constraint that are compared; see ``draws.KINDS``."""
 
-
-@pytest.fixture(scope="module")
-def judge(control_plane: ControlPlane) -> Iterator[Judge]:
-    """kube-scheduler, which was started for this file."""
-    scheduler = control_plane.start_scheduler(configuration(), features={})
-    yield Judge(control_plane.admin, FILTERS)
-    scheduler.stop()
+_SCENES: Final = {"fast": 8, "ci": 16, "deep": 400}
+_FEW: Final = settings(max_examples=_SCENES[settings.get_current_profile_name()])
+_OUTWEIGHS: Final = 1_000_000
 
 
 def profile() -> Profile:
@@ -49,7 +44,7 @@ def profile() -> Profile:
         NodeResources(),
         Rank(),
         DefaultBinder(),
-        weights={"Rank": _WEIGHT},
+        weights={"Rank": _OUTWEIGHS},
     )
 
 
@@ -57,8 +52,8 @@ def compare(judge: Judge, scene: Scene) -> None:
     """Check that both decide alike about each pending pod."""
     ours = Lockstep(profile())
     nodes, running = judge.stage(scene)
-    for given_object in (*nodes, *running):
-        ours.tell("ADDED", given_object)
+    for stored in (*nodes, *running):
+        ours.tell("ADDED", stored)
     for pod in scene.pending:
         stored = judge.create(pod)
         expected = judge.verdict(stored)
@@ -66,19 +61,16 @@ def compare(judge: Judge, scene: Scene) -> None:
         ours.follow(stored, expected)
 
 
-KINDS = ("fit", "node affinity", "taints")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_pods_are_placed_as_kube_scheduler_places_them(
-    judge: Judge, kind: str, data: st.DataObject
-) -> None:
+@_FEW
+def test_pod_is_placed_as_by_kube_scheduler(judge: Judge, kind: str, data: st.DataObject) -> None:
     compare(judge, data.draw(scenes(frozenset((kind,)))))
 
 
-@given(scenes(frozenset(KINDS)))
-def test_pods_with_every_constraint_are_placed_as_kube_scheduler_places_them(
+@given(scene=scenes(frozenset(KINDS)))
+@_FEW
+def test_pod_with_every_constraint_is_placed_as_by_kube_scheduler(
     judge: Judge, scene: Scene
 ) -> None:
     compare(judge, scene)
