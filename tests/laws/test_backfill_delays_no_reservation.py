@@ -1,8 +1,8 @@
-"""Backfill: who is let in never delays the gang for which room is reserved, and it starts in time.
+"""Backfill: an admitted pod never delays the gang with the reservation, which starts in time.
 
-With exact run times, at every decision: the instant that a gang is promised is the earliest at
-which it fits, by a count from outside; it is so before somebody is let in and after. So nobody
-who was let in moves it, and the gang starts at the instant that it was promised at first.
+With exact run times, at every decision: the reserved instant of a gang is the earliest at which it
+fits, by an independent computation, before and after each admission. So no admitted pod moves the
+reservation, and the gang starts at the instant that was reserved first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_gang_with_the_reservation_starts_at_its_instant(
 def test_gang_without_run_times_starts_when_the_drained_nodes_are_free(
     workload: Workload,
 ) -> None:
-    """Nobody is placed there meanwhile: who runs there when it is drained is waited for."""
+    """No pod is placed there meanwhile: pods that run on a drained node are waited for."""
     reservations = ReservationOracle()
     bounds: dict[GroupKey, float] = {}
 
@@ -107,5 +107,5 @@ def test_laws_hold_with_any_faults_and_backfill(
         Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     state = checked_by(simulator)._state
-    assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
-    assert state.reserving.reservation is None, "law 5: room is kept for ever"
+    assert set(state.pods.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
+    assert state.reservations.backfill.reservation is None, "law 5: room is kept for ever"

@@ -1,4 +1,4 @@
-"""A gang whose turn it is, in one decision, with a plugin that can be made to misbehave."""
+"""A gang that is decided next, in one decision, with a plugin that can be made to misbehave."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["Host", "host", "memory", "nothing_is_kept", "only"]
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
-    r"\]\._state\.step$",
+    r"\]\._state\.attempts\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
-    r"\]\._state\.classes\[\d+\]\.(_by_room|answers)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_by_room|answers)",
     r"\]\.group_wide|\]\.per_member",
 )
-"""What only ascends, and what is kept of answers."""
+"""Counters that only ascend, and cached answers."""
 
 Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
 def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str = "") -> Host:
-    """Return a gang whose turn it is, and a faulty plugin that is asked before all others."""
+    """Return a gang that is next, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
@@ -59,7 +59,7 @@ def memory(host: Host, *but: str) -> Fingerprint:
 def nothing_is_kept(scheduler: Scheduler) -> None:
     state = scheduler._state
     assert state.nodes.assumed == {}
-    assert (list(scheduler.waiting), state.holding) == ([], {})
+    assert (list(scheduler.waiting), state.attempts.holding) == ([], {})
     assert all(info.pod_count == 0 for info in state.nodes.infos.values())
     scheduler._check()
 

@@ -1,4 +1,4 @@
-"""Reservations, one story each: who may run meanwhile, and what moves or ends them."""
+"""Reservations, one case each: which pods may run meanwhile, and what moves or ends them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_capacity_free_now_and_at_the_start_of_the_gang_is_for_all() -> None:
 
 
 def test_pod_places_on_a_node_are_counted_as_amounts_are() -> None:
-    """There is room for two; of the two places one is kept, the others come back."""
+    """Two fit; one of the two places is reserved, the others return."""
     host = Host()
     offered = {"cpu": 100, "pods": 4}
     host.tell(NodeAdded(Node(name=NodeName("a"), allocatable=offered)))
@@ -208,7 +208,7 @@ def test_gang_starts_at_its_reserved_instant_during_backoff() -> None:
     host = crowded()
     host.now = 99.5
     host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
-    host.decide()  # tried in vain once more: it would rest until after the hundredth second
+    host.decide()  # one more failed try: its backoff would end after the hundredth second
     host.now = 100.0
     host.end("old")
     assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
@@ -339,10 +339,10 @@ def test_owner_of_the_reservation_is_exempt_whatever_its_run_time(
     host = crowded()
     host.at(5.0)
     state = host.scheduler._state
-    promise = state.reserving.reservation
+    promise = state.reservations.backfill.reservation
     assert promise is not None
     assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
-    state.reserving.failed.clear()
+    state.reservations.backfill.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.expected_run = remembered
     assert reserving._first_exempt(state, promise, 5.0) is promise.entity
@@ -368,7 +368,7 @@ def test_run_time_of_a_waiting_pod_is_asked_again_after_its_event() -> None:
 
 def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() -> None:
     host = crowded()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     for n in range(3):
         host.now = n
@@ -380,7 +380,7 @@ def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() ->
         )
         host.end(f"s{n}", f"t{n}")
         host.decide()
-        assert host.scheduler._state.reserving.reservation is promise
+        assert host.scheduler._state.reservations.backfill.reservation is promise
         assert promise.ends == {"default/old": 100.0}
 
 
@@ -391,15 +391,15 @@ def test_nothing_is_remembered_without_run_times() -> None:
     host.decide()
     host.gang("big", 2, cpu=2)
     host.decide()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     host.pod("new")
     assert host.decide() == ["new"]
-    assert host.scheduler._state.reserving.reservation is promise
+    assert host.scheduler._state.reservations.backfill.reservation is promise
     assert promise.ends == {}
 
 
-# Where nobody knows ---------------------------------------------------------------------------
+# Without run times ------------------------------------------------------------------------------
 
 
 def test_nodes_with_the_fewest_holders_are_drained_without_run_times() -> None:
@@ -522,7 +522,7 @@ def test_one_bad_run_time_is_named_per_call() -> None:
     state = host.scheduler._state
     ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
     assert ends == [math.inf, math.inf]
-    (problem,) = state.deferred
+    (problem,) = state.call.deferred
     assert isinstance(problem, PluginError)
     assert problem.subject == "default/p"
 
@@ -568,7 +568,7 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
 
 
 def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
-    """Though its members find room before, and there is somebody whom it might displace."""
+    """Although its members find capacity before, and a possible victim exists."""
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
@@ -620,7 +620,7 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
 
 
 def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
-    """While who is displaced there is still to go, it holds less than nothing free."""
+    """While its victims are still there, it has less than nothing free."""
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
@@ -633,10 +633,13 @@ def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     assert (host.reservation.starts_at, node.withheld) == (100.0, {"cpu": 1000})
     host.pod("mid", None, cpu=2, priority=3)
     assert host.decide() == []
-    assert list(host.scheduler._state.evicted) == ["default/low"]
+    assert list(host.scheduler._state.pods.evicted) == ["default/low"]
     assert (node.free["cpu"], node.withheld) == (-1000, {})
     host.end("low")
-    assert host.decide() == ["big-0", "big-1"]  # who ranks higher may have the room of both
+    assert host.decide() == [
+        "big-0",
+        "big-1",
+    ]  # an entity of higher priority may take the capacity of both
 
 
 # Bundles, labels, restarts --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a fact about a pod, a group or a bundle does to what is remembered, and who is told."""
+"""The effects of an event about a pod, a group or a bundle on memory and notices."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
 def test_node_labels_are_dropped_with_their_last_reader() -> None:
     driver, _odd = faulty_driver(cpu=4)
     driver.tell(node("m", 4, zone="z", rack="r"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     assert len(labels) == 0
     driver.tell(PodGroupAdded(specify("g", 1, Topology("rack"))))
     assert len(labels) == 1
@@ -116,7 +116,7 @@ def test_node_labels_are_dropped_with_their_last_reader() -> None:
     driver.tell(PodGroupDeleted(G))
     assert len(labels) == 0
     driver = gang_driver(node("n", 4, zone="z"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     driver.add(evolve(make_pod("p"), node_selector={"zone": "z"}))
     assert len(labels) == 1
     driver.delete(P)
@@ -144,7 +144,7 @@ def test_group_without_a_label_splits_no_node_class(
 
 
 def test_pod_that_arrives_on_a_node_refreshes_the_node() -> None:
-    """Its own news is late."""
+    """Its own event is late."""
     driver, _odd = faulty_driver(cpu=4)
     driver.add(make_pod("p", cpu=6))
     driver.drain()
@@ -211,7 +211,7 @@ def test_next_entity_is_tried_when_the_last_untried_member_leaves() -> None:
 
 
 def test_next_entity_is_tried_when_too_few_members_are_left() -> None:
-    """Two were let go, and by the policy the third is no quorum: it is held."""
+    """Two were released, and the third is no quorum by the policy: it is not admitted."""
     match = MatchPolicy.ONLY_WAITING
     driver, _odd = faulty_driver(policy=Coscheduling(match_policy=match), match=match, cpu=0)
     driver.add(*(pod for group in "gh" for pod in members(group, 3, 2, cpu=1)))
@@ -309,7 +309,7 @@ def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> N
 
 
 def test_a_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
-    """As after a restart: nobody remembers that it was let go."""
+    """As after a restart: its release is not remembered."""
     driver, _odd = faulty_driver(cpu=4)
     driver.watched = False
     driver.tell(PodGroupAdded(specify("g", 2, roles={"server": 1})))
@@ -327,7 +327,7 @@ def test_specification_without_members_is_forgotten_when_it_is_deleted() -> None
     driver.advance(5.0)
     driver.tell(PodGroupDeleted(G))
     driver.tell(PodGroupDeleted(GroupKey("default/never")))
-    assert driver.scheduler._state.registry.get(G) is None
+    assert driver.scheduler._state.pods.registry.get(G) is None
 
 
 def test_departure_from_a_consistent_group_rereads_no_other_member() -> None:

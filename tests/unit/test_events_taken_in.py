@@ -1,4 +1,4 @@
-"""What a fact does to who holds a node: it is set down, bound, or waits no more."""
+"""The effect of an event on a pod that holds a node: unassumed, bound, or no longer waiting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ N = NodeName("n")
 P = PodUID("default/p")
 
 
-# Who holds a node -----------------------------------------------------------------------------
+# Pods that hold a node ------------------------------------------------------------------------
 
 
 ENDS = {
@@ -82,16 +82,16 @@ def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
 
 
 def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
-    """No plugin makes the group fall."""
+    """No plugin rejects the group."""
     driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2))
     driver.drain()
     driver.delete("default/g-1")
     state = driver.scheduler._state
-    assert state.entities[G].failures == 0
+    assert state.pods.entities[G].failures == 0
     driver.delete("default/g-0")
-    assert state.holding == {}
+    assert state.attempts.holding == {}
 
 
 def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> None:
@@ -101,7 +101,7 @@ def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> Non
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
     driver.tell(NodeDeleted(N))
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 @pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
@@ -134,14 +134,14 @@ def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
     assert told(driver, PodScheduled) == [PodScheduled(PodUID("default/g-0"), N)]
     assert bound == [("g-0", "n", 2.0)]
     assert list(driver.scheduler.waiting) == []
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 # Waits that are over --------------------------------------------------------------------------
 
 
 def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
-    """A gang with one to spare, and pods that were let wait on the same nodes."""
+    """A gang with one elastic member, and pods that wait for a plugin on the same nodes."""
     driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
     faulty.answers["permit"] = Wait(9.0)
@@ -188,7 +188,7 @@ def test_expired_wait_of_one_member_leaves_its_group_without_nodes() -> None:
     assert len(driver.scheduler.waiting) == 1
     driver.advance(5.0)
     assert told(driver, GroupRejected) == []
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 # Binds ----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
         driver.fate = fate
         driver.advance(driver.now + 20.0)
         driver.step()
-        assert driver.scheduler._state.members[P].entity.failures == failures
+        assert driver.scheduler._state.pods.members[P].entity.failures == failures
         if fate is Fate.DONE:
             update(driver, P, node_name=None)
 

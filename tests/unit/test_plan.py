@@ -120,7 +120,7 @@ def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_i
 
 
 def test_members_of_other_roles_do_not_count_for_a_role() -> None:
-    """Placed as they came, the workers leave no room for the server."""
+    """Placed in order of arrival, the workers leave no capacity for the server."""
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
     workers = members("g", 4, 2, role="worker", cpu=1)
@@ -146,7 +146,7 @@ def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
     faulty.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
-    found = driver.scheduler._state.entities[GroupKey("default/g")].unschedulable_member
+    found = driver.scheduler._state.pods.entities[GroupKey("default/g")].unschedulable_member
     assert found is not None
     assert found.reason == "too few members may be placed"
 
@@ -207,14 +207,14 @@ def test_several_values_of_a_label_are_named_in_order() -> None:
 def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     """Return in which order values are tried for three of the first pod and one of each other."""
     state = driver.scheduler._state
-    info = state.registry.get(GroupKey("default/g"))
+    info = state.pods.registry.get(GroupKey("default/g"))
     assert info is not None
-    counts = {state.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
+    counts = {state.pods.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
     return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
 
 
 def test_value_with_the_least_sufficient_capacity_is_first() -> None:
-    """Rooms are counted over all kinds; of none more than there are members, to be enough."""
+    """Capacity is counted over all classes; of each at most its members, to be enough."""
     nodes = [node("c", 2, rack="c"), node("b", 3, rack="b"), node("a", 4, rack="a")]
     nodes += [node("h", 2, rack="h"), *(node(f"h{n}", 1, rack="h") for n in range(5))]
     driver = gang_driver(*nodes)
@@ -274,7 +274,7 @@ def used_and_like(placement: PlacementStrategy, *asks: int) -> Driver:
 
 
 def test_node_that_becomes_equal_to_another_joins_its_class_in_a_search() -> None:
-    """Both have six left; placed one by one, the small ones leave no room for the large one."""
+    """Both have six left; placed one by one, the small ones leave no capacity for the large one."""
     driver = used_and_like(PlacementStrategy.SCORE, 2, 2, 2, 6)
     found = where(driver)
     assert found.pop("a-0") == "n0"
@@ -340,7 +340,9 @@ def test_late_member_goes_to_the_domain_of_a_gang_that_is_being_bound(
     driver.drain()
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
-    bound = {member.pod.name for member in driver.scheduler._state.members.values() if member.node}
+    bound = {
+        member.pod.name for member in driver.scheduler._state.pods.members.values() if member.node
+    }
     running_now = set(where(driver)) | bound
     assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
 

@@ -1,4 +1,4 @@
-"""Making room, step by step: what breaks off in between, and what changes while room is kept."""
+"""Preemption, step by step: interruptions, and changes while capacity is nominated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from support.preemption_host import Host, blocked, reason_of
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
-# While room is kept ---------------------------------------------------------------------------
+# While capacity is nominated ------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -46,7 +46,7 @@ def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
-    host.at(5.0)  # it rested as it failed before
+    host.at(5.0)  # it backed off after its failure
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
     assert "1 node is nominated, waiting for 2 pods to terminate" in str(
         host.scheduler.why(GroupKey("default/high"))
@@ -118,7 +118,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
     host = Host(*nodes, unit=unit)
     host.gang("low", count, 0)
     host.gang("high", count, 5)
-    assert host.scheduler._state.entities[GroupKey("default/high")].reason == says
+    assert host.scheduler._state.pods.entities[GroupKey("default/high")].reason == says
     host.at(60.0)
     who = "1 pod" if count == 1 else f"{count} pods"
     assert reason_of(host) == f"{who} did not terminate in time"
@@ -126,7 +126,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
 
 @EACH_UNIT
 def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
-    """One that its gang does not need, a gang that falls, and a regular pod."""
+    """An elastic member, a gang that is evicted, and a regular pod."""
     host = Host(2, 2, unit=unit)
     host.gang("low", 2, 0, min_available=1)
     host.gang("alone", 1, 0, group=None, min_available=None)
@@ -167,7 +167,7 @@ def test_nominated_pod_goes_to_its_node_before_an_equal_older_node(
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.where == {"mid": "n0", "low": "n1"}
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    ImmediateHost.end(host, "mid", "low")  # and only then somebody decides
+    ImmediateHost.end(host, "mid", "low")  # and only then decisions are made
     host.decide()
     assert host.where == {"high": "n1"}
 
@@ -268,14 +268,14 @@ def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=0)
-    assert len(host.scheduler._state.holding) == 1
+    assert len(host.scheduler._state.attempts.holding) == 1
     faulty.answers["pre_enqueue"] = Unschedulable("on hold")
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
-    assert not host.scheduler._state.holding
+    assert not host.scheduler._state.attempts.holding
 
 
-# For whom, and who goes -----------------------------------------------------------------------
+# Preemptors and victims -----------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -322,7 +322,7 @@ def test_preemption_works_for_a_plugin_without_signature(
         Unschedulable("never") if pod.name == "high-0" else Success()
     )
     host.gang("high", 2, 5, min_available=1)
-    assert not host.scheduler._state.profile.signed
+    assert not host.scheduler._state.settings.profile.signed
     assert host.evicted == ["low"]
     host.end("low")
     assert host.where == {"high-1": "n0"}
@@ -360,7 +360,7 @@ def test_gang_with_a_waiting_member_of_a_role_loses_no_elastic_member() -> None:
     host.end("ps")
     faulty.answers["permit"] = Wait(50.0)
     host.pods(of_role("ps-again", "ps"))
-    info = host.scheduler._state.registry.get(GroupKey("default/low"))
+    info = host.scheduler._state.pods.registry.get(GroupKey("default/low"))
     assert info is not None
     assert (info.waiting, info.scheduled) == (1, 4)
     faulty.answers.clear()
