@@ -506,7 +506,7 @@ ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_a_malformed_question_is_refused_and_changes_nothing(
+def test_malformed_question_is_refused_and_changes_nothing(
     call: Any, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
@@ -515,7 +515,7 @@ def test_a_malformed_question_is_refused_and_changes_nothing(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_a_question_before_the_first_call_needs_now() -> None:
+def test_question_before_the_first_call_needs_now() -> None:
     scheduler = presets.gang(InMemoryCluster())
     for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
         with pytest.raises(InvalidValueError, match="a finite number of seconds"):

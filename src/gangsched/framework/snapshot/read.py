@@ -17,7 +17,6 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
@@ -146,7 +145,10 @@ class _Reader:
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
             reads_pods = signatures.reads_pods(state, row.sample)
-            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            objects = signatures.objects_read(state, row.sample)
+            pod_class = PodClass(
+                signature, row.sample, labels, reads_pods=reads_pods, objects=objects
+            )
             self._pod_classes[n] = pod_class
             if row.known:
                 _fresh(state.pod_classes.by_signature, signature, f"pod_classes[{n}].sample")
@@ -215,7 +217,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos)
+            member.cycle = state.new_cycle(entity.group)
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
