@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -88,7 +89,7 @@ class Actors:
         for number in range(minimum if members is None else members):
             pod = {"metadata": {"name": f"{name}-{number}"}, "spec": spec}
             self._wanted[f"{name}-{number}"] = pod
-            self._surely(lambda pod=pod: self._client.create(self._pods, pod))
+            self._surely(partial(self._client.create, self._pods, pod))
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod; it comes back if it is wanted."""
@@ -98,7 +99,7 @@ class Actors:
         """Let every member of a gang end, and want it no longer."""
         for member in [member for member in self._wanted if member.startswith(f"{name}-")]:
             del self._wanted[member]
-            self._surely(lambda member=member: self._status(member, "Succeeded"))
+            self._surely(partial(self._status, member, "Succeeded"))
 
     def _status(self, name: str, phase: str) -> None:
         self._client.patch(f"{self._pods}/{name}/status", {"status": {"phase": phase}})
