@@ -18,7 +18,7 @@ from support.histories import Policy, histories, policies
 
 COUNTERS = {
     *("cluster", "profile", "membership", "unit", "placement", "budget", "rest"),
-    *("preemption", "nodes", "step", "numbers", "exhausted_searches"),
+    *("preemption", "nodes", "step", "numbers", "attempt_floor", "exhausted_searches"),
 }
 
 COUNT = 2_000 if IS_DEEP else 400

@@ -23,7 +23,7 @@ __all__ = [
 
 COUNTERS = {
     *("cluster", "profile", "membership", "unit", "placement", "budget", "rest"),
-    *("nodes", "step", "numbers", "exhausted_searches", "preemption"),
+    *("nodes", "step", "numbers", "attempt_floor", "exhausted_searches", "preemption"),
 }
 
 

@@ -114,7 +114,6 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         fresh = state.members[uid]
-        fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
@@ -257,6 +256,8 @@ def _admit(
     pod_class = _join_class(state, seen, now=now)
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
+    # a report of an attempt of an earlier pod with this UID must stay late
+    member.attempt = state.attempt_floor
     state.members[pod.uid] = member
     state.count_priority(pod.priority, 1)
     if claim is not None:
@@ -319,6 +320,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
+    state.attempt_floor = max(state.attempt_floor, member.attempt)
     del state.members[uid]
     state.count_priority(member.pod.priority, -1)
     _leave_class(state, member.pod_class)

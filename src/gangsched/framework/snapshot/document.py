@@ -68,7 +68,7 @@ HELD: Final[Mapping[type, Held]] = {
     State: Held(
         kept="nodes queue registry waiting members entities classes labels evicted overdue"
         " nominations reserving holding yielding"
-        " tried out deferred exhausted_searches step numbers",
+        " tried out deferred exhausted_searches step numbers attempt_floor",
         anew="priorities",
         given="cluster profile membership unit placement budget rest preemption",
         passing="seen seen_specs arrived",

@@ -281,6 +281,7 @@ SNAPSHOT: Final = Record(
     listed=FLAG,
     step=WHOLE,
     numbers=WHOLE,
+    attempt_floor=WHOLE,
     exhausted_searches=WHOLE,
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,

@@ -96,6 +96,7 @@ class _Reader:
             rows.numbers,
             rows.exhausted_searches,
         )
+        state.attempt_floor = rows.attempt_floor
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -106,6 +107,7 @@ class _Reader:
             ("group_numbers", rows.group_numbers, [row.uid for row in rows.groups]),
             ("indices", rows.indices, [row.index for row in rows.nodes]),
             ("node_class_numbers", rows.node_class_numbers, [*self._node_classes]),
+            ("attempt_floor", rows.attempt_floor, []),
         ):
             most = max(given, default=0)
             if last < most:

@@ -319,6 +319,7 @@ class SnapshotRow:
     listed: bool = False
     step: int = 0
     numbers: int = 0
+    attempt_floor: int = 0
     exhausted_searches: int = 0
     nodes: tuple[NodeRow, ...] = ()
     indices: int = 0

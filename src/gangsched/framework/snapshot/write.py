@@ -69,6 +69,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         listed=listed,
         step=state.step,
         numbers=state.numbers,
+        attempt_floor=state.attempt_floor,
         exhausted_searches=state.exhausted_searches,
         nodes=tuple(
             NodeRow(

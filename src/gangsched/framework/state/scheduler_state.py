@@ -60,7 +60,8 @@ class Member:
             that a placement finds runs of them by identity.
         state: Its state.
         node: The node that it is assumed on; None if it is assumed on none.
-        attempt: The number of its last placement, from 1; 0 before the first.
+        attempt: The number of its last placement. Before the first, the number from which the
+            attempts of the pod ascend: 0, or ``State.attempt_floor`` when it was admitted.
         cycle: The cycle state of its last placement, until it is bound or gives its node back.
         reason: Why it has no node; empty if nothing was reported.
         bind_failures: How many of its binds in a row failed.
@@ -116,6 +117,8 @@ class State:
         arrived: Pending pods that the current call found on a node, by node.
         out: The effects of the current call so far.
         reserving: The gangs that qualify for a reservation, and the reservation.
+        attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
+            recreated under its UID goes on from there, so that a late report stays late.
         undecided: How many searches for a placement ended with their budget.
         deferred: What plugins raised in steps that cannot stop half-way; raised at the end of
             the call.
@@ -153,6 +156,7 @@ class State:
     exhausted_searches: int = 0
     step: int = 0
     numbers: int = 0
+    attempt_floor: int = 0
 
     def tick(self) -> int:
         """Begin a step; return its number. O(1)."""
