@@ -55,7 +55,7 @@ class Host:
 
     def report(self, event: Event) -> list[Effect]:
         """Handle a report without a change of the cluster."""
-        found = list(self.scheduler.handle(event, now=0.0))  # type: ignore[arg-type]
+        found = list(self.scheduler.handle(event, now=0.0))
         return found + self.tell()
 
 

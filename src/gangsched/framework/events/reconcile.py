@@ -26,7 +26,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
@@ -70,9 +70,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        transition(state, sibling, CHANGED, now=now)
+        transition(state, sibling, PENDING_CHANGED, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -266,7 +266,8 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
 
 
 def _update(
@@ -309,7 +310,9 @@ def _update(
     state.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    outcome = PENDING_CHANGED if is_pending else CHANGED
+    requeue_entity.settle(state, member.entity, outcome, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -411,7 +414,7 @@ def _put_down(
     assume.note_permit_ended(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
-    requeue.gain(state, (node,), now=now)
+    requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
@@ -429,7 +432,7 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         return
     pods_version = state.nodes.pods_version
     if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
+        requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
     if state.arrived:
