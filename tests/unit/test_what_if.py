@@ -64,9 +64,9 @@ ONE = Node(name=NodeName("more"), allocatable={"cpu": 1})
 
 
 def gangs(*sizes: tuple[str, int, int], room: int = 0) -> tuple[InMemoryCluster, Scheduler]:
-    """Return a scheduler with gangs of so many pods of 1 CPU, each of a priority, that have failed.
+    """Return a scheduler with failed gangs of so many pods of 1 CPU, each of a priority.
 
-    Their rest is over.
+    Their backoff has ended.
     """
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
@@ -166,7 +166,7 @@ def test_what_if_deletes_an_evicted_pod_at_once() -> None:
 
 
 def test_what_if_fails_a_bind_that_the_cluster_does_not_allow() -> None:
-    """The cluster shows already what was not told yet."""
+    """The cluster shows objects that were not reported yet."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     for event in (NodeAdded(ONE), PodAdded(make_pod("p", cpu=1)), PodAdded(make_pod("q", cpu=1))):
@@ -309,7 +309,7 @@ def test_smallest_change_reports_that_most_is_too_few() -> None:
 def test_smallest_change_names_why_a_shape_takes_no_member() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     shapes = {
-        "node(s) had untolerated taint {reserved: }": Node(
+        "node(s) had untolerated taint(s)": Node(
             name=NodeName("m"), allocatable={"cpu": 9}, taints=(Taint("reserved"),)
         ),
         "Insufficient cpu": Node(name=NodeName("m"), allocatable={"gpu": 9}),
@@ -345,7 +345,7 @@ NOTE: StateKey[str] = StateKey("note")
 
 
 class Notes:
-    """Filters by what it wrote before, and turns pods down that are named so."""
+    """Filters by its earlier scratch, and refuses pods of given names."""
 
     name = "Notes"
 
@@ -503,7 +503,7 @@ ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_a_malformed_question_is_refused_and_changes_nothing(
+def test_malformed_question_is_refused_and_changes_nothing(
     call: Any, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
@@ -512,7 +512,7 @@ def test_a_malformed_question_is_refused_and_changes_nothing(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_a_question_before_the_first_call_needs_now() -> None:
+def test_question_before_the_first_call_needs_now() -> None:
     scheduler = presets.gang(InMemoryCluster())
     for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
         with pytest.raises(InvalidValueError, match="a finite number of seconds"):

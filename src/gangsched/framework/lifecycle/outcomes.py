@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from gangsched.events import Bind
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from gangsched.model import NodeName
 
 __all__ = [
@@ -74,13 +74,17 @@ class Rejected:
     Attributes:
         reason: Why; every waiting member gets it.
         lacks_capacity: Whether too few members are left that could be placed. Otherwise the
-            attempt was cut short, and proves nothing about equivalent entities.
+            attempt was cut short, and proves nothing about equivalent entities, unless
+            *awaits_event* is true.
+        awaits_event: Whether ``pre_filter`` refused so many members before any node was looked at,
+            and only an event can change its answer.
         freed: Nodes that members of it have given back in this step already.
         evict: Whether bound members, and members being bound, are evicted too.
     """
 
     reason: str
     lacks_capacity: bool = False
+    awaits_event: bool = False
     freed: tuple[NodeName, ...] = ()
     evict: bool = False
 
