@@ -178,7 +178,12 @@ class Client:
     def _headers_of(self, content_type: str) -> Mapping[str, str]:
         headers = self._headers.get(content_type)
         if headers is None:
-            headers = {"Accept": JSON, "User-Agent": "gangsched"}
+            headers = {
+                "Accept": JSON,
+                # The API server would compress lists, and it is what everything waits for.
+                "Accept-Encoding": "identity",
+                "User-Agent": "gangsched",
+            }
             if self._access.authorization:
                 headers["Authorization"] = self._access.authorization
             if content_type:
@@ -237,5 +242,9 @@ def _transport(name: str) -> Callable[[Access, Mapping[str, int]], Transport]:
             from gangsched.kubernetes._transport_aiohttp import AiohttpTransport
 
             return lambda access, lanes: AiohttpTransport(access, lanes=lanes)
+        case "httptools":
+            from gangsched.kubernetes._transport_httptools import HttptoolsTransport
+
+            return lambda access, lanes: HttptoolsTransport(access, lanes=lanes)
         case _:
             raise InvalidValueError("transport", name, "'aiohttp' or 'httptools'")
