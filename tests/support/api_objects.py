@@ -91,7 +91,7 @@ def pod_group(name: str = "train", *, version: str = "7", **spec: Any) -> Docume
 _LABELS = st.dictionaries(st.sampled_from(["a", "b", "c/d"]), st.sampled_from(["", "x", "y"]))
 _QUANTITY = st.sampled_from(["0", "1", "500m", "4Gi", "1e3", 2, "-1", "many", 0.5, None])
 _AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), _QUANTITY)
-_ODD = st.sampled_from([None, 0, "", [], {}, "x", True])
+_ODD: st.SearchStrategy[Any] = st.sampled_from([None, 0, "", [], {}, "x", True])
 _INSTANT = st.sampled_from(
     ["2026-01-31T12:00:00Z", "2026-01-31T12:00:00+02:00", "2026-01-31T12:00:00", "soon", "", None]
 )

@@ -2,8 +2,8 @@
 
 Theory of operation. A connection is *idle* or has one request under way; nothing is pipelined. The
 parser calls back while bytes are fed to it. A request ends when its answer is complete, when the
-connection is lost, or when its time is over; the last two close the connection, because a late
-answer would be taken for that of the next request. A watch is a request whose answer does not end:
+connection is lost, or when its time is over. Then the connection is closed, because a late answer
+would be taken for that of the next request. A watch is a request whose answer does not end:
 its body is handed over as it arrives.
 
 Rules:

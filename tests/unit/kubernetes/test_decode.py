@@ -150,7 +150,8 @@ def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any])
 def test_pod_with_another_specification_is_not_a_copy(field: str, value: object) -> None:
     decode = PodDecoder()
     decode(raw(pod()))
-    other = pod("w-1", **{field: value})
+    change: dict[str, Any] = {field: value}
+    other = pod("w-1", **change)
     assert decode(raw(other)).pod == slowly_read_pod(other)
     assert decode.slow == 2
 
@@ -171,7 +172,7 @@ def _status(**changes: object) -> Document:
     return document
 
 
-LENIENT = {"tolerations": [{"operator": "Exists", "value": "x"}]}
+LENIENT: dict[str, Any] = {"tolerations": [{"operator": "Exists", "value": "x"}]}
 PORT = [{"name": "c", "ports": [{"hostPort": 80}]}]
 
 
