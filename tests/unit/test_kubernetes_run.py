@@ -9,38 +9,38 @@ from typing import Any
 from gangsched.kubernetes import ProfileSettings, Settings
 from gangsched.kubernetes._api import Response
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
-from support.fake_api import FakeApi, Fault, lost_after, lost_before, refused
+from support.memory_api import MemoryApi, Fault, lost_after, lost_before, refused
 from support.running import ALONE, on_a_loop, running, until
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 
 
-def cluster(nodes: int = 4, **node: Any) -> FakeApi:
-    api = FakeApi()
+def cluster(nodes: int = 4, **node: Any) -> MemoryApi:
+    api = MemoryApi()
     for n in range(nodes):
         api.put(NODES, node_json(f"n{n}", **node))
     return api
 
 
-def gang(api: FakeApi, name: str = "g", size: int = 3, *, grouped: bool = True, **pod: Any) -> None:
+def gang(api: MemoryApi, name: str = "g", size: int = 3, *, grouped: bool = True, **pod: Any) -> None:
     for n in range(size):
         api.put(PODS, pod_json(f"{name}-{n}", group=name, **pod))
     if grouped:
         api.put(GROUPS, group_json(name, size))
 
 
-def condition(api: FakeApi, collection: str, key: str, kind: str) -> dict[str, Any] | None:
+def condition(api: MemoryApi, collection: str, key: str, kind: str) -> dict[str, Any] | None:
     found = api.get(collection, key)
     conditions = [] if found is None else found.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == kind), None)
 
 
-def reasons(api: FakeApi, name: str) -> list[str]:
+def reasons(api: MemoryApi, name: str) -> list[str]:
     events = api.objects.get(EVENTS, {}).values()
     return [each["reason"] for each in events if each["regarding"]["name"] == name]
 
 
-def all_bound(api: FakeApi) -> bool:
+def all_bound(api: MemoryApi) -> bool:
     return all(api.pods().values())
 
 
@@ -72,7 +72,7 @@ async def test_gang_is_bound_when_its_group_comes_after_its_pods() -> None:
 
 @on_a_loop
 async def test_pod_is_bound_to_a_node_that_comes_later() -> None:
-    api = FakeApi()
+    api = MemoryApi()
     gang(api)
     async with running(api):
         await asyncio.sleep(0.05)
