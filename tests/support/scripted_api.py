@@ -18,7 +18,17 @@ from attrs import field, frozen, mutable
 
 from gangsched.kubernetes._configuration import Access
 
-__all__ = ["FakeApi", "Request", "abort", "bookmark", "event", "fake_api", "reply", "run", "stream"]
+__all__ = [
+    "ScriptedApi",
+    "Request",
+    "abort",
+    "bookmark",
+    "event",
+    "scripted_api",
+    "reply",
+    "run",
+    "stream",
+]
 
 T = TypeVar("T")
 
@@ -106,7 +116,7 @@ def bookmark(version: str, *, ends: bool = False) -> dict[str, object]:
 
 
 @mutable
-class FakeApi:
+class ScriptedApi:
     """The server: what it was asked, and how it answers.
 
     Attributes:
@@ -168,9 +178,9 @@ class FakeApi:
 
 
 @asynccontextmanager
-async def fake_api(tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
+async def scripted_api(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedApi]:
     """Run a server on a free port."""
-    fake = FakeApi(scheme="https" if tls else "http")
+    fake = ScriptedApi(scheme="https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
