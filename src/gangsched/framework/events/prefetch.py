@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import final
+from typing import Any, final
 
 from attrs import field, frozen
 
@@ -37,6 +37,7 @@ class Seen:
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
         reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
     pod: Pod
@@ -45,6 +46,7 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    objects: frozenset[type[Any]]
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -158,7 +160,8 @@ def _ask(state: State, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"returned {claim!r}")
     signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
     reads_pods = signatures.reads_pods(state, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods)
+    objects = signatures.objects_read(state, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods, objects)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:
