@@ -1,227 +1,313 @@
-"""An API server in this process: plain HTTP over a socket, with answers that a test writes.
+"""An API server in memory, behind the port ``gangsched.kubernetes._api.Api``.
 
-It speaks HTTP/1.1 itself, so that a test can do what a real server does when it fails: close a
-connection between two requests, in the middle of an answer, or after it has carried a request out.
+It has what a scheduler meets: resource versions, UIDs, watches that resume, WatchList, the binding
+and eviction subresources with their conflicts, preconditions, finalizers of native PodGroups.
+*fault* breaks requests on purpose: before they are carried out, or after, when the answer is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+from urllib.parse import parse_qs, unquote
 
-from attrs import field, frozen, mutable
+from attrs import define, field
 
-from gangsched.kubernetes._configuration import Access
+from gangsched.kubernetes._api import ConnectionLost, Response
 
-__all__ = ["FakeApi", "Request", "abort", "bookmark", "event", "fake_api", "reply", "run", "stream"]
+__all__ = ["FakeApi", "Fault", "lost_after", "lost_before", "refused"]
 
-T = TypeVar("T")
+Object = dict[str, Any]
 
-
-@frozen
-class Request:
-    """A request as it came."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-    connection: int
+_PATH = re.compile(
+    r"(?P<base>/api/v1|/apis/[^/]+/[^/]+)"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
+)
 
 
-Answer = Callable[[asyncio.StreamWriter], Awaitable[bool]]
-"""Writes an answer; returns whether the connection stays open."""
-
-Handler = Callable[[Request], Answer | Awaitable[Answer]]
-
-
-def reply(status: int = 200, body: object = None, headers: dict[str, str] | None = None) -> Answer:
-    """Return an answer with a JSON body."""
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    async def write(writer: asyncio.StreamWriter) -> bool:
-        writer.write(_head(status, {"Content-Length": str(len(data)), **(headers or {})}) + data)
-        await writer.drain()
-        return (headers or {}).get("Connection") != "close"
-
-    return write
-
-
-def stream(*chunks: object, ends: bool = True, abort: bool = False, pause: float = 0.0) -> Answer:
-    """Return an answer in chunks: events of a watch as mappings, or bytes as they are.
-
-    Args:
-        chunks: The chunks; each is sent at once.
-        ends: Whether the answer ends; otherwise it stays open until the connection is closed.
-        abort: Whether the connection is cut instead of ending the answer.
-        pause: The seconds between two chunks.
-    """
-
-    async def write(writer: asyncio.StreamWriter) -> bool:
-        writer.write(_head(200, {"Transfer-Encoding": "chunked"}))
-        for chunk in chunks:
-            data = chunk if isinstance(chunk, bytes) else _line(chunk)
-            writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-            await writer.drain()
-            await asyncio.sleep(pause)
-        if abort:
-            await _cut(writer)
-            return False
-        if not ends:
-            await asyncio.Event().wait()
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
-        return True
-
-    return write
-
-
-def abort(part: bytes = b"") -> Answer:
-    """Return an answer that is cut after *part* of it."""
-
-    async def write(writer: asyncio.StreamWriter) -> bool:
-        writer.write(part)
-        await writer.drain()
-        await _cut(writer)
-        return False
-
-    return write
-
-
-def event(kind: str, document: object) -> dict[str, object]:
-    """Return an event of a watch."""
-    return {"type": kind, "object": document}
-
-
-def bookmark(version: str, *, ends: bool = False) -> dict[str, object]:
-    """Return a bookmark; one that *ends* the initial events, if asked."""
-    annotations = {"k8s.io/initial-events-end": "true"} if ends else {}
-    return event("BOOKMARK", {"metadata": {"resourceVersion": version, "annotations": annotations}})
-
-
-@mutable
-class FakeApi:
-    """The server: what it was asked, and how it answers.
+@define
+class Fault:
+    """What goes wrong with one request.
 
     Attributes:
-        handler: Answers a request.
-        requests: The requests that came, in order.
-        connections: The number of connections that were opened.
+        response: The answer instead of the true one; None for a lost connection.
+        done: Whether the request is carried out all the same.
     """
 
-    handler: Handler = field(default=lambda _request: reply(404, {}))
-    requests: list[Request] = field(factory=list[Request])
-    connections: int = 0
-    port: int = 0
-    scheme: str = "http"
-    _writers: set[asyncio.StreamWriter] = field(factory=set[asyncio.StreamWriter])
+    response: Response | None = None
+    done: bool = False
 
-    @property
-    def access(self) -> Access:
-        """How to reach it."""
-        return Access(f"{self.scheme}://127.0.0.1:{self.port}")
 
-    def answers(self, *answers: Answer | Iterable[Answer]) -> None:
-        """Give these answers in order, and the last one from then on."""
-        waiting = list(answers)
+def lost_after() -> Fault:
+    """Return a lost answer: the request was carried out."""
+    return Fault(done=True)
 
-        def handler(_request: Request) -> Answer:
-            one = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-            assert callable(one)
-            return one
 
-        self.handler = handler
+def lost_before() -> Fault:
+    """Return a connection that was lost before the request was carried out."""
+    return Fault()
 
-    def paths(self) -> list[str]:
-        """Return method and path of each request."""
-        return [f"{each.method} {each.path}" for each in self.requests]
 
-    async def close_connections(self) -> None:
-        """Close the connections that are open, as a server does with idle ones."""
-        for writer in list(self._writers):
-            writer.close()
-        await asyncio.sleep(0.05)
+def refused(status: int, message: str = "refused", **headers: str) -> Fault:
+    """Return an answer with a status."""
+    return Fault(_status(status, message, **headers))
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        number = self.connections
-        self._writers.add(writer)
+
+@define(eq=False)
+class FakeApi:
+    """The API server.
+
+    Attributes:
+        fault: Called with method and path of each request; returns what goes wrong, or None.
+        delay: The seconds that each request takes.
+        requests: Method and path of every request.
+        bound: By UID, the nodes that a pod was bound to; never more than one.
+    """
+
+    fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
+    delay: float = 0.0
+    requests: list[tuple[str, str]] = field(factory=list)
+    version: int = 0
+    objects: dict[str, dict[str, Object]] = field(factory=dict)
+    log: list[tuple[int, str, str, str]] = field(factory=list)
+    watchers: dict[str, list[asyncio.Event]] = field(factory=dict)
+    served: set[str] = field(factory=lambda: {"scheduling.k8s.io/v1alpha2"})
+
+    # By hand --------------------------------------------------------------------------------
+
+    def put(self, collection: str, given: Object) -> Object:
+        """Create or replace an object, and tell the watches."""
+        meta = given.setdefault("metadata", {})
+        key = f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
+        known = self.objects.setdefault(collection, {}).get(key)
+        if known is None:
+            meta.setdefault("uid", f"uid-{self.version + 1}")
+            meta.setdefault("creationTimestamp", "2026-01-31T12:00:00Z")
+        self._store(collection, key, given, "ADDED" if known is None else "MODIFIED")
+        return given
+
+    def get(self, collection: str, key: str) -> Object | None:
+        """Return an object."""
+        found = self.objects.get(collection, {}).get(key)
+        return None if found is None else json.loads(json.dumps(found))
+
+    def remove(self, collection: str, key: str) -> None:
+        """Delete an object at once, and tell the watches."""
+        known = self.objects.get(collection, {}).pop(key, None)
+        if known is not None:
+            self.version += 1
+            known["metadata"]["resourceVersion"] = str(self.version)
+            self._tell(collection, "DELETED", known)
+
+    def pods(self) -> dict[str, str | None]:
+        """Return the node of each pod, by key."""
+        pods = self.objects.get("/api/v1/pods", {})
+        return {key: pod["spec"].get("nodeName") for key, pod in pods.items()}
+
+    def compact(self) -> None:
+        """Forget what watches could resume from: they get 410."""
+        self.log.clear()
+        for events in self.watchers.values():
+            for event in events:
+                event.set()
+
+    # The port -------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 30.0,
+        lane: str = "default",
+    ) -> Response:
+        self.requests.append((method, path))
+        await asyncio.sleep(self.delay)
+        fault = self.fault(method, path)
+        if fault is not None and not fault.done:
+            if fault.response is None:
+                raise ConnectionLost(method, path, "cut off before", sent=True)
+            return fault.response
+        response = self._carry_out(method, path, json.loads(body) if body else {}, content_type)
+        if fault is not None:
+            if fault.response is None:
+                raise ConnectionLost(method, path, "cut off after", sent=True)
+            return fault.response
+        return response
+
+    async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
+        target, _, query = path.partition("?")
+        options = {name: values[0] for name, values in parse_qs(query).items()}
+        match = _PATH.fullmatch(target)
+        assert match is not None, path
+        collection = f"{match['base']}/{match['plural']}"
+        woken = asyncio.Event()
+        self.watchers.setdefault(collection, []).append(woken)
         try:
-            while (request := await _read(reader, number)) is not None:
-                self.requests.append(request)
-                answer = self.handler(request)
-                if not callable(answer):
-                    answer = await answer
-                if not await answer(writer):
-                    break
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass
+            position = len(self.log)
+            if options.get("sendInitialEvents"):
+                for known in list(self.objects.get(collection, {}).values()):
+                    yield [_line("ADDED", known)]
+                mark = {"resourceVersion": str(self.version)}
+                mark_at: Object = {"annotations": {"k8s.io/initial-events-end": "true"}, **mark}
+                yield [_line("BOOKMARK", {"metadata": mark_at})]
+            elif options.get("resourceVersion"):
+                since = int(options["resourceVersion"])
+                position = next((n for n, e in enumerate(self.log) if e[0] > since), position)
+                if since < self.version and (not self.log or self.log[0][0] > since + 1):
+                    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}
+                    yield [_line("ERROR", gone)]
+                    return
+            while True:
+                if position > len(self.log):  # compacted under way
+                    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}
+                    yield [_line("ERROR", gone)]
+                    return
+                lines = [e[3].encode() for e in self.log[position:] if e[1] == collection]
+                position = len(self.log)
+                if lines:
+                    yield lines
+                woken.clear()
+                if position == len(self.log):
+                    await woken.wait()
         finally:
-            self._writers.discard(writer)
-            writer.close()
+            self.watchers[collection].remove(woken)
+
+    async def aclose(self) -> None:
+        pass
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _carry_out(self, method: str, path: str, body: Object, content_type: str) -> Response:
+        target = path.partition("?")[0]
+        if target.startswith("/apis/") and target.count("/") in (2, 3):
+            return self._discovery(target.removeprefix("/apis/"))
+        match = _PATH.fullmatch(target)
+        if match is None:
+            return _status(404, f"{target} is not served")
+        collection = f"{match['base']}/{match['plural']}"
+        namespace, name, sub = match["namespace"], match["name"], match["sub"]
+        if name is None:
+            if method == "POST":
+                return self._create(collection, namespace, body)
+            if method == "GET":
+                items = list(self.objects.get(collection, {}).values())
+                meta = {"resourceVersion": str(self.version)}
+                return _ok({"metadata": meta, "items": items})
+            return _status(405, method)
+        key = unquote(f"{namespace}/{name}" if namespace else name)
+        known = self.objects.get(collection, {}).get(key)
+        if known is None:
+            return _status(404, f"{match['plural']} {key} not found")
+        if sub == "binding":
+            return self._bind(collection, key, known, body)
+        if sub == "eviction":
+            return self._delete(collection, key, known, body.get("deleteOptions", {}))
+        match method:
+            case "GET":
+                return _ok(known)
+            case "PUT":
+                given = body["metadata"].get("resourceVersion")
+                if given not in (None, known["metadata"]["resourceVersion"]):
+                    return _status(409, "the object has been modified")
+                return _ok(self._store(collection, key, body, "MODIFIED"))
+            case "PATCH":
+                uid = body.get("metadata", {}).get("uid")
+                if uid not in (None, known["metadata"]["uid"]):
+                    return _status(409, "Precondition failed: UID in precondition")
+                fresh = json.loads(json.dumps(known))
+                _merge(fresh, body, strategic="strategic" in content_type)
+                return _ok(self._store(collection, key, fresh, "MODIFIED"))
+            case "DELETE":
+                return self._delete(collection, key, known, body)
+            case _:
+                return _status(405, method)
+
+    def _create(self, collection: str, namespace: str | None, body: Object) -> Response:
+        meta = body["metadata"]
+        if namespace is not None:
+            meta["namespace"] = namespace
+        key = f"{namespace}/{meta['name']}" if namespace else meta["name"]
+        if key in self.objects.get(collection, {}):
+            return _status(409, f"{key} already exists")
+        return _ok(self.put(collection, body), 201)
+
+    def _bind(self, collection: str, key: str, known: Object, body: Object) -> Response:
+        uid = body["metadata"].get("uid")
+        if uid not in (None, known["metadata"]["uid"]):
+            return _status(409, "Precondition failed: UID in precondition")
+        if known["metadata"].get("deletionTimestamp"):
+            return _status(409, f"pod {key} is being deleted, cannot be assigned to a host")
+        if known["spec"].get("nodeName"):
+            return _status(409, f"pod {key} is already assigned to a node")
+        fresh = json.loads(json.dumps(known))
+        fresh["spec"]["nodeName"] = body["target"]["name"]
+        self._store(collection, key, fresh, "MODIFIED")
+        return _status(201, "created")
+
+    def _delete(self, collection: str, key: str, known: Object, options: Object) -> Response:
+        uid = options.get("preconditions", {}).get("uid")
+        if uid not in (None, known["metadata"]["uid"]):
+            return _status(409, "Precondition failed: UID in precondition")
+        self.remove(collection, key)
+        return _ok(known)
+
+    def _store(self, collection: str, key: str, given: Object, kind: str) -> Object:
+        self.version += 1
+        given["metadata"]["resourceVersion"] = str(self.version)
+        self.objects.setdefault(collection, {})[key] = given
+        self._tell(collection, kind, given)
+        return given
+
+    def _tell(self, collection: str, kind: str, given: Object) -> None:
+        line = _line(kind, given).decode()
+        self.log.append((self.version, collection, kind, line))
+        for event in self.watchers.get(collection, ()):
+            event.set()
+
+    def _discovery(self, target: str) -> Response:
+        group, _, version = target.partition("/")
+        served = [each for each in sorted(self.served) if each.startswith(f"{group}/")]
+        if not version:
+            if not served:
+                return _status(404, f"{group} is not served")
+            versions = [{"version": each.partition("/")[2]} for each in served]
+            return _ok({"kind": "APIGroup", "name": group, "versions": versions})
+        if target not in served:
+            return _status(404, f"{target} is not served")
+        named = [{"name": name, "kind": "PodGroup"} for name in ("podgroups", "podgroups/status")]
+        return _ok({"kind": "APIResourceList", "groupVersion": target, "resources": named})
 
 
-@asynccontextmanager
-async def fake_api(tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
-    """Run a server on a free port."""
-    fake = FakeApi(scheme="https" if tls else "http")
-    tasks: set[asyncio.Task[None]] = set()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(fake.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
-    fake.port = server.sockets[0].getsockname()[1]
-    try:
-        yield fake
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+def _line(kind: str, given: Object) -> bytes:
+    return f'{{"type":"{kind}","object":{json.dumps(given)}}}'.encode()
 
 
-def run(work: Coroutine[Any, Any, T], *, timeout: float = 20.0) -> T:
-    """Run a coroutine on a loop of its own, for a bounded time."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(timeout):
-            return await work
-
-    return asyncio.run(bounded())
+def _ok(body: Object, status: int = 200) -> Response:
+    return Response(status, {}, json.dumps(body).encode())
 
 
-async def _read(reader: asyncio.StreamReader, connection: int) -> Request | None:
-    try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    except asyncio.IncompleteReadError:
-        return None
-    first, *lines = head.rstrip().split("\r\n")
-    method, target, _ = first.split(" ")
-    headers = {key.lower(): value for key, value in (line.split(": ", 1) for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    parts = urlsplit(target)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return Request(method, unquote(parts.path), query, headers, body, connection)
+def _status(code: int, message: str, **headers: str) -> Response:
+    body = {"kind": "Status", "code": code, "message": message}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(code, named, json.dumps(body).encode())
 
 
-async def _cut(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
-    await asyncio.sleep(0)
-
-
-def _line(chunk: object) -> bytes:
-    return json.dumps(chunk, separators=(",", ":")).encode() + b"\n"
-
-
-def _head(status: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode()
+def _merge(target: Object, patch: Object, *, strategic: bool) -> None:
+    for name, value in patch.items():
+        if value is None:
+            target.pop(name, None)
+        elif isinstance(value, dict):
+            _merge(target.setdefault(name, {}), value, strategic=strategic)
+        elif name == "conditions" and strategic:
+            kept = {each["type"]: each for each in target.get(name, [])}
+            kept.update({each["type"]: {**kept.get(each["type"], {}), **each} for each in value})
+            target[name] = list(kept.values())
+        else:
+            target[name] = value

@@ -16,7 +16,17 @@ from attrs import evolve
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access
 from support.api_clients import TRANSPORTS, client_of
-from support.fake_api import Answer, FakeApi, Request, abort, event, fake_api, reply, run, stream
+from support.scripted_api import (
+    Answer,
+    Request,
+    ScriptedApi,
+    abort,
+    event,
+    reply,
+    run,
+    scripted_api,
+    stream,
+)
 
 each_transport = pytest.mark.parametrize("name", TRANSPORTS)
 
@@ -31,7 +41,7 @@ async def collect(batches: AsyncIterator[Sequence[bytes]]) -> list[bytes]:
 def test_request_carries_body_headers_and_query(name: str) -> None:
     async def story() -> None:
         async with (
-            fake_api() as server,
+            scripted_api() as server,
             client_of(name, evolve(server.access, authorization="Bearer t")) as client,
         ):
             server.answers(reply(201, {"kind": "Status"}, {"X-One": "two"}))
@@ -52,7 +62,7 @@ def test_request_carries_body_headers_and_query(name: str) -> None:
 @each_transport
 def test_connection_is_used_again(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(200, {}))
             for _ in range(5):
                 await client.request("GET", "/version")
@@ -65,7 +75,7 @@ def test_connection_is_used_again(name: str) -> None:
 @pytest.mark.parametrize("status", [201, 400, 403, 404, 409, 500])
 def test_status_is_an_answer_and_not_an_error(name: str, status: int) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(status, {"code": status}))
             answer = await client.request("POST", BIND, body=b"{}")
             assert answer.status == status
@@ -77,7 +87,7 @@ def test_status_is_an_answer_and_not_an_error(name: str, status: int) -> None:
 @each_transport
 def test_redirect_is_not_followed(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(302, {}, {"Location": "/elsewhere"}))
             assert (await client.request("GET", "/version")).status == 302
             assert len(server.requests) == 1
@@ -89,7 +99,7 @@ def test_redirect_is_not_followed(name: str) -> None:
 @pytest.mark.parametrize("part", [b"", b"HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"])
 def test_write_whose_answer_is_lost_is_not_repeated(name: str, part: bytes) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(abort(part))
             with pytest.raises(ConnectionLost) as lost:
                 await client.request("POST", BIND, body=b"{}")
@@ -104,7 +114,7 @@ def test_write_whose_answer_is_lost_is_not_repeated(name: str, part: bytes) -> N
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
 def test_no_write_is_repeated_on_a_connection_that_was_idle(name: str, method: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(200, {}), abort(), reply(200, {}))
             await client.request("GET", "/version")
             with pytest.raises(ConnectionLost) as lost:
@@ -118,7 +128,7 @@ def test_no_write_is_repeated_on_a_connection_that_was_idle(name: str, method: s
 @each_transport
 def test_read_whose_answer_is_lost_is_repeated(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(abort(), abort(b"HTTP/1.1 200 OK\r\n"), reply(200, {"a": 1}))
             answer = await client.request("GET", "/version")
             assert answer.body == b'{"a": 1}'
@@ -130,7 +140,7 @@ def test_read_whose_answer_is_lost_is_repeated(name: str) -> None:
 @each_transport
 def test_write_goes_out_when_the_server_closed_the_idle_connection_before(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(201, {}))
             await client.request("POST", BIND, body=b"{}")
             await server.close_connections()
@@ -144,7 +154,7 @@ def test_write_goes_out_when_the_server_closed_the_idle_connection_before(name: 
 @each_transport
 def test_connection_that_the_server_will_close_is_not_used_again(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(201, {}, {"Connection": "close"}))
             for _ in range(3):
                 assert (await client.request("POST", BIND, body=b"{}")).status == 201
@@ -156,7 +166,7 @@ def test_connection_that_the_server_will_close_is_not_used_again(name: str) -> N
 @each_transport
 def test_request_that_finds_no_server_was_not_sent(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             access = server.access
         async with client_of(name, access) as client:
             with pytest.raises(ConnectionLost) as lost:
@@ -169,12 +179,12 @@ def test_request_that_finds_no_server_was_not_sent(name: str) -> None:
 @each_transport
 def test_write_waits_for_a_server_that_starts(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             port, access = server.port, server.access
         async with client_of(name, access) as client:
             asking = asyncio.ensure_future(client.request("POST", BIND, body=b"{}", timeout=10.0))
             await asyncio.sleep(0.2)
-            late = FakeApi()
+            late = ScriptedApi()
             late.answers(reply(201, {}))
             started = await asyncio.start_server(late.serve, "127.0.0.1", port)
             try:
@@ -191,7 +201,7 @@ def test_write_waits_for_a_server_that_starts(name: str) -> None:
 @each_transport
 def test_timeout_loses_the_answer_and_the_connection(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
 
             async def slowly(request: Request) -> Answer:
                 if request.path == "/slow":
@@ -215,7 +225,7 @@ def test_timeout_loses_the_answer_and_the_connection(name: str) -> None:
 def test_cancelled_request_leaves_no_answer_for_the_next(name: str) -> None:
     async def story() -> None:
         lanes = {"default": 1}
-        async with fake_api() as server, client_of(name, server.access, lanes=lanes) as client:
+        async with scripted_api() as server, client_of(name, server.access, lanes=lanes) as client:
 
             async def slowly(request: Request) -> Answer:
                 await asyncio.sleep(0.2 if request.path == "/slow" else 0.0)
@@ -239,7 +249,7 @@ def test_cancelled_request_leaves_no_answer_for_the_next(name: str) -> None:
 @pytest.mark.parametrize("headers", [{"Retry-After": "0.2"}, {}])
 def test_too_many_requests_waits_and_repeats(name: str, headers: dict[str, str]) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(429, {}, headers), reply(201, {}))
             begun = time.monotonic()
             answer = await client.request("POST", BIND, body=b"{}")
@@ -252,7 +262,7 @@ def test_too_many_requests_waits_and_repeats(name: str, headers: dict[str, str])
 @each_transport
 def test_unavailable_is_repeated_only_with_retry_after(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(503, {}, {"Retry-After": "0"}), reply(201, {}))
             assert (await client.request("POST", BIND, body=b"{}")).status == 201
             server.answers(reply(503, {}))
@@ -265,7 +275,7 @@ def test_unavailable_is_repeated_only_with_retry_after(name: str) -> None:
 @each_transport
 def test_too_many_requests_is_returned_when_the_time_is_over(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(429, {}, {"Retry-After": "60"}))
             answer = await client.request("POST", BIND, body=b"{}", timeout=1.0)
             assert answer.status == 429
@@ -277,7 +287,7 @@ def test_too_many_requests_is_returned_when_the_time_is_over(name: str) -> None:
 @each_transport
 def test_expired_token_is_read_again_and_the_write_repeated(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             tokens = iter(["Bearer old", "Bearer new", "Bearer never"])
 
             def read() -> Access:
@@ -301,7 +311,7 @@ def test_expired_token_is_read_again_and_the_write_repeated(name: str) -> None:
 @each_transport
 def test_refused_token_is_an_answer_after_one_repetition(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             reads = 0
 
             def read() -> Access:
@@ -321,7 +331,7 @@ def test_refused_token_is_an_answer_after_one_repetition(name: str) -> None:
 @each_transport
 def test_watch_yields_lines_in_batches_across_chunks(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(stream(b'{"a":1}\n{"b":', b"2}\n", b"\n", b"x" * 300_000, b"y\n", b"z"))
             lines = await collect(client.watch("/api/v1/pods?watch=true", timeout=5.0))
             assert lines == [b'{"a":1}', b'{"b":2}', b"", b"x" * 300_000 + b"y"]
@@ -332,7 +342,7 @@ def test_watch_yields_lines_in_batches_across_chunks(name: str) -> None:
 @each_transport
 def test_watch_that_is_refused_says_with_which_answer(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(reply(410, {"reason": "Expired"}))
             with pytest.raises(WatchRefused) as refused:
                 await collect(client.watch("/api/v1/pods?watch=true", timeout=5.0))
@@ -345,7 +355,7 @@ def test_watch_that_is_refused_says_with_which_answer(name: str) -> None:
 @each_transport
 def test_watch_begins_with_new_credentials_after_401(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             tokens = iter(["Bearer old", "Bearer new"])
 
             def handler(request: Request) -> Answer:
@@ -364,7 +374,7 @@ def test_watch_begins_with_new_credentials_after_401(name: str) -> None:
 @each_transport
 def test_watch_that_is_cut_is_lost(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(stream(event("ADDED", {}), abort=True, pause=0.05))
             seen: list[bytes] = []
 
@@ -382,7 +392,7 @@ def test_watch_that_is_cut_is_lost(name: str) -> None:
 @each_transport
 def test_silent_watch_is_lost_after_its_time(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(stream(event("ADDED", {}), ends=False))
             with pytest.raises(ConnectionLost):
                 await collect(client.watch("/api/v1/pods?watch=true", timeout=0.3))
@@ -393,7 +403,7 @@ def test_silent_watch_is_lost_after_its_time(name: str) -> None:
 @each_transport
 def test_watch_that_is_left_closes_its_connection(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of(name, server.access) as client:
+        async with scripted_api() as server, client_of(name, server.access) as client:
             server.answers(stream(event("ADDED", {}), ends=False))
             batches = client.watch("/api/v1/pods?watch=true", timeout=5.0)
             async for _ in batches:
@@ -410,7 +420,7 @@ def test_watch_that_is_left_closes_its_connection(name: str) -> None:
 def test_a_full_lane_does_not_delay_another(name: str) -> None:
     async def story() -> None:
         lanes = {"events": 1, "binds": 1}
-        async with fake_api() as server, client_of(name, server.access, lanes=lanes) as client:
+        async with scripted_api() as server, client_of(name, server.access, lanes=lanes) as client:
 
             async def slowly(request: Request) -> Answer:
                 if request.path == "/events":
@@ -437,7 +447,7 @@ def test_a_full_lane_does_not_delay_another(name: str) -> None:
 def test_a_lane_opens_no_more_connections_than_it_may(name: str) -> None:
     async def story() -> None:
         lanes = {"binds": 3}
-        async with fake_api() as server, client_of(name, server.access, lanes=lanes) as client:
+        async with scripted_api() as server, client_of(name, server.access, lanes=lanes) as client:
 
             async def slowly(_request: Request) -> Answer:
                 await asyncio.sleep(0.01)
@@ -456,7 +466,7 @@ def test_a_lane_opens_no_more_connections_than_it_may(name: str) -> None:
 @each_transport
 def test_base_path_of_the_server_precedes_each_path(name: str) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             access = evolve(server.access, server=f"{server.access.server}/k8s/clusters/c1")
             async with client_of(name, access) as client:
                 server.answers(reply(200, {}))

@@ -28,7 +28,7 @@ from gangsched.kubernetes._configuration import (
     Credentials,
     read_access,
 )
-from support.fake_api import run
+from support.scripted_api import run
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
 

@@ -17,7 +17,7 @@ from gangsched.kubernetes._client import Client, connect
 from gangsched.kubernetes._configuration import ConfigurationError
 from gangsched.kubernetes._transport_aiohttp import AiohttpTransport
 from gangsched.kubernetes._transport_httptools import HttptoolsTransport
-from support.fake_api import fake_api, reply, run
+from support.scripted_api import reply, run, scripted_api
 
 
 def kubeconfig(folder: Path, server: str, proxy: str = "") -> str:
@@ -37,7 +37,7 @@ current-context: x
 
 def test_client_of_a_kubeconfig_asks_with_its_token(tmp_path: Path) -> None:
     async def story() -> None:
-        async with fake_api() as server:
+        async with scripted_api() as server:
             server.answers(reply(200, {}))
             path = kubeconfig(tmp_path, server.access.server)
             client = await connect(kubeconfig=path)
@@ -54,7 +54,7 @@ def test_client_of_a_kubeconfig_asks_with_its_token(tmp_path: Path) -> None:
 
 def test_proxy_is_used_by_the_default_transport(tmp_path: Path) -> None:
     async def story() -> None:
-        async with fake_api() as proxy:
+        async with scripted_api() as proxy:
             proxy.answers(reply(200, {"by": "proxy"}))
             path = kubeconfig(tmp_path, "http://no.such.host.invalid", proxy.access.server)
             client = await connect(kubeconfig=path)

@@ -20,7 +20,7 @@ from gangsched.kubernetes._discovery import (
 )
 from gangsched.kubernetes._events import UnexpectedAnswer
 from support.api_clients import client_of
-from support.fake_api import Answer, Request, fake_api, reply, run
+from support.scripted_api import Answer, Request, reply, run, scripted_api
 
 CORE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 PLUGINS = Dialect("scheduling.x-k8s.io", "v1alpha1", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
@@ -50,7 +50,7 @@ BOTH = {
 
 def test_apis_with_pod_groups_are_found_in_the_order_of_precedence() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.handler = serving(BOTH)
             assert await discover(client) == (CORE, PLUGINS)
 
@@ -59,7 +59,7 @@ def test_apis_with_pod_groups_are_found_in_the_order_of_precedence() -> None:
 
 def test_cluster_without_pod_groups_has_no_dialect() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.handler = serving({})
             assert await discover(client) == ()
             assert sorted(each.path for each in server.requests) == sorted(
@@ -71,7 +71,7 @@ def test_cluster_without_pod_groups_has_no_dialect() -> None:
 
 def test_version_of_another_form_is_not_used() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.handler = serving(
                 {
                     "/apis/scheduling.k8s.io": group("v1alpha1"),
@@ -85,7 +85,7 @@ def test_version_of_another_form_is_not_used() -> None:
 
 def test_status_of_a_dialect_may_be_part_of_the_object() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.handler = serving(
                 {
                     "/apis/scheduling.volcano.sh": group("v1beta1"),
@@ -101,7 +101,7 @@ def test_status_of_a_dialect_may_be_part_of_the_object() -> None:
 @pytest.mark.parametrize("path", ["/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1alpha2"])
 def test_api_that_does_not_answer_is_an_error_and_not_absent(path: str) -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.handler = serving(BOTH | {path: reply(500, {"message": "broken"})})
             with pytest.raises(DiscoveryFailed, match="broken") as failed:
                 await discover(client)
@@ -115,7 +115,7 @@ def test_api_that_does_not_answer_is_an_error_and_not_absent(path: str) -> None:
 
 def test_api_that_is_installed_or_removed_later_is_told() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             told: list[tuple[Dialect, ...]] = []
             problems: list[GangschedError] = []
 

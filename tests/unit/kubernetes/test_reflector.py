@@ -18,15 +18,15 @@ from gangsched.kubernetes._decode import PodDecoder, PodFacts
 from gangsched.kubernetes._reflector import Delta, Reflector, ReflectorState, Resource
 from support.api_clients import TRANSPORTS, client_of
 from support.api_objects import pod
-from support.fake_api import (
+from support.scripted_api import (
     Answer,
-    FakeApi,
+    ScriptedApi,
     abort,
     bookmark,
     event,
-    fake_api,
     reply,
     run,
+    scripted_api,
     stream,
 )
 
@@ -36,7 +36,7 @@ PODS = Resource("/api/v1/pods", "Pod")
 class Watched:
     """A reflector that runs, and what it told."""
 
-    def __init__(self, server: FakeApi) -> None:
+    def __init__(self, server: ScriptedApi) -> None:
         self.server = server
         self.batches: list[list[Delta[PodFacts]]] = []
         self.states: list[ReflectorState] = []
@@ -83,7 +83,7 @@ def shown(delta: Delta[PodFacts]) -> str:
 async def watched(
     transport: str = "httptools", *, decode: Callable[[Any], PodFacts] | None = None, **options: Any
 ) -> AsyncIterator[Watched]:
-    async with fake_api() as server, client_of(transport, server.access) as client:
+    async with scripted_api() as server, client_of(transport, server.access) as client:
         one = Watched(server)
         one.reflector = Reflector(
             client,
@@ -567,7 +567,7 @@ def test_silent_watch_ends_by_its_own_timer(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_query_of_the_resource_is_part_of_each_request() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.answers(stream(bookmark("5", ends=True)), SILENT)
             resource = Resource("/api/v1/pods", "Pod", (("fieldSelector", "a=b,c!=d"),))
             reflector: Reflector[PodFacts] = Reflector(
@@ -586,7 +586,7 @@ def test_query_of_the_resource_is_part_of_each_request() -> None:
 
 def test_error_of_the_sink_ends_the_reflector() -> None:
     async def story() -> None:
-        async with fake_api() as server, client_of("httptools", server.access) as client:
+        async with scripted_api() as server, client_of("httptools", server.access) as client:
             server.answers(stream(added("a", "1"), bookmark("5", ends=True), ends=False))
 
             def sink(_deltas: list[Delta[PodFacts]]) -> None:

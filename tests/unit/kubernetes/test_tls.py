@@ -21,7 +21,7 @@ from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._configuration import Access, ConfigurationError
 from gangsched.kubernetes._tls import tls_context
 from support.api_clients import TRANSPORTS, client_of
-from support.fake_api import FakeApi, bookmark, fake_api, reply, run, stream
+from support.scripted_api import ScriptedApi, bookmark, reply, run, scripted_api, stream
 
 each_transport = pytest.mark.parametrize("name", TRANSPORTS)
 
@@ -55,8 +55,8 @@ def authority() -> Authority:
 
 
 @asynccontextmanager
-async def serving(context: ssl.SSLContext) -> AsyncIterator[FakeApi]:
-    async with fake_api(context) as server:
+async def serving(context: ssl.SSLContext) -> AsyncIterator[ScriptedApi]:
+    async with scripted_api(context) as server:
         server.answers(reply(200, {}))
         yield server
 
