@@ -313,21 +313,26 @@ async def test_gang_is_called_scheduled_when_its_last_bind_is_done() -> None:
 
 
 @on_a_loop
-async def test_nothing_is_bound_to_a_node_that_is_gone() -> None:
+async def test_nothing_is_bound_to_a_node_that_is_gone_and_nothing_deleted() -> None:
     api = cluster(1)
     gang(api)
 
     def vanish(method: str, path: str) -> Fault | None:
-        if path.endswith("/pods/g-0/binding") and api.get(NODES, "n0") is not None:
+        if path.endswith("/binding") and "n1" not in api.objects[NODES]:
             api.remove(NODES, "n0")
-            return refused(429, retry_after="0.05")
+            return refused(429, retry_after="0.1")
         return None
 
     api.fault = vanish
     async with running(api):
         await until(lambda: api.get(NODES, "n0") is None)
         await asyncio.sleep(0.3)
-        assert api.pods().get("default/g-0") is None
+        assert not any(api.pods().values())
+        api.put(NODES, node_json("n1"))
+        await until(lambda: all_bound(api))
+    assert set(api.pods().values()) == {"n1"}
+    assert len(api.pods()) == 3
+    assert not any(method == "DELETE" for method, _path in api.requests)
 
 
 # Watches ----------------------------------------------------------------------------------------
