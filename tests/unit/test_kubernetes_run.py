@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from gangsched.kubernetes import ProfileSettings, Settings
@@ -423,28 +422,3 @@ async def test_stop_waits_for_binds_under_way() -> None:
         await begun.wait()
         stop.set()
     assert all_bound(api)
-
-
-@on_a_loop
-async def test_pages_tell_whether_the_scheduler_is_ready() -> None:
-    api = cluster()
-
-    async def page(path: str, port: int) -> tuple[int, str]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        answer = (await reader.read()).decode()
-        writer.close()
-        head, _, body = answer.partition("\r\n\r\n")
-        return int(head.split(" ")[1]), body
-
-    from gangsched.kubernetes._server import Page, Server
-
-    ready: list[bool] = []
-    server = Server({"/readyz": lambda: Page(b"ok") if ready else Page(b"no", 503)})
-    port = await server.start("127.0.0.1", 0)
-    assert await page("/readyz", port) == (503, "no")
-    ready.append(True)
-    assert await page("/readyz?verbose", port) == (200, "ok")
-    assert (await page("/else", port))[0] == 404
-    await server.stop()
-    assert json.dumps(sorted(api.objects)) == json.dumps([NODES])
