@@ -143,9 +143,9 @@ class _Reader:
     def _read_pod_classes(self) -> None:
         state = self._state
         for n, row in enumerate(self._rows.pod_classes):
-            signature = signatures.signature(state, row.sample)
-            labels = signatures.labels_read(state, row.sample)
-            reads_pods = signatures.reads_pods(state, row.sample)
+            signature = signatures.signature(state.settings, row.sample)
+            labels = signatures.labels_read(state.settings, row.sample)
+            reads_pods = signatures.reads_pods(state.settings, row.sample)
             pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
             self._pod_classes[n] = pod_class
             if row.known:
@@ -318,7 +318,9 @@ class _Reader:
         sample = Snapshot(row.node, dict(row.free), row.pods)
         key: tuple[Hashable, ...] | None = None
         if not row.alone:
-            key = signatures.node_signature(state, sample, row.labels)
+            key = signatures.node_signature(
+                state.settings, state.pod_classes, state.call, sample, row.labels
+            )
             _fresh(classes._known, key, path)
         given = NodeClass(key, row.number, sample)
         if key is not None:
