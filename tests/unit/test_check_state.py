@@ -33,7 +33,7 @@ def waiting(state: State) -> Member:
     )
 
 
-# What somebody does to it by mistake ----------------------------------------------------------
+# Changes by mistake ---------------------------------------------------------------------------
 
 
 def tell_only_its_group(state: State) -> None:
