@@ -82,7 +82,7 @@ def may_ask(state: State, key: GroupKey) -> bool:
         key in mine.asking
         and entity is not None
         and not state.queue.is_gated(entity)
-        and key not in state.attempts.holding
+        and key not in state.attempts.waiting_since
     )
 
 

@@ -123,7 +123,7 @@ def _decide(
     astray = permit_recheck.astray(state.nodes, state.pods, state.attempts, gang)
     if astray is not None:
         return astray
-    if gang.key in state.attempts.holding:
+    if gang.key in state.attempts.waiting_since:
         return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
     short = _lacks_capacity(state, member, gang)
     if short is not None:
@@ -151,9 +151,9 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
         if entity is None:
             return None
         own = None if entity.group is None else entity.group.key
-        others = [key for key in state.attempts.yielding if key != own]
+        others = [key for key in state.attempts.giving_way if key != own]
         for key in others:
-            reject_group(state, key, Rejected(state.attempts.yielding[key]), now=now)
+            reject_group(state, key, Rejected(state.attempts.giving_way[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity
@@ -200,7 +200,7 @@ def _place(
     info = member.group
     before = None if info is None else info.attempt_started_at
     assume.assume(state.nodes, state.pods, member, cycle, node)
-    if info is not None and before is not None and info.key not in state.attempts.holding:
+    if info is not None and before is not None and info.key not in state.attempts.waiting_since:
         attempts.restart_clock(info, now)
     try:
         outcome = _reserve_and_permit(state.settings, state.pods, state.call, member, now=now)
@@ -275,8 +275,8 @@ def _fail(
         return CycleEnded()
     if isinstance(answer, EvictGroup):
         return Rejected(answer.reason, evict=True)
-    if isinstance(answer, HoldGroup) and answer.group in state.attempts.holding:
-        state.attempts.yielding[answer.group] = answer.reason
+    if isinstance(answer, HoldGroup) and answer.group in state.attempts.waiting_since:
+        state.attempts.giving_way[answer.group] = answer.reason
         return KeepsWaiting()
     return Rejected(
         answer.reason, lacks_capacity=equivalence.falls_short(state.settings, state.call, entity)

@@ -99,7 +99,7 @@ def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
     )
     remaining = 0
     if info is not None:
-        state.attempts.holding.setdefault(info.key, state.attempts.step)
+        state.attempts.waiting_since.setdefault(info.key, state.attempts.step)
         remaining = max(extension_points.members_needed(state.settings, state.call, info) or 0, 0)
     state.call.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
 
@@ -137,8 +137,8 @@ def report_rejected(call: CurrentCall, member: Member, node: NodeName, reason: s
 def note_permit_ended(attempts: Attempts, info: PodGroupInfo | None) -> None:
     """Forget that a group waits on permit, once no member of it does. O(1)."""
     if info is not None and not info.waiting:
-        attempts.holding.pop(info.key, None)
-        attempts.yielding.pop(info.key, None)
+        attempts.waiting_since.pop(info.key, None)
+        attempts.giving_way.pop(info.key, None)
 
 
 def evict(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:

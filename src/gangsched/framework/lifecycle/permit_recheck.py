@@ -43,5 +43,7 @@ def recheck(
 
 def astray(nodes: Nodes, pods: Pods, attempts: Attempts, info: PodGroupInfo) -> Rejected | None:
     """Return the rejection of a group that waits on nodes outside of its topology value."""
-    reason = topology.rejection_reason(nodes, pods, info) if info.key in attempts.holding else ""
+    reason = (
+        topology.rejection_reason(nodes, pods, info) if info.key in attempts.waiting_since else ""
+    )
     return Rejected(reason) if reason else None

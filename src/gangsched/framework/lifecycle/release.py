@@ -96,7 +96,7 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
     if refused:
         released = [member for member in members if member.seq not in refused]
     if info is not None:
-        if info.key in state.attempts.holding:
+        if info.key in state.attempts.waiting_since:
             state.pods.waiting.allow(info.key)
         if info.attempt_started_at is not None:
             attempts.succeed(state.call, info, now=now)

@@ -208,7 +208,7 @@ def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
     if not len(entity):
         state.queue.remove(entity, now=now)
-    elif info is not None and info.key in state.attempts.holding:
+    elif info is not None and info.key in state.attempts.waiting_since:
         _keeps_waiting(state, entity, now=now)
     elif info is None or equivalence.goes_alone(state.settings, state.call, info):
         _failed(state, entity, now=now)
@@ -270,7 +270,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         for member in state.pods.of_group(info):
             assume.evict(state.pods, state.call, member, outcome.reason)
         info.was_scheduled = False
-    since = state.attempts.holding.get(info.key)
+    since = state.attempts.waiting_since.get(info.key)
     if not outcome.lacks_capacity:
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
@@ -307,7 +307,7 @@ def _released(state: State, prepared: Prepared, *, now: float) -> None:
     """Release members of one entity to bind, and queue what is left of it."""
     last = prepared.members[-1]
     entity, info = last.entity, last.group
-    since = None if info is None else state.attempts.holding.get(info.key)
+    since = None if info is None else state.attempts.waiting_since.get(info.key)
     freed = release.perform(state, prepared, now=now)
     _after_release(state, entity, now=now)
     if since is not None:
@@ -376,7 +376,7 @@ def _admission(
 ) -> tuple[Rejected | None, Unschedulable | None]:
     """Return why a group may not queue: a rejection of what it holds, or PreEnqueue's answer."""
     denied = bundles.pre_enqueue(state.settings, state.pods, state.call, pod, info, now)
-    holds = info.key in state.attempts.holding
+    holds = info.key in state.attempts.waiting_since
     if isinstance(denied, Unschedulable):
         return (Rejected(denied.reason), None) if holds else (None, denied)
     if holds and bundles.is_shared(state.pods, entity):

@@ -116,7 +116,7 @@ def _preempt(
     info = entity.group
     if not requeue.may_preempt_others(state.pods, state.reservations, priority, evicts):
         return
-    if info is not None and info.key in state.attempts.holding:
+    if info is not None and info.key in state.attempts.waiting_since:
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = entity.unschedulable_member
         reason = "preempts as a whole" if member is None else member.reason

@@ -77,7 +77,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Pods: Held(kept="registry members entities waiting evicted numbers", anew="priorities"),
     PodClasses: Held(kept="by_signature labels"),
-    Attempts: Held(kept="step tried holding yielding exhausted_searches"),
+    Attempts: Held(kept="step tried waiting_since giving_way exhausted_searches"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
     Member: Held(

@@ -88,8 +88,8 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
-        state.attempts.holding.update(rows.holding)
-        state.attempts.yielding.update(rows.yielding)
+        state.attempts.waiting_since.update(rows.holding)
+        state.attempts.giving_way.update(rows.yielding)
         state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.call.out.extend(rows.out)
         state.attempts.step, state.pods.numbers, state.attempts.exhausted_searches = (

@@ -138,8 +138,8 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
             _nomination(each, reserved) for each in state.reservations.nominations.values()
         ),
         reserving=reserving,
-        holding=tuple(state.attempts.holding.items()),
-        yielding=tuple(state.attempts.yielding.items()),
+        holding=tuple(state.attempts.waiting_since.items()),
+        yielding=tuple(state.attempts.giving_way.items()),
         tried=tuple(state.attempts.tried),
         out=tuple(state.call.out),
         deferred=tuple(_error(error) for error in state.call.deferred),
