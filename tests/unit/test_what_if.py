@@ -312,7 +312,7 @@ def test_smallest_change_reports_that_most_is_too_few() -> None:
 def test_smallest_change_names_why_a_shape_takes_no_member() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     shapes = {
-        "node(s) had untolerated taint {reserved: }": Node(
+        "node(s) had untolerated taint(s)": Node(
             name=NodeName("m"), allocatable={"cpu": 9}, taints=(Taint("reserved"),)
         ),
         "Insufficient cpu": Node(name=NodeName("m"), allocatable={"gpu": 9}),
@@ -459,7 +459,9 @@ def test_added_nodes_take_the_first_free_names() -> None:
     for number in (2, 4):
         taken = Node(name=NodeName(f"more-{number}"), allocatable={"cpu": 1})
         tell(cluster, scheduler, NodeAdded(taken), now=100.0)
-    ahead = simulate.look(scheduler, scheduler._state, 100.0)
+    ahead = simulate.look(
+        scheduler, scheduler._state.settings, scheduler._state.reservations, 100.0
+    )
     nodes = list(smallest_change._fresh(ahead, ONE, 4))
     assert [node.name for node in nodes] == ["more-0", "more-1", "more-3", "more-5"]
     assert {evolve(node, name=ONE.name) for node in nodes} == {ONE}
@@ -506,7 +508,7 @@ ROWS: list[tuple[Any, type[GangschedError], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_a_malformed_question_is_refused_and_changes_nothing(
+def test_malformed_question_is_refused_and_changes_nothing(
     call: Any, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, scheduler = gangs(("small", 2, 0), room=1)
@@ -515,7 +517,7 @@ def test_a_malformed_question_is_refused_and_changes_nothing(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_a_question_before_the_first_call_needs_now() -> None:
+def test_question_before_the_first_call_needs_now() -> None:
     scheduler = presets.gang(InMemoryCluster())
     for ask in (scheduler.what_if, lambda: smallest(scheduler, SMALL)):
         with pytest.raises(InvalidValueError, match="a finite number of seconds"):

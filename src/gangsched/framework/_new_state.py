@@ -7,14 +7,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import final
-
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.runtime import extension_points, signatures
+from gangsched.framework.runtime.callbacks import Callbacks
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Pods
@@ -22,31 +19,8 @@ from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.protocols import EntityView, NodeView, Rank
 
 __all__ = ["config", "empty"]
-
-
-@final
-class _Callbacks:
-    """The questions that the node table and the queue of one state ask its plugins.
-
-    A class and not two closures, because a fork copies objects with their attributes and shares
-    functions; see ``gangsched.framework.what_if.copying``.
-    """
-
-    __slots__ = ("_call", "_pod_classes", "_settings")
-
-    def __init__(self, settings: Settings, pod_classes: PodClasses, call: CurrentCall) -> None:
-        self._settings = settings
-        self._pod_classes = pod_classes
-        self._call = call
-
-    def sign(self, view: NodeView) -> tuple[Hashable, ...] | None:
-        return signatures.node_signature(self._settings, self._pod_classes, self._call, view)
-
-    def rank(self, entity: EntityView) -> Rank:
-        return extension_points.queue_sort(self._settings, self._call, entity)
 
 
 def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
@@ -58,7 +32,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
         backfill: When capacity is reserved; None for never.
     """
     pod_classes, call = PodClasses(), CurrentCall()
-    callbacks = _Callbacks(settings, pod_classes, call)
+    callbacks = Callbacks(settings, pod_classes, call)
     watches_pods = bool(settings.profile.pod_readers)
     return State(
         settings=settings,

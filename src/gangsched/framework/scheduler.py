@@ -13,7 +13,7 @@ Rules:
       error is raised. Effects that were posted by then are returned by the next call;
   R3  nothing here sleeps, locks, logs, reads a clock or does I/O. The class is not thread-safe: a
       driver serialises the calls;
-  R4  a call from inside another one is refused, and nothing changes (see ``_one_call``).
+  R4  a call from inside another one is refused, and nothing changes (see ``OneCall``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, final
 
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
+from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -32,7 +33,6 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
-from gangsched.framework._one_call import OneCall
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
@@ -355,7 +355,7 @@ class Scheduler:
         for event in events:
             check_event(event)
         self._call.refuse_inside("what_if")
-        ahead = simulate.look(self, self._state, now)
+        ahead = simulate.look(self, self._state.settings, self._state.reservations, now)
         for event in events:
             ahead.tell(event)
         ahead.run(until)

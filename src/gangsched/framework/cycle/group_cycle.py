@@ -171,8 +171,9 @@ def _fail(
     member.reason = reason
     entity.unschedulable_member = unschedulable
     state.call.out.append(PodUnschedulable(unschedulable.uid, reason))
-    lacks_capacity = unschedulable.diagnosis is not None
-    if lacks_capacity:
+    diagnosis = unschedulable.diagnosis
+    lacks_capacity = diagnosis is not None and not diagnosis.refusal
+    if diagnosis is not None:
         entity.failed_step = state.attempts.step
     own = {
         party.group.key for party in bundles.pending(state.pods, entity) if party.group is not None
@@ -186,4 +187,5 @@ def _fail(
             reason = answer.reason
         else:
             apply_verdict(state, answer, now=now)
-    return Rejected(reason, lacks_capacity=lacks_capacity)
+    awaits_event = diagnosis is not None and not lacks_capacity
+    return Rejected(reason, lacks_capacity=lacks_capacity, awaits_event=awaits_event)

@@ -119,18 +119,24 @@ def _decide(
     """
     info = member.group
     if gang is None:
-        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+        return _schedule(
+            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+        )
     astray = permit_recheck.astray(state.nodes, state.pods, state.attempts, gang)
     if astray is not None:
         return astray
     if gang.key in state.attempts.waiting_since:
-        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+        return _schedule(
+            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+        )
     short = _lacks_capacity(state, member, gang)
     if short is not None:
         return short
     if _goes_whole(state.settings, gang, nomination):
         return group_cycle.schedule(state, member.entity, gang, now=now)
-    return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    return _schedule(
+        state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+    )
 
 
 def _goes_whole(settings: Settings, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
@@ -173,9 +179,11 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
-    outcome = extension_points.pre_filter(state.settings, cycle, member.pod, now)
-    if isinstance(outcome, Unschedulable):
-        return _fail(state, member, cycle, outcome.reason, now=now)
+    refusal = extension_points.pre_filter_refusal(
+        state.settings, state.nodes, cycle, member.pod, now
+    )
+    if refusal is not None:
+        return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(
         state.settings, state.nodes, cycle, member, now
     )
@@ -249,7 +257,7 @@ def _fail(
         state: The scheduler's state.
         member: The pod.
         cycle: Its cycle state.
-        found: Why. A diagnosis if every node refused the pod, so that equivalent pods fail too.
+        found: Why. A diagnosis if only an event can help, so that equivalent pods fail too.
         now: The current instant.
         verdict: The verdict of ``unreserve`` on its group; None for PostFilter to be asked.
     """
@@ -278,6 +286,10 @@ def _fail(
     if isinstance(answer, HoldGroup) and answer.group in state.attempts.waiting_since:
         state.attempts.giving_way[answer.group] = answer.reason
         return KeepsWaiting()
+    too_few = equivalence.falls_short(state.settings, state.call, entity)
+    awaits_event = diagnosis is not None and bool(diagnosis.refusal)
     return Rejected(
-        answer.reason, lacks_capacity=equivalence.falls_short(state.settings, state.call, entity)
+        answer.reason,
+        lacks_capacity=too_few and not awaits_event,
+        awaits_event=too_few and awaits_event,
     )

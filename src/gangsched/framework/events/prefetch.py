@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import final
+from typing import Any, final
 
 from attrs import field, frozen
 
@@ -40,6 +40,7 @@ class Seen:
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
         reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
     pod: Pod
@@ -48,6 +49,7 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    objects: frozenset[type[Any]]
 
 
 def look(settings: Settings, call: CurrentCall, uid: PodUID) -> Seen | None:
@@ -164,7 +166,8 @@ def _ask(settings: Settings, shown: Pod) -> Seen:
         signatures.labels_read(settings, shown),
     )
     reads_pods = signatures.reads_pods(settings, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods)
+    objects = signatures.objects_read(settings, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods, objects)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

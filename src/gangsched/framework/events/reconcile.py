@@ -14,6 +14,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cluster_objects import ClusterObject
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
@@ -41,7 +42,15 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "group_changed", "has_left", "node_changed", "pod_changed"]
+__all__ = [
+    "bind_failed",
+    "bound",
+    "group_changed",
+    "has_left",
+    "node_changed",
+    "objects_changed",
+    "pod_changed",
+]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
@@ -78,6 +87,26 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
         transition(state, sibling, CHANGED, now=now)
+
+
+def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
+    """Drop the answers that depend on objects of some kinds, and requeue pods that read them.
+
+    Runtime complexity: O(1) if no known pod reads objects of these kinds; else O(classes of pods),
+    plus requeueing.
+    """
+    if not state.settings.profile.object_readers:
+        return
+    changed = frozenset(kinds)
+    readers = [
+        each
+        for each in state.pod_classes.by_signature.values()
+        if not changed.isdisjoint(each.objects)
+    ]
+    for pod_class in readers:
+        pod_class.forget_judgements()
+    if readers:
+        requeue.objects_changed(state, changed, now=now)
 
 
 def _read_labels(
@@ -348,7 +377,13 @@ def _join_class(
     """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
     pod_class = pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
-        pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
+        pod_class = PodClass(
+            seen.signature,
+            seen.pod,
+            seen.labels,
+            reads_pods=seen.reads_pods,
+            objects=seen.objects,
+        )
         pod_classes.by_signature[seen.signature] = pod_class
         if pod_classes.labels.add(seen.labels):
             nodes.classify_anew()

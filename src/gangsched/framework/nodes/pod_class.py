@@ -83,6 +83,7 @@ class PodClass:
         reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
+        objects: The classes of objects that plugins read for these pods.
         users: The number of known pods of this class.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
@@ -101,6 +102,7 @@ class PodClass:
         "answers",
         "headroom",
         "labels",
+        "objects",
         "reads_pods",
         "sample",
         "signature",
@@ -114,11 +116,13 @@ class PodClass:
         labels: frozenset[str] = frozenset(),
         *,
         reads_pods: bool = False,
+        objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
         self.reads_pods: bool = reads_pods
+        self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
@@ -158,6 +162,15 @@ class PodClass:
             self._count(node_class, count)
         self._seen = classes.version
         self._forget_unused(classes)
+
+    def forget_judgements(self) -> None:
+        """Forget all answers, because something besides the nodes has changed. O(1).
+
+        The next ``refresh`` judges every class of nodes again.
+        """
+        self._seen = -1
+        self._judged = {}
+        self.answers.clear()
 
     def _forget_unused(self, classes: NodeClasses) -> None:
         """Drop the judgements of classes that were dropped; all moves have been counted."""

@@ -13,8 +13,9 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.explain import UnschedulableMember
+from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import by_node, gang_placement, nominator
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
@@ -24,7 +25,6 @@ from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.outcomes import Unschedulable
 
 __all__ = ["asks", "plan_gang", "unschedulable"]
 
@@ -49,7 +49,6 @@ def plan_gang(
         the cycle of each member, by its number. At least one of the first two is not None.
     """
     party = [(e, e.group) for e in bundles.pending(state.pods, entity) if e.group is not None]
-    nodes = state.nodes.infos
     cycles: dict[int, CycleState] = {}
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
@@ -57,8 +56,8 @@ def plan_gang(
         members = [state.pods.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
-            cycles[member.seq] = CycleState(group, nodes)
-        ready, problem = _pre_filter(state.settings, members, cycles, now=now)
+            cycles[member.seq] = CycleState(group, state.nodes.infos, state.settings.cluster)
+        ready, problem = _pre_filter(state.settings, state.nodes, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem
     found: Plan | UnschedulableMember | None = None
@@ -89,30 +88,32 @@ def asks(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity
 
 
 def _pre_filter(
-    settings: Settings, members: list[Member], cycles: _Cycles, *, now: float
+    settings: Settings, nodes: Nodes, members: list[Member], cycles: _Cycles, *, now: float
 ) -> tuple[list[Member], UnschedulableMember | None]:
     """Return the members that pass ``pre_filter``, and the first member that does not."""
     for_all = settings.profile.group_wide["pre_filter"]
     for_each = settings.profile.per_member["pre_filter"]
     first = members[0]
-    outcome = extension_points.pre_filter(settings, cycles[first.seq], first.pod, now, for_all)
-    if isinstance(outcome, Unschedulable):
-        return [], unschedulable(first, outcome.reason)
+    why = extension_points.pre_filter_refusal(
+        settings, nodes, cycles[first.seq], first.pod, now, for_all
+    )
+    if why is not None:
+        return [], unschedulable(first, why)
     if not for_each:
         return members, None
     ready: list[Member] = []
     refused: UnschedulableMember | None = None
     for member in members:
-        outcome = extension_points.pre_filter(
-            settings, cycles[member.seq], member.pod, now, for_each
-        )
-        if isinstance(outcome, Unschedulable):
-            refused = refused or unschedulable(member, outcome.reason)
+        cycle = cycles[member.seq]
+        why = extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, for_each)
+        if why is not None:
+            refused = refused or unschedulable(member, why)
         else:
             ready.append(member)
     return ready, refused
 
 
-def unschedulable(member: Member, reason: str) -> UnschedulableMember:
+def unschedulable(member: Member, why: Diagnosis | str) -> UnschedulableMember:
     """Return that a member is unschedulable for a reason that does not depend on nodes."""
-    return UnschedulableMember(member.pod.uid, member.pod.key, reason, None)
+    diagnosis = why if isinstance(why, Diagnosis) else None
+    return UnschedulableMember(member.pod.uid, member.pod.key, str(why), diagnosis)

@@ -104,8 +104,10 @@ def _lacks_capacity(
     if not len(entity) or entity.place is Place.ACTIVE or queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
-    if unschedulable_member is None or unschedulable_member.diagnosis is not None:
+    if unschedulable_member is None:
         return True
+    if unschedulable_member.diagnosis is not None:
+        return not unschedulable_member.diagnosis.refusal
     # late members go one by one, and only the last of them is recorded
     return len(entity) > 1 and equivalence.goes_alone(settings, call, entity.group)
 

@@ -208,7 +208,7 @@ class _Judge:
 
 def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = CycleState(None, nodes.infos)
+    cycle = CycleState(None, nodes.infos, settings.cluster)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
     pod_class.refresh(nodes, judge)
     return pod_class

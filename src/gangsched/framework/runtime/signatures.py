@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.runtime import calls
@@ -23,7 +23,10 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
+__all__ = ["fitted", "labels_read", "node_signature", "objects_read", "reads_pods", "signature"]
+
+
+_NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
 
 def signature(settings: Settings, pod: Pod) -> Hashable:
@@ -73,6 +76,18 @@ def reads_pods(settings: Settings, pod: Pod) -> bool:
         calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in settings.profile.pod_readers
     ]
     return any(answers)
+
+
+def objects_read(settings: Settings, pod: Pod) -> frozenset[type[Any]]:
+    """Return the classes of objects that plugins read for pods like *pod*.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but classes of objects.
+    """
+    found: set[type[Any]] = set()
+    for plugin in settings.profile.object_readers:
+        found.update(calls.call_for_kinds(plugin, "objects_read", pod, pod))
+    return frozenset(found) if found else _NO_OBJECTS
 
 
 def fitted(settings: Settings, pod: Pod) -> frozenset[str]:

@@ -85,7 +85,7 @@ HELD: Final[Mapping[type, Held]] = {
         " started_at",
         anew="group requests",
     ),
-    CycleState: Held(kept="_scratch", anew="_group _nodes"),
+    CycleState: Held(kept="_scratch", anew="_group _nodes", given="_cluster"),
     Nodes: Held(
         kept="infos assumed classes _indices altered ledger departed unread",
         anew="by_index version pods_version _total",
@@ -113,8 +113,8 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
-        " _order _ordered _by_max_pods _reasons",
+        anew="signature labels reads_pods objects users headroom answers _seen _epoch _nodes"
+        " _judged _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),

@@ -146,7 +146,10 @@ class _Reader:
             signature = signatures.signature(state.settings, row.sample)
             labels = signatures.labels_read(state.settings, row.sample)
             reads_pods = signatures.reads_pods(state.settings, row.sample)
-            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            objects = signatures.objects_read(state.settings, row.sample)
+            pod_class = PodClass(
+                signature, row.sample, labels, reads_pods=reads_pods, objects=objects
+            )
             self._pod_classes[n] = pod_class
             if row.known:
                 _fresh(state.pod_classes.by_signature, signature, f"pod_classes[{n}].sample")
@@ -215,7 +218,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos)
+            member.cycle = CycleState(entity.group, state.nodes.infos, state.settings.cluster)
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)

@@ -69,7 +69,7 @@ def search(
     number = 0
     lacks_members = False
     while True:
-        ahead = simulate.look(calls, state, now)
+        ahead = simulate.look(calls, state.settings, state.reservations, now)
         if not number:
             lacks_members = _lacks_members(ahead, key)
         for node in _fresh(ahead, shape, number):
@@ -137,7 +137,7 @@ def _refusal(
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = pods.members[pod.uid]
-        cycle = CycleState(member.group, nodes.infos)
+        cycle = CycleState(member.group, nodes.infos, settings.cluster)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(settings, cycle, pod, now), Unschedulable):
