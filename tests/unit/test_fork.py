@@ -160,7 +160,7 @@ def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
 
 def test_fork_copies_only_what_is_read() -> None:
     _cluster, scheduler = many(200)
-    ahead = simulate.look(scheduler, scheduler._state.settings, scheduler._state.reservations, 1.0)
+    ahead = simulate.look(scheduler, scheduler._state, 1.0)
     members, nodes = ahead.state.pods.members, ahead.state.nodes
     groups = ahead.state.pods.registry._groups
     assert isinstance(members, LazyDict)
@@ -446,7 +446,7 @@ def reserving(run_times: Any) -> Scheduler:
 def test_what_if_calls_the_fork_of_run_times_with_state() -> None:
     run_times = ForkableTimes(NOW + 50.0)
     scheduler = reserving(run_times)
-    ahead = simulate.look(scheduler, scheduler._state.settings, scheduler._state.reservations, NOW)
+    ahead = simulate.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
     policy, promise = (
         ahead.state.reservations.backfill.policy,
@@ -522,7 +522,7 @@ def written(value: object) -> Any:
     """Return what a fork reads in the place of a value."""
     _cluster, scheduler = host(Writer(value))
     scheduler.schedule_one(now=NOW)
-    ahead = simulate.look(scheduler, scheduler._state.settings, scheduler._state.reservations, NOW)
+    ahead = simulate.look(scheduler, scheduler._state, NOW)
     member = next(m for m in ahead.state.pods.members.values() if m.cycle is not None)
     assert member.cycle is not None
     return member.cycle.read(KEY)

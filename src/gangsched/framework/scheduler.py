@@ -355,7 +355,7 @@ class Scheduler:
         for event in events:
             check_event(event)
         self._call.refuse_inside("what_if")
-        ahead = simulate.look(self, self._state.settings, self._state.reservations, now)
+        ahead = simulate.look(self, self._state, now)
         for event in events:
             ahead.tell(event)
         ahead.run(until)
@@ -472,7 +472,7 @@ class Scheduler:
         """Read the nodes that an earlier call could not read, before anything else changes."""
         state = self._state
         pods_version = state.nodes.pods_version
-        requeue.gain(state, state.nodes.read_again(), now=now)
+        requeue.gain(state, state.nodes.read_again(), now=now, ends_backoff=True)
         if state.nodes.pods_version != pods_version:
             requeue.pods_changed(state, now=now)
 

@@ -27,7 +27,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -84,9 +84,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
     for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
-        transition(state, sibling, CHANGED, now=now)
+        transition(state, sibling, PENDING_CHANGED, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -150,7 +150,6 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         fresh = state.pods.members[uid]
-        fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
@@ -293,6 +292,8 @@ def _admit(
     pod_class = _join_class(state.settings, state.nodes, state.pod_classes, seen, now=now)
     member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
+    # a report of an attempt of an earlier pod with this UID must stay late
+    member.attempt = state.pods.attempt_floor
     state.pods.members[pod.uid] = member
     state.pods.count_priority(pod.priority, 1)
     if claim is not None:
@@ -301,7 +302,8 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
 
 
 def _update(
@@ -344,7 +346,9 @@ def _update(
     state.pods.put(member, wanted)
     _tell_held(state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    outcome = PENDING_CHANGED if is_pending else CHANGED
+    requeue_entity.settle(state, member.entity, outcome, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -355,6 +359,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
+    state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member.pod.priority, -1)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
@@ -461,7 +466,7 @@ def _put_down(
     assume.note_permit_ended(state.attempts, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
-    requeue.gain(state, (node,), now=now)
+    requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
 def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:
@@ -479,7 +484,7 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         return
     pods_version = state.nodes.pods_version
     if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
+        requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
     if state.call.arrived:

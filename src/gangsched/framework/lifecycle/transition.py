@@ -76,11 +76,11 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
-        case Changed():
+        case Changed(helps):
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _group_changed(state, entity, entity.group, now=now)
+                _group_changed(state, entity, entity.group, helps=helps, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -159,10 +159,12 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state.queue, entity, now=now)
+        _make_active(state.queue, entity, helps=True, now=now)
 
 
-def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
+def _group_changed(
+    state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
+) -> None:
     state.reservations.backfill.note_event(entity)
     _note_progress(state.pods, info, now=now)
     pod = _speaker(state.pods, entity, info)
@@ -182,7 +184,7 @@ def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, no
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state.queue, entity, now=now)
+        _make_active(state.queue, entity, helps=helps, now=now)
 
 
 def _leave_queue(
@@ -193,13 +195,13 @@ def _leave_queue(
     queue.remove(entity, now=now)
 
 
-def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, now: float) -> None:
+def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, helps: bool, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
     if not active or not queue.is_ranked(entity):
-        queue.activate(entity, now=now)
+        queue.activate(entity, now=now, helped=helps)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -224,6 +226,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     tried again after its backoff.
     """
     _note_cut_short(state.attempts, entity)
+    _note_refusal(state.attempts, entity)
     if entity.place is not Place.ACTIVE:
         # the backoff queue is sorted by the deadline that changes below
         state.queue.remove(entity, now=now)
@@ -275,6 +278,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
+    _note_refusal(state.attempts, entity)
     shape = equivalence.shape(state.settings, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
@@ -396,6 +400,11 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
         freed.append(waiting.node)
     assume.note_permit_ended(state.attempts, info)
     return freed
+
+
+def _note_refusal(attempts: Attempts, entity: QueuedEntity) -> None:
+    """Note whether a try failed because every node had refused a member; see ``hasten``."""
+    entity.refused_at = attempts.step if entity.failed_step >= 0 else -1
 
 
 def _note_cut_short(attempts: Attempts, entity: QueuedEntity) -> None:

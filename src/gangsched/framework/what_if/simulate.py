@@ -18,9 +18,7 @@ from typing import final
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
-from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
-from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import copying
 from gangsched.framework.what_if import why as answers
 from gangsched.model import FrozenMap
@@ -118,7 +116,7 @@ class Ahead:
         return self.cluster.apply(PodDeleted(evict.uid))
 
 
-def look(calls: FourCalls, settings: Settings, reservations: Reservations, now: float) -> Ahead:
+def look(calls: FourCalls, state: State, now: float) -> Ahead:
     """Fork a scheduler and its state, to run the fork from an instant on.
 
     Raises:
@@ -127,12 +125,12 @@ def look(calls: FourCalls, settings: Settings, reservations: Reservations, now: 
         PluginError: A ``fork`` raised.
         InvalidValueError: The ``fork`` of the run times did not return run times.
     """
-    cluster = OverlayCluster(copying.forked_cluster(settings.cluster))
-    profile = copying.forked_profile(settings.profile)
-    policy = reservations.backfill.policy
+    cluster = OverlayCluster(copying.forked_cluster(state.settings.cluster))
+    profile = copying.forked_profile(state.settings.profile)
+    policy = state.reservations.backfill.policy
     instead: tuple[tuple[object, object], ...] = (
-        (settings.cluster, cluster),
-        (settings.profile, profile),
+        (state.settings.cluster, cluster),
+        (state.settings.profile, profile),
         (policy, copying.forked_policy(policy)),
     )
     twin, memory = copying.fork((calls, state), instead=instead)

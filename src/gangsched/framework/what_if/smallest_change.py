@@ -69,7 +69,7 @@ def search(
     number = 0
     lacks_members = False
     while True:
-        ahead = simulate.look(calls, state.settings, state.reservations, now)
+        ahead = simulate.look(calls, state, now)
         if not number:
             lacks_members = _lacks_members(ahead, key)
         for node in _fresh(ahead, shape, number):
