@@ -1,9 +1,4 @@
-"""The state of a scheduler before its first event.
-
-Rules:
-  R1  the callbacks for node signatures and for the queue order belong to one state. So each state
-      asks the plugins of its own profile.
-"""
+"""The state of a scheduler before its first event, and what it was made from."""
 
 from __future__ import annotations
 

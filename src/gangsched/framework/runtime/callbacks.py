@@ -1,8 +1,8 @@
 """The questions that the node table and the queue of one state ask its plugins.
 
 Rules:
-  R1  the answers belong to one state: each state asks the plugins of its own profile, and puts an
-      error of a plugin off until the end of its own call.
+  R1  each state asks the plugins of its own profile;
+  R2  an error of a plugin is put off until the end of the call.
 """
 
 from __future__ import annotations
