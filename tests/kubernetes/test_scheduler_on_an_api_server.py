@@ -355,13 +355,7 @@ async def test_victims_get_a_condition_and_preemptors_a_nominated_node(cluster: 
     cluster.add_nodes(1, gpu=2)
     for n in range(2):
         cluster.add_pod(f"low-{n}", scheduler="other", nodeName=cluster.nodes[0])
-    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    try:
-        cluster.plane.admin.create(classes, {"metadata": {"name": "high"}, "value": 1000})
-    except ApiError as error:
-        if error.status != 409:
-            raise
-    cluster.add_gang("g", 2, priorityClassName="high")
+    cluster.add_gang("g", 2, priorityClassName="system-cluster-critical")
     settings = cluster.settings(profile={"args": {"DefaultPreemption": {}}})
     async with scheduling(cluster, settings):
         await eventually(

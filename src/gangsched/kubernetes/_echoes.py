@@ -5,8 +5,8 @@ first confirms the bind. The other one would make the scheduler read the pod and
 nothing: that is a fifth of the work for a pod.
 
 Rules:
-  R1  a call is left out only if the cluster state shows the very object that it showed when the
-      scheduler confirmed the bind, so that reading it again changes nothing;
+  R1  a call is left out only if reading the pod again changes nothing: the cluster state shows the
+      very object that it showed when the scheduler confirmed the bind;
   R2  what is remembered is bounded. What is forgotten is read again.
 """
 
