@@ -88,7 +88,7 @@ def _go(*arguments: str, folder: Path) -> str:
     if go is None:
         raise NoToolchain("go is not on the PATH; it builds the control plane")
     # the module files alone say what is built: flags of the user must not change that
-    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "CGO_ENABLED": "0"}
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
     ran = subprocess.run(
         [go, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
