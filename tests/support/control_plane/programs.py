@@ -29,7 +29,9 @@ from attrs import frozen
 __all__ = ["PROGRAMS", "NoToolchain", "cache_folder", "programs"]
 
 MODULES: Final = Path(__file__).parent / "modules"
-_KUBERNETES: Final = re.compile(r"^\s*(?:require )?k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
+_KUBERNETES: Final = re.compile(
+    r"^\s*(?:require )?k8s\.io/kubernetes v(\d+\.\d+\.\d+)", re.MULTILINE
+)
 _VERSION_VARIABLES: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
