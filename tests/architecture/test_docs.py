@@ -133,7 +133,7 @@ def test_no_name_is_documented_twice() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_spelling_of_a_group_that_a_page_gives_is_one() -> None:
+def test_every_spelling_of_a_group_on_a_page_is_read() -> None:
     known = {spelling.name for spelling in (*SPELLINGS, *ROLE_SPELLINGS)}
     known |= {spelling.minimum for spelling in SPELLINGS if spelling.minimum}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
@@ -239,7 +239,7 @@ def test_a_page_about_a_host_names_the_version_that_is_tested() -> None:
 _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
-def test_what_a_page_shows_of_an_example_is_compared() -> None:
+def test_shown_output_of_an_example_is_compared() -> None:
     """A block of text after one of Python is run by nobody; what follows ``>>>`` is."""
     shown = re.compile(r"^```python\n(?:(?!```).*\n)*```\n\n```text$", re.MULTILINE)
 

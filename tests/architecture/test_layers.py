@@ -35,7 +35,7 @@ def test_every_module_is_read() -> None:
     assert len(MODULES) == len(list(PACKAGE.rglob("*.py")))
 
 
-def test_every_room_is_lived_in() -> None:
+def test_every_state_and_place_is_reached() -> None:
     """A room that no module is in is a room that was forgotten when it moved."""
     still_to_come = {"kubernetes"}
     for room in (room for rooms in HOUSE for room in rooms):
@@ -277,7 +277,7 @@ def test_the_facade_loads_what_it_is_asked_for() -> None:
     assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 
 
-def test_the_fresh_interpreter_would_tell() -> None:
+def test_fresh_interpreter_detects_an_import() -> None:
     assert "logging" in loaded_by("import gangsched, logging")
 
 

@@ -29,7 +29,7 @@ def test_every_picture_is_shown_on_some_page() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_what_is_drawn_as_held_in_vain_is_what_the_simulator_counts(run: Run) -> None:
+def test_drawn_held_in_vain_is_what_the_simulator_counts(run: Run) -> None:
     assert run.report is not None
     assert run.wasted() == run.report.summary.wasted.get(GPU, 0.0)
 
@@ -50,7 +50,7 @@ def test_neighbouring_gpus_of_a_pod_are_one_bar() -> None:
     assert list(spans(type(held)("j", "n", (0, 1, 3), 0.0, 1.0))) == [(0, 2), (3, 1)]
 
 
-def test_what_stands_above_the_runs_is_what_happens() -> None:
+def test_comment_above_the_runs_matches_them() -> None:
     report = RUNS["pod_by_pod"].report
     assert report is not None
     deadlock = report.summary.deadlock

@@ -41,7 +41,7 @@ def test_only_a_tag_on_main_is_released() -> None:
     assert "fetch-depth: 0" in WORKFLOW
 
 
-def test_what_is_uploaded_was_installed_and_tested_before() -> None:
+def test_uploaded_files_were_installed_and_tested() -> None:
     yaml = pytest.importorskip("yaml")
     steps = yaml.safe_load(WORKFLOW)["jobs"]["pure"]["steps"]
     runs = [step.get("run", "") for step in steps]
@@ -92,7 +92,7 @@ def test_the_readme_of_the_package_index_has_absolute_links(
         assert name in PROJECT["tool"]["cibuildwheel"]["linux"]["environment-pass"]
 
 
-def test_without_a_repository_the_readme_is_that_of_the_checkout(
+def test_readme_without_a_repository_is_that_of_the_checkout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = built_with(monkeypatch)
@@ -115,7 +115,7 @@ def test_every_action_is_pinned_to_a_commit(workflow: str) -> None:
     assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
 
 
-def test_only_the_job_that_publishes_may_ask_for_an_identity_and_no_job_has_a_secret() -> None:
+def test_only_the_publishing_job_requests_an_identity_and_no_job_has_a_secret() -> None:
     yaml = pytest.importorskip("yaml")
     workflow = yaml.safe_load(WORKFLOW)
 

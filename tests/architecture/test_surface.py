@@ -80,7 +80,7 @@ def test_the_facade_loads_what_type_checkers_take_for_imported() -> None:
     assert set(gangsched.__all__) < set(dir(gangsched))
 
 
-def test_what_is_public_is_there_by_its_name_and_nothing_else() -> None:
+def test_public_names_are_present_and_no_others() -> None:
     there = {name.split(".")[1] for name in MODULES if "." in name}
     others = there - {*PUBLIC, *gangsched.__all__, "_facade", "_version"}
     assert {"_core", "simulation", "cli"} < others
@@ -115,7 +115,7 @@ def test_a_name_that_a_module_has_too_is_what_the_facade_says(first: str) -> Non
     subprocess.run([sys.executable, "-c", code], check=True, env=WHERE)
 
 
-def test_what_was_loaded_is_kept() -> None:
+def test_loaded_values_are_kept() -> None:
     assert gangsched.Pod is model.Pod
     assert vars(gangsched)["Pod"] is model.Pod
 

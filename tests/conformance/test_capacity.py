@@ -72,7 +72,7 @@ def on(node: str, name: str, gpus: int, group: str | None = None) -> Pod:
         row(44, [on("n1", "x", 3), on("n2", "y", 2)], 0, False),
     ],
 )
-def test_what_others_hold_is_taken_and_what_the_group_holds_is_not(
+def test_capacity_of_others_is_taken_and_that_of_the_group_is_not(
     placed: list[Pod], own: int, satisfied: bool
 ) -> None:
     """Rows 42 to 44, F44: two nodes of five, and six are needed in all."""

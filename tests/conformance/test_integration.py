@@ -141,7 +141,7 @@ def held(driver: Driver) -> set[str]:
         ),
     ],
 )
-def test_the_group_that_fits_is_scheduled_whoever_comes_between(
+def test_group_that_fits_is_scheduled_in_any_company(
     arrange: Order,
     sizes: dict[str, tuple[int, int]],
     minima: dict[str, int],
@@ -176,7 +176,7 @@ def test_an_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
         row(80, in_turn, {"ivy": 3}, False),
     ],
 )
-def test_the_more_urgent_pods_are_scheduled_however_late_they_come(
+def test_urgent_pods_are_scheduled_first_however_late_they_arrive(
     arrange: Order, minima: dict[str, int], grouped: bool
 ) -> None:
     """Rows 72, 79 and 80, F9: urgency is looked at when a decision is made."""
@@ -188,7 +188,7 @@ def test_the_more_urgent_pods_are_scheduled_however_late_they_come(
 
 
 @rows(78)
-def test_the_same_stories_have_the_same_end_when_every_pod_takes_a_third_of_the_node() -> None:
+def test_histories_end_alike_when_every_pod_takes_a_third_of_the_node() -> None:
     ivy, gum, fig = (crowd(name, size, 100) for name, size in (("ivy", 3), ("gum", 4), ("fig", 4)))
     alone = crowd("alone", 2, 100, group=False)
     late = crowd("late", 3, 100, priority=HIGH)
@@ -210,7 +210,7 @@ def test_the_same_stories_have_the_same_end_when_every_pod_takes_a_third_of_the_
 
 
 @rows(76)
-def test_a_group_that_cannot_be_completed_gives_way_to_one_that_fits() -> None:
+def test_group_that_cannot_be_completed_yields_to_one_that_fits() -> None:
     """F5, F6. Within two minutes, says the row; here in the instant in which it comes."""
     ivy = [worker(f"ivy-{number}", "ivy", requests={"cpu": 4}) for number in range(6)]
     gum = worker("gum-0", "gum", requests={"cpu": 2})

@@ -105,7 +105,7 @@ ELM, OAK = gang("elm", 2, created_at=21.0), gang("oak", 2, created_at=22.0)
         row("14v", worker("a", created_at=22.0), worker("b", "oak"), (OAK,), True),
     ],
 )
-def test_one_pod_goes_ahead_of_the_other(
+def test_one_pod_is_evicted_before_the_other(
     first: Pod, second: Pod, groups: tuple[PodGroup, ...], ahead: bool
 ) -> None:
     """Rows 1 to 14 and 14v; whichever of them was heard of first."""
@@ -139,7 +139,7 @@ def recovers(group: PodGroupInfo) -> None:
     ("happens", "ahead"),
     [row(15, nothing, True), row(16, fails, False), row(17, recovers, True)],
 )
-def test_who_failed_goes_behind_who_was_not_tried_since(
+def test_failed_entity_sorts_behind_untried_ones(
     happens: Callable[[PodGroupInfo], None], ahead: bool
 ) -> None:
     """Rows 15 to 17, F3. By creation alone a failure changes nothing."""
@@ -190,7 +190,7 @@ def test_after_a_failure_the_failure_is_its_time() -> None:
 
 
 @rows(20)
-def test_once_it_is_scheduled_its_time_is_its_creation_again() -> None:
+def test_time_of_a_scheduled_group_is_its_creation_again() -> None:
     driver = story(recovers=True)
     assert all(pod.node_name for pod in driver.cluster.pods())
     assert effective_time(driver) == ELM.created_at

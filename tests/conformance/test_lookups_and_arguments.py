@@ -66,7 +66,7 @@ def test_a_policy_without_arguments_waits_ten_seconds_and_tolerates_no_gap() -> 
 
 
 @rows(59, ours=True)
-def test_arguments_are_kept_and_the_rest_after_a_failure_is_the_schedulers() -> None:
+def test_arguments_are_kept_and_the_scheduler_sets_the_backoff() -> None:
     policy = Coscheduling(permit_timeout=45, reject_percentage=35)
     assert (policy.permit_timeout, policy.reject_percentage) == (45, 35)
     rest = Backoff(15, 15)
@@ -75,7 +75,7 @@ def test_arguments_are_kept_and_the_rest_after_a_failure_is_the_schedulers() -> 
 
 
 @rows(60, ours=True)
-def test_bounds_are_allowed_but_for_a_rest_of_no_time() -> None:
+def test_boundary_values_are_accepted_except_a_backoff_of_zero() -> None:
     for percentage in (0, 10, 100):
         assert Coscheduling(permit_timeout=25, reject_percentage=percentage)
     assert Coscheduling(permit_timeout=0).permit_timeout == 0
@@ -153,7 +153,7 @@ ALDER = gang("alder", 1).key
 
 
 @rows(67, ours=True)
-def test_a_group_is_kept_for_a_while_when_its_last_member_is_gone_and_not_before() -> None:
+def test_group_is_kept_for_the_grace_after_its_last_member_left() -> None:
     """F39: a member that is deleted beside others marks nothing."""
     registry = registry_of("a", "b")
     registry.leave(ALDER, uid("a"), now=5.0)
@@ -174,7 +174,7 @@ def test_a_group_is_forgotten_in_the_instant_in_which_its_grace_ends() -> None:
     assert len(registry) == 0
 
 
-def test_without_a_grace_a_group_is_forgotten_at_once() -> None:
+def test_group_is_forgotten_at_once_without_a_grace() -> None:
     """Beside row 68."""
     registry = PodGroupRegistry()
     registry.declare(gang("alder", 1))
@@ -182,7 +182,7 @@ def test_without_a_grace_a_group_is_forgotten_at_once() -> None:
     assert len(registry) == 0
 
 
-def test_who_is_asked_for_a_group_makes_none() -> None:
+def test_query_makes_no_group() -> None:
     """F41, beside row 56."""
     registry = PodGroupRegistry()
     assert registry.get(ALDER) is None

@@ -53,12 +53,12 @@ def group_with(spec: PodGroup | None, **states: MemberState) -> PodGroupInfo:
 
 
 @rows(34, ours=True)
-def test_a_pod_without_a_group_goes() -> None:
+def test_pod_without_a_group_is_bound_at_once() -> None:
     assert permit(worker("alone"), None) == Success()
 
 
 @rows(35, ours=True)
-def test_a_member_of_a_missing_group_is_turned_down_whatever_room_there_is() -> None:
+def test_member_of_a_missing_group_is_refused_whatever_is_free() -> None:
     group = group_with(None, a=MemberState.WAITING, b=MemberState.WAITING)
     missing = Unschedulable("pod group lab/birch does not exist", resolvable=False)
     assert permit(worker("a", "birch"), group) == missing
@@ -71,7 +71,7 @@ def test_a_member_waits_while_no_other_has_a_node() -> None:
 
 
 @rows(37)
-def test_a_member_goes_when_its_sibling_has_a_node_already() -> None:
+def test_member_is_released_when_its_sibling_has_a_node() -> None:
     """F15, F16: whether that sibling waits, is being bound, or runs."""
     for sibling in (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED):
         group = group_with(gang("birch", 2), a=MemberState.WAITING, b=sibling)
@@ -114,13 +114,13 @@ def test_the_first_of_two_waits() -> None:
 
 
 @rows(40)
-def test_a_minimum_of_one_waits_for_nobody() -> None:
+def test_minimum_of_one_waits_for_no_member() -> None:
     assert step(a_cluster(*crowd(2), group=gang("birch", 1)))[:2] == ["Release", "Bind"]
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @rows(41)
-def test_of_three_the_first_two_wait_and_the_third_takes_them_along() -> None:
+def test_third_member_releases_the_two_that_wait() -> None:
     driver = a_cluster(*crowd(3), group=gang("birch", 3))
     assert step(driver) == ["PodWaiting"]
     assert step(driver) == ["PodWaiting"]

@@ -97,7 +97,7 @@ def test_a_group_does_not_grow_too_old_to_be_scheduled() -> None:
         row(93, ["press", "forge"], "lab/forge,lab/press"),
     ],
 )
-def test_a_group_says_who_occupies_it(owners: list[str], occupied_by: str) -> None:
+def test_group_states_its_owners(owners: list[str], occupied_by: str) -> None:
     """Rows 92 and 93."""
     found = status(gang("holly", 2), crowd(P, P, owners=owners))
     assert found == PodGroupStatus(phase="Scheduling", occupied_by=occupied_by)

@@ -55,7 +55,7 @@ def post_filter(group: PodGroupInfo | None, *, percentage: int = 0) -> Outcome |
 
 
 @rows(46, ours=True)
-def test_after_a_fall_no_third_member_is_tried_before_the_group_has_rested() -> None:
+def test_no_third_member_is_tried_after_a_rejection_before_the_backoff_ends() -> None:
     """F6, F25: whatever room comes in the meantime."""
     at_once = partial(
         presets.coscheduling, when_blocked=WhenBlocked.AT_ONCE, backoff=Backoff(1.5, 6)
@@ -83,12 +83,12 @@ def test_a_regular_pod_is_none_of_its_business() -> None:
 
 
 @rows(48, ours=True)
-def test_who_fails_beside_a_quorum_keeps_its_own_reason_and_rejects_nobody() -> None:
+def test_failed_member_beside_a_quorum_keeps_its_reason_and_rejects_no_other() -> None:
     assert post_filter(group_with(1, 1, others=1)) == Unschedulable(FULL)
 
 
 @rows(49, ours=True)
-def test_a_group_that_cannot_be_completed_falls_and_the_culprit_is_named() -> None:
+def test_group_that_cannot_be_completed_is_rejected_with_the_unschedulable_member() -> None:
     """F59: with the reason that it had."""
     outcome = post_filter(group_with(2, 1, others=1), percentage=10)
     assert outcome == RejectGroup(KEY, f"pod cedar-9 cannot be placed: {FULL}")

@@ -104,7 +104,7 @@ def test_a_group_is_tried_when_enough_of_its_own_members_may_be(
 
 
 @rows(21)
-def test_a_regular_pod_is_tried_whoever_else_there_is() -> None:
+def test_regular_pod_is_tried_in_any_company() -> None:
     lone = worker("lone")
     driver = a_cluster(*FOREIGN, *crowd("fir", 1), lone, groups=(gang("fir", 2),))
     assert both_gates(driver, lone) == (Success(), Success())
@@ -160,14 +160,14 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
     ],
 )
 def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
-    odd: Pod, reason: str
+    faulty: Pod, reason: str
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""
     driver = a_cluster(labelled("rowan-0", 2))
     driver.drain()
-    driver.add(odd)
+    driver.add(faulty)
 
-    assert driver.log[-1].effects[0] == PodRefused(odd.uid, reason)
+    assert driver.log[-1].effects[0] == PodRefused(faulty.uid, reason)
     assert not driver.step()
     driver.add(labelled("rowan-1", 2))
     driver.drain()
@@ -175,7 +175,7 @@ def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
     assert placed == {"rowan-0", "rowan-1"}
 
 
-def test_an_incomplete_group_is_told_of_once_for_each_member_and_raises_nothing() -> None:
+def test_incomplete_group_is_reported_once_per_member() -> None:
     """F53, beside row 23: through the whole pipeline."""
     driver = a_cluster(groups=(gang("fir", 3),))
     for present, member in enumerate(crowd("fir", 2), 1):

@@ -71,7 +71,7 @@ def test_gangsched_keeps_the_laws_when_failed_binds_evict_the_gang(unit: Schedul
 
 
 @pytest.mark.parametrize("variant", PLAIN)
-def test_a_bundle_starts_although_one_gang_fits_only_one_node(
+def test_bundle_starts_when_one_gang_fits_only_one_node(
     variant: str,
 ) -> None:
     """A regression found by the kit: no pod started."""

@@ -28,7 +28,7 @@ from gangsched.testing import (
     check_steps,
 )
 from kit.variants import VARIANTS
-from support.planting import plant
+from support.planted_faults import plant
 
 LONGEST = 12
 _CI = settings.get_profile("ci")

@@ -35,9 +35,9 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.bundles import AB, key, pods, specs
 from support.busy import NOW, tell
+from support.faulty_gang import NEEDED, Host, memory, nothing_is_kept, only
+from support.faulty_plugin import OOPS, FaultyPlugin, interrupt
 from support.gangs import node
-from support.odd import OOPS, Odd, break_off
-from support.odd_gang import NEEDED, Host, memory, nothing_is_kept, only
 from support.units import current
 
 ALWAYS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_filter"]
@@ -48,16 +48,16 @@ Answer = Any
 
 
 def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
-    """Return a bundle whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a bundle whose turn it is, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
-    odd = Odd(*sorted(needed), group_wide=wide.split())
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=current())
     tell(cluster, scheduler, node("n", cpu), now=NOW)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def bound(effects: Any) -> list[str]:
@@ -68,11 +68,11 @@ def bound(effects: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("point", [*ALWAYS, "pre_score", "bind"])
-def test_a_bundle_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
+def test_bundle_is_unchanged_after_its_cycle_raised(point: str) -> None:
     broken = host(point)
     before = memory(broken)
     for _again in range(2):
-        error = break_off(*broken[1:], point)
+        error = interrupt(*broken[1:], point)
         assert (error.point, error.subject) == (point, "one/a-0")
         assert memory(broken) == before
         nothing_is_kept(broken[1])
@@ -80,21 +80,21 @@ def test_a_bundle_whose_cycle_breaks_off_is_as_it_was(point: str) -> None:
 
 @pytest.mark.parametrize("name", MEMBERS[1:])
 @pytest.mark.parametrize("point", LATER)
-def test_so_it_is_when_it_breaks_off_at_a_later_member_of_whichever_group(
+def test_bundle_starts_as_usual_after_the_cycle_of_a_later_member_raised(
     point: str, name: str
 ) -> None:
     broken = host(point)
     before = memory(broken)
-    error = break_off(*broken[1:], point, only(name, Success(), OOPS))
+    error = interrupt(*broken[1:], point, only(name, Success(), OOPS))
     assert error.subject.partition("/")[2] == name
     assert memory(broken) == before
     nothing_is_kept(broken[1])
 
 
 @pytest.mark.parametrize("point", ALWAYS)
-def test_a_bundle_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -> None:
+def test_bundle_starts_as_usual_after_a_cycle_raised(point: str) -> None:
     broken, whole = host(point), host(point)
-    break_off(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
+    interrupt(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
     effects = broken[1].schedule_one(now=NOW)
     assert effects == whole[1].schedule_one(now=NOW)
     assert memory(broken, r"_step$") == memory(whole, r"_step$")
@@ -103,7 +103,7 @@ def test_a_bundle_that_was_broken_off_starts_as_if_it_had_not_been(point: str) -
     assert [(start.group, start.attempt) for start in starts] == [(group, 1) for group in AB]
 
 
-def test_who_was_reserved_gives_everything_back_once_and_last_comes_first() -> None:
+def test_unreserve_runs_once_per_plugin_in_reverse_order() -> None:
     broken, given_back = host("reserve", "permit"), list[str]()
 
     def unreserve(_state: object, pod: Pod, _node: object, *, cause: str, now: float) -> None:
@@ -134,7 +134,7 @@ def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_d
 
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("point", LATER)
-def test_a_plugin_that_turns_one_member_down_turns_the_bundle_down(point: str, name: str) -> None:
+def test_refusal_of_one_member_refuses_the_bundle(point: str, name: str) -> None:
     """F19: of whichever group; there is one reason and one rest."""
     refused = host(point)
     refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
@@ -154,7 +154,7 @@ def test_a_plugin_that_turns_one_member_down_turns_the_bundle_down(point: str, n
 
 @pytest.mark.parametrize("name", ["a-0", "b-1"])
 @pytest.mark.parametrize("point", ["pre_filter", "pre_bind"])
-def test_who_is_turned_down_and_not_needed_keeps_nobody(point: str, name: str) -> None:
+def test_refused_elastic_member_delays_no_other(point: str, name: str) -> None:
     refused = host(point)
     for fact in specs(*AB, minimum=1):
         tell(*refused[:2], fact, now=NOW)
@@ -183,7 +183,7 @@ def test_a_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_a_bundle_does_not_wait_on_permit_and_falls_with_a_reason(name: str) -> None:
+def test_bundle_does_not_wait_on_permit_and_is_rejected_with_a_reason(name: str) -> None:
     waiting = host("permit")
     waiting[2].answers["permit"] = only(name, Success(), Wait(5.0))
     effects = waiting[1].schedule_one(now=NOW) or ()
@@ -202,7 +202,7 @@ def test_a_bundle_does_not_wait_on_permit_and_falls_with_a_reason(name: str) -> 
 
 @pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup])
 @pytest.mark.parametrize("group", [*AB, "one/none"])
-def test_a_verdict_on_any_of_them_makes_the_lead_fall(verdict: Any, group: str) -> None:
+def test_verdict_on_any_group_rejects_the_leader_of_the_bundle(verdict: Any, group: str) -> None:
     refused = host("post_filter")
     refused[2].answers["filter"] = Unschedulable("full")
     refused[2].answers["post_filter"] = verdict(key(group), "so it is")
@@ -229,7 +229,7 @@ def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> No
     assert len(bound(again)) == 4
 
 
-def test_a_group_that_is_evicted_before_its_turn_is_waited_for_again() -> None:
+def test_group_evicted_before_its_cycle_is_waited_for_again() -> None:
     """The lead was in the queue alone: nobody of it could be bound, and the other ran."""
     _cluster, scheduler, _odd = hosted = host("post_filter")
     bind_only_two(hosted, scheduler.schedule_one(now=NOW))
@@ -240,7 +240,7 @@ def test_a_group_that_is_evicted_before_its_turn_is_waited_for_again() -> None:
     assert "its bundle" in str(scheduler.why(key("one/a")))
 
 
-def test_who_asks_for_the_same_goes_when_a_group_is_held_as_its_turn_comes() -> None:
+def test_equal_entity_is_tried_when_a_group_is_not_admitted_in_its_cycle() -> None:
     """Law 4: it stood behind the lead, and is tried in the call that finds the lead held."""
     cluster, scheduler, _odd = hosted = host("post_filter", "pod_signature")
     effects = scheduler.schedule_one(now=NOW)
@@ -271,11 +271,11 @@ def bind_only_two(hosted: Host, effects: Any) -> None:
 
 def evict_two(hosted: Host, *, now: float) -> None:
     """Let a pod come first that makes the plugin evict the group that runs."""
-    cluster, scheduler, odd = hosted
-    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    cluster, scheduler, faulty = hosted
+    faulty.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
     tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99, priority=9)), now=now)
     assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=now) or ()) == 2
-    odd.answers.clear()
+    faulty.answers.clear()
 
 
 def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:

@@ -24,30 +24,30 @@ from gangsched import (
     presets,
 )
 from support.bundles import AB, CD, end, key, pods, running, spec, specs
-from support.deeds import Deed
 from support.driver import Driver
-from support.endings import (
-    a_listing_tells_nothing,
-    a_restart_moves_nobody,
-    everything_is_forgotten,
-    nobody_sleeps_who_could_start,
-    told_again_it_does_the_same,
-)
 from support.examples import one_in
+from support.final_checks import (
+    listing_changes_nothing,
+    no_startable_pod_is_parked,
+    no_state_is_left,
+    repeated_history_gives_the_same_effects,
+    restart_moves_no_pod,
+)
 from support.gangs import node
 from support.histories import (
     Policy,
     bundle_deeds,
     decisions,
-    deeds,
     histories,
     pod_deeds,
     policies,
     steady_policies,
+    steps,
 )
-from support.levels import everybody_is_in_place
+from support.history_steps import HistoryStep
+from support.levels import every_entity_is_in_place
 
-mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, deeds, deeds, decisions))
+mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, steps, steps, decisions))
 gangs = policies.filter(lambda policy: policy.gangs)
 
 
@@ -82,7 +82,7 @@ FACTS = [*specs(*AB), *specs(*CD), *(PodAdded(p) for group in (*AB, *CD) for p i
 
 @one_in(2)
 @given(gangs, st.permutations(FACTS), st.lists(st.booleans(), min_size=12, max_size=12))
-def test_so_it_is_in_whichever_order_members_and_specifications_come(
+def test_bundle_starts_whole_in_any_order_of_members_and_specifications(
     policy: Policy, facts: list[PodAdded | PodGroupAdded], deciding: list[bool]
 ) -> None:
     """F2: with decisions between them."""
@@ -105,22 +105,22 @@ def test_so_it_is_in_whichever_order_members_and_specifications_come(
 
 @one_in(2)
 @given(gangs, mixed)
-def test_in_any_history_nobody_starts_without_the_others_of_its_bundle(
-    policy: Policy, story: list[Deed]
+def test_group_never_starts_without_its_bundle_in_any_history(
+    policy: Policy, story: list[HistoryStep]
 ) -> None:
     """Laws 1 to 10: the oracle looks at every effect, and the end at what needs an end."""
     world = policy.world()
-    for deed in story:
-        world.do(deed)
+    for step in story:
+        world.do(step)
         if not (world.late or world.driver.untold):
-            everybody_is_in_place(world)
-    again = told_again_it_does_the_same(world, policy, story)
+            every_entity_is_in_place(world)
+    again = repeated_history_gives_the_same_effects(world, policy, story)
     world.finish()
-    nobody_sleeps_who_could_start(world, policy)
-    a_listing_tells_nothing(world)
-    a_restart_moves_nobody(world)
+    no_startable_pod_is_parked(world, policy)
+    listing_changes_nothing(world)
+    restart_moves_no_pod(world)
     again.clear()
-    everything_is_forgotten(again.driver.scheduler)
+    no_state_is_left(again.driver.scheduler)
 
 
 @one_in(2)
@@ -146,7 +146,7 @@ def test_a_bundle_starts_exactly_where_all_its_minima_fit(
         assert (found["one/a"] >= one, found["two/b"]) == (True, two)
 
 
-def test_a_bundle_is_let_go_in_one_call_with_one_release_for_each_group() -> None:
+def test_bundle_is_released_in_one_call_with_one_release_per_group() -> None:
     driver = Driver()
     driver.tell(node("n", 9), *specs(*AB))
     driver.add(*pods("two/b"), *pods("one/a"))
@@ -157,7 +157,7 @@ def test_a_bundle_is_let_go_in_one_call_with_one_release_for_each_group() -> Non
     assert [(e.group, e.attempt, e.scheduled) for e in starts] == [(g, 1, 2) for g in AB]
 
 
-def test_a_bundle_that_does_not_fit_has_one_reason_and_one_rest() -> None:
+def test_bundle_that_does_not_fit_has_one_reason_and_one_backoff() -> None:
     driver = Driver()
     driver.tell(node("n", 3), *specs(*AB))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -170,7 +170,7 @@ def test_a_bundle_that_does_not_fit_has_one_reason_and_one_rest() -> None:
     assert driver.scheduler._state.nodes.assumed == {}
 
 
-def test_members_that_come_later_join_by_themselves() -> None:
+def test_late_members_join_alone() -> None:
     driver = Driver()
     driver.tell(node("n", 5), *specs(*AB))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -224,7 +224,7 @@ def test_both_units_start_the_same_bundles() -> None:
     assert sum(found[0].values()) == 4
 
 
-def test_a_bundle_may_be_in_a_cluster_of_unlike_nodes() -> None:
+def test_bundle_is_placed_on_unlike_nodes() -> None:
     """Only one arrangement fits, over the borders of the groups."""
     driver = Driver()
     driver.tell(node("wide", 2), node("small", 1, 1), *specs(*AB, minimum=1))

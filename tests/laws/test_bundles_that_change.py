@@ -69,7 +69,7 @@ def test_a_group_waits_until_every_group_of_its_bundle_names_the_same(problem: s
     assert settled(driver) == BOTH
 
 
-def test_a_group_that_names_another_bundle_is_told_so_too() -> None:
+def test_group_that_names_another_bundle_is_reported() -> None:
     driver = Driver()
     driver.tell(node("n", 9), PodGroupAdded(spec("one/a", 2, AB)))
     driver.tell(PodGroupAdded(spec("two/b", 2, ["one/a", "two/c"])))
@@ -89,7 +89,7 @@ def test_an_incomplete_group_keeps_the_others_and_says_so(a: int, b: int) -> Non
     assert settled(driver) == BOTH
 
 
-def test_a_complete_group_is_not_told_to_be_incomplete_when_another_is() -> None:
+def test_complete_group_is_not_reported_as_incomplete_with_another() -> None:
     driver = begun(a=2, b=1)
     told = [
         e for t in driver.log for e in t.effects if isinstance(e, GroupIncomplete | PodNotAdmitted)
@@ -102,7 +102,7 @@ def test_a_complete_group_is_not_told_to_be_incomplete_when_another_is() -> None
     )
 
 
-def test_who_leads_tells_of_the_failure_and_the_others_of_who_leads() -> None:
+def test_leader_states_the_failure_and_the_others_state_their_leader() -> None:
     driver = begun(cpu=3)
     assert settled(driver) == {}
     assert "at most 1 of 2 members of pod group two/b fit: cpu is short" in str(why(driver, AB[0]))
@@ -120,7 +120,7 @@ def waits(cpu: int = 3) -> Driver:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_group_whose_specification_goes_keeps_the_other(group: str) -> None:
+def test_deleted_specification_keeps_the_bundle_waiting(group: str) -> None:
     driver = waits()
     driver.tell(PodGroupDeleted(key(group)), node("n", 9))
     assert settled(driver) == {}
@@ -139,7 +139,7 @@ def test_a_group_that_leaves_starts_alone_and_the_other_when_it_leaves_too(group
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_minimum_that_is_lowered_lets_the_bundle_go(group: str) -> None:
+def test_lowered_minimum_releases_the_bundle(group: str) -> None:
     driver = waits()
     driver.tell(PodGroupUpdated(spec(group, 1, AB)))
     assert sum(settled(driver).values()) == 3
@@ -173,7 +173,7 @@ def test_a_member_that_does_not_count_any_more_keeps_both(group: str, how: str) 
 
 
 @pytest.mark.parametrize("group", AB)
-def test_when_all_members_of_one_go_the_other_waits_for_those_that_come_anew(group: str) -> None:
+def test_group_waits_for_recreated_members_of_its_bundle(group: str) -> None:
     driver = waits()
     for member in pods(group):
         driver.tell(PodDeleted(member.uid))
@@ -184,7 +184,7 @@ def test_when_all_members_of_one_go_the_other_waits_for_those_that_come_anew(gro
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_member_that_becomes_smaller_is_news_to_the_bundle(group: str) -> None:
+def test_smaller_member_requeues_its_bundle(group: str) -> None:
     driver = waits()
     smaller = evolve(pods(group)[0], requests={})
     driver.tell(PodUpdated(smaller))
@@ -204,7 +204,7 @@ def test_a_group_that_joins_a_bundle_that_waits_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_who_has_started_is_not_waited_for_and_waits_for_nobody(group: str) -> None:
+def test_started_group_is_not_waited_for_and_waits_for_none(group: str) -> None:
     """The other is made anew, as a whole: it starts by itself. A member joins by itself."""
     driver = begun()
     assert settled(driver) == BOTH
@@ -221,7 +221,7 @@ def test_who_has_started_is_not_waited_for_and_waits_for_nobody(group: str) -> N
 
 @one_in(2)
 @given(gangs, st.lists(st.sampled_from(Fate), min_size=2, max_size=5), st.integers(4, 6))
-def test_binds_that_fail_leave_nobody_behind(policy: Policy, fates: list[Fate], cpu: int) -> None:
+def test_failed_binds_leave_no_pod_behind(policy: Policy, fates: list[Fate], cpu: int) -> None:
     """Where all binds of a group fail it starts again, with those that have not started."""
     policy = evolve(policy, match_policy=MatchPolicy.ONCE_SATISFIED)
     world = policy.world()
@@ -239,7 +239,7 @@ def test_binds_that_fail_leave_nobody_behind(policy: Policy, fates: list[Fate], 
     assert evicted or running(driver) == BOTH
 
 
-def test_a_group_of_which_nobody_could_be_bound_keeps_the_other_that_waits_no_longer() -> None:
+def test_group_whose_binds_all_failed_keeps_its_bundle_waiting() -> None:
     """All binds of both fail, and one has lost a member meanwhile: nobody goes without it."""
     driver = begun()
     driver.fate = Fate.PENDING
@@ -260,7 +260,7 @@ def test_a_group_of_which_nobody_could_be_bound_keeps_the_other_that_waits_no_lo
 
 @one_in(2)
 @given(gangs, st.integers(1, 5), st.integers(4, 9), st.booleans())
-def test_after_a_restart_amid_the_binds_nobody_starts_twice_and_the_rest_joins(
+def test_restart_during_binds_starts_no_pod_twice_and_the_others_join(
     policy: Policy, every: int, cpu: int, backwards: bool
 ) -> None:
     """F42: of the binds under way every n-th has happened."""
@@ -281,7 +281,7 @@ def test_after_a_restart_amid_the_binds_nobody_starts_twice_and_the_rest_joins(
     assert sorted([*bound, *happened]) == sorted(p.uid for g in AB for p in pods(g))
 
 
-def test_after_a_restart_a_group_that_runs_is_not_waited_for() -> None:
+def test_running_group_is_not_waited_for_after_a_restart() -> None:
     driver = begun()
     driver.fate = Fate.PENDING
     driver.drain()

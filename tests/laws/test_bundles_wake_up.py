@@ -17,7 +17,7 @@ gangs = policies.filter(lambda policy: policy.gangs)
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 3, 4])
-def test_what_comes_last_is_itself_the_wake_up(last: int) -> None:
+def test_last_event_is_itself_the_wake_up(last: int) -> None:
     """Law 4: whichever group of the bundle it is about; the first by key is tried for all."""
     facts = [node("n", 4), *specs(*AB), *(PodAdded(pods(group)[1]) for group in AB)]
     late = facts.pop(last)
@@ -33,7 +33,7 @@ def test_what_comes_last_is_itself_the_wake_up(last: int) -> None:
 
 
 @pytest.mark.parametrize("place", ["a node for the lead", "a node for the other"])
-def test_room_that_helps_any_of_them_wakes_the_lead(place: str) -> None:
+def test_capacity_that_helps_any_group_of_a_bundle_requeues_its_leader(place: str) -> None:
     """Law 4: and no other is asked for."""
     driver = Driver()
     driver.tell(node("cpu", 2 * (place == "a node for the other")), *specs(*AB))
@@ -49,7 +49,7 @@ def test_room_that_helps_any_of_them_wakes_the_lead(place: str) -> None:
 
 @one_in(2)
 @given(gangs, st.integers(0, 2))
-def test_a_bundle_that_can_never_start_blocks_nobody(policy: Policy, first: int) -> None:
+def test_bundle_that_can_never_start_blocks_no_other_entity(policy: Policy, first: int) -> None:
     """Law 5: whether its turn comes before that of the others or after."""
     driver = policy.world().driver
     driver.tell(node("n", 4), *specs(*AB), *specs(*CD, minimum=1))
@@ -61,7 +61,7 @@ def test_a_bundle_that_can_never_start_blocks_nobody(policy: Policy, first: int)
     assert driver.scheduler.next_deadline() is None
 
 
-def test_a_bundle_asks_for_all_of_what_its_groups_ask_for_in_all() -> None:
+def test_bundle_requests_the_sum_of_the_min_resources_of_its_groups() -> None:
     """Each alone would find enough."""
     driver = Driver()
     driver.tell(node("n", 5), *specs(*AB, min_resources={"cpu": 3}))
@@ -73,7 +73,7 @@ def test_a_bundle_asks_for_all_of_what_its_groups_ask_for_in_all() -> None:
     assert running(driver) == dict.fromkeys(AB, 2)
 
 
-def test_bundles_of_one_shape_fail_alike_and_the_second_is_not_tried_in_vain() -> None:
+def test_second_bundle_of_one_equivalence_class_is_not_tried_in_vain() -> None:
     driver = Driver()
     driver.tell(node("n", 1), *specs(*AB), *specs(*CD))
     driver.add(*(p for group in (*AB, *CD) for p in pods(group)))
@@ -89,7 +89,7 @@ def test_bundles_of_one_shape_fail_alike_and_the_second_is_not_tried_in_vain() -
     assert isinstance(why(driver, "one/c"), explain.NoNodeFits)
 
 
-def test_bundles_of_as_many_members_that_need_others_of_them_do_not_fail_alike() -> None:
+def test_bundles_of_equal_size_with_other_groups_do_not_fail_alike() -> None:
     """Law 4: of each two of one kind and two of another, of which not the same are needed."""
     driver = Driver()
     driver.tell(node("cpu", 1), node("gpu", 0, 1))

@@ -99,7 +99,7 @@ def test_on_an_empty_cluster_some_gang_that_fits_starts_within_bounded_steps(
 
 @one_in(2)
 @given(gangs, st.integers(1, 12), st.integers(0, 1))
-def test_with_room_for_all_but_one_all_but_one_start_in_the_same_instant(
+def test_all_but_one_start_in_one_instant_with_capacity_for_all_but_one(
     policy: Policy, count: int, late: int
 ) -> None:
     """F3, SP#110: the oldest can never start, and nobody waits for it.
@@ -119,7 +119,7 @@ def test_with_room_for_all_but_one_all_but_one_start_in_the_same_instant(
     assert started(driver) == {f"g{n}" for n in range(count)}
 
 
-def test_who_can_never_start_is_tried_once_a_round_and_not_before_everybody_else() -> None:
+def test_entity_that_can_never_start_is_tried_once_a_round_after_all_others() -> None:
     """F3, SP#658: after its failure it stands behind all that were not tried since."""
     driver = driven(Policy(order=Order.LAST_FAILURE, when_blocked=When.AT_ONCE), 2)
     driver.add(*gang("never", 3))
@@ -141,7 +141,7 @@ def test_who_can_never_start_is_tried_once_a_round_and_not_before_everybody_else
 @pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("when_blocked", list(When))
 @pytest.mark.parametrize("held", range(1, 10))
-def test_k_of_ten_that_hold_nodes_keep_another_waiting_for_one_timeout_at_most(
+def test_waiting_members_block_another_gang_for_one_timeout_at_most(
     when_blocked: When, held: int
 ) -> None:
     """F5, SP#713: however many of them hold, and however few are missing."""
@@ -159,7 +159,7 @@ def test_k_of_ten_that_hold_nodes_keep_another_waiting_for_one_timeout_at_most(
 
 @pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("held", range(1, 10))
-def test_who_is_almost_complete_may_keep_what_it_holds_for_one_timeout_and_no_longer(
+def test_nearly_complete_group_keeps_its_nodes_for_one_timeout_at_most(
     held: int,
 ) -> None:
     """F5, SP#713: with a percentage of 10, nine of ten keep their nodes, and eight do not."""
@@ -177,7 +177,7 @@ def test_who_is_almost_complete_may_keep_what_it_holds_for_one_timeout_and_no_lo
 
 @one_in(2)
 @given(st.sampled_from(When), st.integers(2, 8), st.integers(0, 7), st.integers(1, 9))
-def test_no_attempt_holds_nodes_longer_than_its_timeout_however_its_members_come(
+def test_no_attempt_holds_nodes_longer_than_its_timeout_in_any_order_of_arrival(
     when_blocked: When, size: int, pause: int, room: int
 ) -> None:
     """F5: the oracle sees each wait; here the sum of all of them is bounded, too."""

@@ -15,7 +15,7 @@ from attrs import evolve
 from gangsched import Node, NodeAdded, NodeName, Pod, PodUpdated
 from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, walk
@@ -103,7 +103,7 @@ STORIES = [late_sibling, a_rival_that_ends, a_gate_that_opens, a_member_that_goe
 
 @pytest.mark.parametrize("when_blocked", EACH)
 @pytest.mark.parametrize("story", STORIES)
-def test_no_order_of_failing_and_waking_leaves_anybody_asleep_who_could_start(
+def test_no_order_of_failures_and_events_leaves_a_startable_pod_parked(
     story: Callable[[Driver], list[Move]], when_blocked: When
 ) -> None:
     """F8, SP#1001, KK#139162: and the oracle and the scheduler's own check look at every step."""

@@ -26,8 +26,8 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_driver import told
 from support.gangs import members, where
-from support.odd_driver import told
 from support.units import coscheduling
 
 NODE = NodeName("n")
@@ -66,7 +66,7 @@ def nothing_is_left_over(driver: Driver) -> None:
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @one_in(2)
 @given(st.integers(1, 4), st.integers(0, 2), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_who_waits_is_put_out_with_all_who_wait_with_it_and_who_displaced_it_runs(
+def test_waiting_gang_is_preempted_whole_and_its_preemptor_runs(
     count: int, free: int, urgent: list[int]
 ) -> None:
     """F10, SP#1007: at once; nobody is evicted for it, and nothing is awaited that has been."""
@@ -89,7 +89,7 @@ def test_who_waits_is_put_out_with_all_who_wait_with_it_and_who_displaced_it_run
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_who_was_put_out_is_told_for_whom_and_has_its_turn_again_when_there_is_room() -> None:
+def test_preempted_gang_names_its_preemptor_and_is_tried_when_it_fits() -> None:
     """F10: it rests as after any other fall; then it holds its nodes again, or is complete."""
     driver = driver_of(2)
     waiting(driver, 2)
@@ -108,7 +108,7 @@ def test_who_was_put_out_is_told_for_whom_and_has_its_turn_again_when_there_is_r
 
 
 @pytest.mark.parametrize(("cpu", "kept"), [(1, 2), (2, 0)])
-def test_a_gang_that_runs_keeps_its_quorum_or_falls_as_a_whole(cpu: int, kept: int) -> None:
+def test_running_gang_keeps_its_quorum_or_is_evicted_as_a_whole(cpu: int, kept: int) -> None:
     """F10: who goes is asked to, once; who displaced it has its room when the last is gone."""
     driver = driver_of(3)
     driver.add(*members("low", 3, 2, cpu=1))
@@ -122,7 +122,7 @@ def test_a_gang_that_runs_keeps_its_quorum_or_falls_as_a_whole(cpu: int, kept: i
 
 
 @pytest.mark.parametrize("comes", [1, 2])
-def test_siblings_of_a_lower_priority_are_not_displaced_by_a_member(comes: int) -> None:
+def test_members_do_not_preempt_siblings_of_lower_priority(comes: int) -> None:
     """F13, SP#112: others go, or nobody does; others have put the siblings on their nodes."""
     driver = driver_of(3)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, priority=5)))

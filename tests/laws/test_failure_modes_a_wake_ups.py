@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched import WhenBlocked as When
 from gangsched._core._queue import SchedulingQueue
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies
@@ -70,7 +70,7 @@ def test_three_that_can_never_fit_together_are_tried_once_in_an_hour(when_blocke
 
 @pytest.mark.parametrize("when_blocked", list(When))
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_group_whose_members_are_recreated_each_second_rests_all_the_same(
+def test_group_whose_members_are_recreated_each_second_backs_off(
     when_blocked: When, at_once: int
 ) -> None:
     """F6: a controller makes new members for those that it deletes, one or all, for ten minutes."""
@@ -160,7 +160,7 @@ priorities = st.lists(
 
 @one_in(2)
 @given(gangs, priorities, st.integers(1, 4))
-def test_freed_room_goes_to_the_first_in_order_that_could_start(
+def test_freed_capacity_goes_to_the_first_entity_that_could_start(
     policy: Policy, waiting: list[tuple[int, int, int]], room: int
 ) -> None:
     """F9, SP#983: by brute force, nobody of a higher priority could have had it.
@@ -192,7 +192,7 @@ def test_freed_room_goes_to_the_first_in_order_that_could_start(
 
 @pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("when_blocked", list(When))
-def test_what_a_gang_gives_back_at_its_timeout_goes_to_the_more_urgent_that_waits_for_it(
+def test_capacity_released_at_a_timeout_goes_to_the_more_urgent_waiter(
     when_blocked: When,
 ) -> None:
     """F9, rows 79 and 80 under load: the one that let go is not the first to take it again."""
@@ -215,9 +215,7 @@ def test_what_a_gang_gives_back_at_its_timeout_goes_to_the_more_urgent_that_wait
 
 @one_in(2)
 @given(st.sampled_from(When), st.permutations(range(6)))
-def test_of_two_gangs_that_come_alternately_the_more_urgent_starts(
-    when_blocked: When, order: list[int]
-) -> None:
+def test_more_urgent_of_two_alternating_gangs_starts(when_blocked: When, order: list[int]) -> None:
     """F9, row 79: three members each, in any order of arrival, decided when all are there."""
     driver = driven(Policy(when_blocked=when_blocked), 3)
     mid = [member(f"mid-{n}", 3, gpu=1, group="mid", priority=100) for n in range(3)]

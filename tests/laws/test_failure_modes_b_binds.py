@@ -55,7 +55,7 @@ def bound(driver: Driver) -> list[Pod]:
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("late", [False, True])
-def test_whichever_bind_fails_its_member_alone_is_tried_again(size: int, late: bool) -> None:
+def test_only_the_failed_member_is_tried_again_when_any_bind_fails(size: int, late: bool) -> None:
     """F18, KK#135854: for every k, with the failure reported first or last of all.
 
     Nobody of the others is touched, the failure is told with its reason, and the group runs whole
@@ -80,7 +80,7 @@ def test_whichever_bind_fails_its_member_alone_is_tried_again(size: int, late: b
 
 
 @pytest.mark.parametrize("fates", list(product([Fate.DONE, Fate.FAILED], repeat=3)))
-def test_whatever_becomes_of_three_binds_all_three_run_in_the_end(fates: tuple[Fate, ...]) -> None:
+def test_three_binds_end_in_three_running_pods_whatever_fails(fates: tuple[Fate, ...]) -> None:
     """F18: all eight ways; with every bind failed it is a gang again, and is let go as one."""
     driver, binds = let_go(3, 3, 3)
     for bind, fate in zip(binds, fates, strict=True):
@@ -94,7 +94,7 @@ def test_whatever_becomes_of_three_binds_all_three_run_in_the_end(fates: tuple[F
 
 @one_in(2)
 @given(gangs, st.integers(2, 6), st.data())
-def test_a_member_whose_bind_always_fails_keeps_nobody_else_from_running(
+def test_member_whose_bind_always_fails_blocks_no_other_pod(
     policy: Policy, size: int, data: st.DataObject
 ) -> None:
     """F18: what others want is decided meanwhile, and the member is tried once a rest."""
@@ -123,7 +123,7 @@ def test_a_member_whose_bind_always_fails_keeps_nobody_else_from_running(
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_whose_bind_fails_again_and_again_rests_longer_each_time(group: str | None) -> None:
+def test_backoff_grows_when_binds_fail_repeatedly(group: str | None) -> None:
     """F6, F18: 1, 2, 4, 8, then 10 seconds, as after any other failure in a row."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
@@ -139,7 +139,7 @@ def test_whose_bind_fails_again_and_again_rests_longer_each_time(group: str | No
     assert rests == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_a_sibling_that_was_never_let_go_is_placed_while_another_bind_fails() -> None:
+def test_unreleased_sibling_is_placed_while_another_bind_fails() -> None:
     """F18, KK#140478: a group that is let go with a spare member is not stuck in flight."""
     driver, binds = let_go(4, 3, 3)
     assert len(binds) == 3
@@ -170,7 +170,7 @@ def with_one_left(*, specified: bool) -> Driver:
     return driver
 
 
-def test_who_is_left_alone_by_a_failed_bind_is_held_and_not_tried() -> None:
+def test_member_left_alone_by_a_failed_bind_is_not_admitted() -> None:
     """F18, F25: one of two is incomplete; it is no failure of the group that it is."""
     driver = with_one_left(specified=True)
     driver.settle()
@@ -179,7 +179,7 @@ def test_who_is_left_alone_by_a_failed_bind_is_held_and_not_tried() -> None:
     assert [type(e) for e in failures] == [PodUnschedulable], "the failed bind, and nothing else"
 
 
-def test_who_is_left_alone_without_a_minimum_is_not_tried_for_ever() -> None:
+def test_member_left_alone_without_a_minimum_is_not_tried_for_ever() -> None:
     """F6, F18: until a fact says how many it needs, nothing can be done, and nothing is."""
     driver = with_one_left(specified=False)
     driver.settle()

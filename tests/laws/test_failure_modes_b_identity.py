@@ -37,10 +37,10 @@ from gangsched.drivers import blocking
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import coscheduling, current
 from support.world import World
 
@@ -81,8 +81,8 @@ class Ledger:
 
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
-def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
-    policy: Policy, deeds: list[Deed]
+def test_every_reserve_is_unreserved_or_bound_exactly_once(
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """F20: in any history with faults, restarts and groups whose specification goes first."""
     ledgers: list[Ledger] = []
@@ -95,8 +95,8 @@ def test_whatever_is_reserved_is_given_back_or_bound_exactly_once(
 
     driver = Driver(make, watched=False)
     world = World(driver)
-    for deed in deeds:
-        world.do(deed)
+    for step in steps:
+        world.do(step)
         # who waits or is being bound has taken; a restart begins a new ledger
         assumed = driver.scheduler._state.nodes.assumed
         assert ledgers[-1].taken == {uid: name for uid, (name, _pod) in assumed.items()}
@@ -198,7 +198,7 @@ def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
         assert not waiting or waiting + running < minimum, "a quorum waits"
 
 
-def test_one_priority_orders_all_members_and_who_gives_another_is_refused() -> None:
+def test_member_with_another_priority_than_its_group_is_refused() -> None:
     """F23: members never stand apart in the queue."""
     driver = Driver(Policy().make)
     driver.tell(node(2))
@@ -213,7 +213,7 @@ def test_one_priority_orders_all_members_and_who_gives_another_is_refused() -> N
     assert info.priority == 5
 
 
-def test_a_priority_of_the_specification_binds_all_members_whoever_comes_first() -> None:
+def test_priority_of_the_specification_binds_all_members_in_any_order() -> None:
     """F23: the arrival order does not matter where the group says its priority."""
     for first, second in ((5, 7), (7, 5)):
         driver = Driver(Policy().make)
@@ -225,7 +225,7 @@ def test_a_priority_of_the_specification_binds_all_members_whoever_comes_first()
         assert [pod.priority for pod in bound(driver)] == [7]
 
 
-def test_facts_from_many_threads_are_taken_in_one_by_one() -> None:
+def test_events_from_many_threads_are_taken_in_one_by_one() -> None:
     """F19, SP#957: the loop for threads serialises; quorum and release stay one step."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)

@@ -96,7 +96,7 @@ def moves_on(pods: list[Pod], *others: Move) -> list[Move]:
 
 
 @pytest.mark.parametrize("when_blocked", EACH)
-def test_two_members_and_room_for_one_are_never_half_a_gang(when_blocked: When) -> None:
+def test_two_members_and_capacity_for_one_are_never_half_a_gang(when_blocked: When) -> None:
     """F17, SP#930: nobody is ever let go, in no order of what happens to them.
 
     Meanwhile either may be deleted, the node may go and come back, a rival may take the room.
@@ -118,7 +118,7 @@ def test_two_members_and_room_for_one_are_never_half_a_gang(when_blocked: When) 
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_of_those_who_wait_nobody_is_left_in_the_count_when_one_of_them_falls() -> None:
+def test_no_waiting_pod_is_left_counted_when_one_is_rejected() -> None:
     """F17: two wait for a third, which has no room; any of them may be deleted at any time."""
     pods = members(3, 3)
     driver = driven(When.UNTIL_TIMEOUT, 2, pods)
@@ -160,7 +160,9 @@ def test_permit_reject_timeout_delete_and_bind_in_every_order(when_blocked: When
 
 
 @pytest.mark.parametrize("when_blocked", list(When))
-def test_a_rival_at_any_moment_lets_all_of_a_gang_run_or_none(when_blocked: When) -> None:
+def test_competing_scheduler_at_any_moment_leaves_a_gang_whole_or_unstarted(
+    when_blocked: When,
+) -> None:
     """F17, F14: the rival takes half of the room before, between or after the members' turns."""
     pods = members(2, 2)
     driver = driven(when_blocked, 2, pods)
@@ -171,7 +173,7 @@ def test_a_rival_at_any_moment_lets_all_of_a_gang_run_or_none(when_blocked: When
 
 
 @pytest.mark.parametrize("when_blocked", list(When))
-def test_a_minimum_that_falls_and_rises_again_at_any_moment(when_blocked: When) -> None:
+def test_minimum_may_drop_and_rise_at_any_moment(when_blocked: When) -> None:
     """F17, F22: whatever the minimum is in that instant is held against those who hold nodes."""
     pods = members(3, None)
     driver = Driver(Policy(when_blocked=when_blocked).make, logged=False)

@@ -58,9 +58,7 @@ def bound(driver: Driver) -> set[str]:
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("done_before", [0, 1, 9])
-def test_whichever_bind_fails_all_of_its_siblings_are_evicted_at_once(
-    size: int, done_before: int
-) -> None:
+def test_all_siblings_are_evicted_at_once_when_any_bind_fails(size: int, done_before: int) -> None:
     """F18: for every k; whether the siblings' binds are reported before or after."""
     for k in range(size):
         driver, binds = let_go(size, size, size)
@@ -85,7 +83,7 @@ def test_whichever_bind_fails_all_of_its_siblings_are_evicted_at_once(
         assert len(bound(driver)) == size
 
 
-def test_with_a_quorum_left_nobody_is_evicted() -> None:
+def test_no_member_is_evicted_while_a_quorum_is_left() -> None:
     """F18: a spare member's bind fails; the others are enough, and it is tried again alone."""
     driver, binds = let_go(3, 3, 9)
     for bind in binds:
@@ -100,7 +98,7 @@ def test_with_a_quorum_left_nobody_is_evicted() -> None:
 
 
 @pytest.mark.parametrize("fresh", [1, 2])
-def test_members_that_are_ending_count_for_nobodys_quorum(fresh: int) -> None:
+def test_terminating_members_count_for_no_quorum(fresh: int) -> None:
     """F18: new members come before the old ones are gone, with room for all."""
     driver, binds = let_go(3, 3, 9)
     driver.report(binds[0], Fate.DONE)
@@ -113,7 +111,7 @@ def test_members_that_are_ending_count_for_nobodys_quorum(fresh: int) -> None:
     assert len(bound(driver)) == 2
 
 
-def test_who_is_evicted_stays_evicted_whatever_is_told_of_it_meanwhile() -> None:
+def test_evicted_pod_stays_evicted_whatever_is_reported_meanwhile() -> None:
     """F18: an update without a deletion, a late report, a listing: the end was asked for."""
     driver, binds = let_go(2, 2, 2)
     driver.report(binds[0], Fate.DONE)
@@ -167,7 +165,7 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_without_the_policy_nobody_is_ever_evicted(size: int) -> None:
+def test_no_pod_is_ever_evicted_without_the_policy(size: int) -> None:
     """F10, F11, F13: nor to make room for anybody, without preemption.
 
     More urgent gangs and pods come while everybody waits, is bound or is being bound.

@@ -63,7 +63,7 @@ arrivals = st.permutations(["node", "group", 0, 1, 2, 3])
 
 @one_in(2)
 @given(gangs, arrivals, st.lists(st.sampled_from([0.0, 0.5, 70.0]), min_size=6, max_size=6))
-def test_in_whatever_order_things_trickle_in_the_last_is_itself_the_wake_up(
+def test_last_arrival_is_the_wake_up_in_any_order(
     policy: Policy, order: list[str | int], pauses: list[float]
 ) -> None:
     """F24, SP#397, F29: decided in the instant in which the last of them comes.
@@ -131,7 +131,7 @@ def test_two_halves_do_not_swap_between_permit_and_a_parking_place() -> None:
 
 @one_in(2)
 @given(st.integers(1, 8), st.integers(0, 3))
-def test_being_one_short_again_and_again_costs_no_rest(size: int, gap: int) -> None:
+def test_lacking_one_member_again_and_again_costs_no_backoff(size: int, gap: int) -> None:
     """F25, SP#450: members come and go; when all are there it starts in that instant."""
     driver = Driver(Policy().make)
     driver.tell(node(size + 1))
@@ -151,7 +151,7 @@ def test_being_one_short_again_and_again_costs_no_rest(size: int, gap: int) -> N
 @pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("seconds", [901.0, 1500.5, 3600.0, 30 * DAY])
 @pytest.mark.parametrize("whose", ["policy", "group"])
-def test_a_long_timeout_is_kept_to_the_second(seconds: float, whose: str) -> None:
+def test_long_timeout_is_exact_to_the_second(seconds: float, whose: str) -> None:
     """F27, KO#1919: neither 15 minutes nor 1500 seconds are an upper bound; nothing is clamped."""
     policy_timeout = seconds if whose == "policy" else 10.0
 
@@ -204,7 +204,7 @@ def test_hundreds_of_small_jobs_do_not_run_out_of_time_in_the_queue() -> None:
 
 
 @pytest.mark.parametrize("last", ["gate", "member", "minimum", "spelling"])
-def test_every_block_has_a_fact_that_lifts_it(last: str) -> None:
+def test_every_blocked_entity_has_an_event_that_unblocks_it(last: str) -> None:
     """F31, KK#139162: gated, incomplete, refused: each ends in the instant of the fact."""
     driver = Driver(Policy().make)
     driver.tell(node(3), PodGroupAdded(PodGroup(name="g", min_available=3)))
@@ -233,9 +233,7 @@ def test_every_block_has_a_fact_that_lifts_it(last: str) -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize(("own", "released"), [(None, 0), (2, 2), (3, 0)])
-def test_members_whose_group_is_deleted_go_by_what_they_say_themselves(
-    own: int | None, released: int
-) -> None:
+def test_members_of_a_deleted_group_follow_their_own_claims(own: int | None, released: int) -> None:
     """F58: two of three wait; without a minimum they are nobody's quorum, and let go at once."""
     driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
     group = PodGroup(name="g", min_available=3)

@@ -55,7 +55,7 @@ def bound(driver: Driver) -> set[str]:
     ("match", "goes"), [(ONCE, [True, True]), (RUNNING, [False, True]), (WAITING, [False, False])]
 )
 @pytest.mark.parametrize("lost", [1, 2])
-def test_what_takes_the_place_of_a_lost_member_goes_as_the_policy_says(
+def test_replacement_of_a_lost_member_follows_the_policy(
     match: MatchPolicy, goes: list[bool], lost: int
 ) -> None:
     """F30, SP#560: alone; when with those that run it is a quorum; or with a whole quorum anew."""
@@ -69,7 +69,7 @@ def test_what_takes_the_place_of_a_lost_member_goes_as_the_policy_says(
     assert {str(n) for n in range(lost, 3)} <= bound(driver), "who runs is left alone"
 
 
-def test_only_waiting_lets_a_whole_quorum_of_new_members_go() -> None:
+def test_only_waiting_releases_a_whole_quorum_of_new_members() -> None:
     """F30: three new ones, whoever else runs; one more waits for its own two siblings."""
     driver = running(WAITING)
     for n in range(5):
@@ -125,7 +125,7 @@ def test_members_that_finish_one_by_one_do_not_stop_the_rest(match: MatchPolicy)
     st.sampled_from(MatchPolicy),
     st.lists(st.sampled_from(["lose", "make", "room", "less"]), max_size=24),
 )
-def test_in_any_story_of_losses_a_member_goes_exactly_with_its_quorum(
+def test_member_starts_exactly_with_its_quorum_in_any_history_of_losses(
     match: MatchPolicy, story: list[str]
 ) -> None:
     """F30: counted here by hand: who runs, who wants to, and what there is room for."""

@@ -40,10 +40,10 @@ from gangsched.plugins import (
 from gangsched.protocols import EntityView, Rank
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import current
 
 PLACEMENT = (
@@ -94,7 +94,7 @@ def test_a_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
     assert many[1] <= few[1] + 3 * 3 * 1010
 
 
-def test_a_members_turn_costs_the_same_in_a_gang_of_four_as_in_one_of_four_hundred() -> None:
+def test_cycle_of_a_member_costs_the_same_in_gangs_of_4_and_400() -> None:
     """F32, F33: neither the siblings that wait nor those to come are walked."""
     small, large = busy(0, 0, 200), busy(0, 0, 200)
     waits, _goes = cost_of_a_turn(small, 4)
@@ -102,14 +102,14 @@ def test_a_members_turn_costs_the_same_in_a_gang_of_four_as_in_one_of_four_hundr
     assert again <= waits * 1.3
 
 
-def test_a_member_that_comes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
+def test_cost_of_an_arrival_is_independent_of_other_pods_of_the_namespace() -> None:
     """F33, SP#931: its siblings are found by the group."""
     few, many = busy(8, 8), busy(1000, 400)
     costs = [lines_for(partial(d.add, member("g-0", 3))) for d in (few, many)]
     assert costs[1] <= costs[0] * 1.3
 
 
-def test_a_specification_that_changes_costs_the_same_whoever_else_is_in_its_namespace() -> None:
+def test_cost_of_a_changed_specification_is_independent_of_other_pods() -> None:
     """F33: whom it is about is listed by the group, and nobody else is looked at."""
 
     def cost(driver: Driver) -> int:
@@ -121,7 +121,7 @@ def test_a_specification_that_changes_costs_the_same_whoever_else_is_in_its_name
     assert cost(busy(1000, 400)) <= cost(busy(8, 8)) * 1.3
 
 
-def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits() -> None:
+def test_cost_of_a_rejection_depends_on_the_members_of_the_group_only() -> None:
     """F37, SP#75: waiting members are found by the group; the others are not looked at."""
 
     def fill(others: int) -> WaitingMap:
@@ -143,7 +143,7 @@ def test_a_group_that_falls_costs_as_much_as_it_has_members_whoever_else_waits()
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("end", ["at its deadline", "with its node"])
-def test_a_fall_of_n_members_costs_n_not_n_squared(end: str) -> None:
+def test_rejection_of_n_members_costs_o_n(end: str) -> None:
     """F37: one pass over the group; nobody's end begins another pass."""
 
     def cost(size: int) -> int:
@@ -224,7 +224,9 @@ class Sorting:
 
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
-def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: list[Deed]) -> None:
+def test_neither_ranking_nor_comparing_reads_the_cluster(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
     """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
     sorts: list[Sorting] = []
 
@@ -237,7 +239,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
 
     world = Policy().world()
     world.driver = Driver(make)
-    world.live(*deeds).finish()
+    world.live(*steps).finish()
     assert sum(sort._cluster.reads for sort in sorts) > 0
 
 

@@ -31,10 +31,10 @@ from gangsched import (
 )
 from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.world import World
 
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
@@ -99,7 +99,7 @@ def test_groups_by_the_hundred_thousand_leave_nothing_behind() -> None:
     assert driver.scheduler.next_deadline() is None
 
 
-def test_a_group_of_which_one_member_goes_is_remembered_while_another_lives() -> None:
+def test_group_is_remembered_while_one_member_lives() -> None:
     """F39: with its place in the order, for as long as that takes; and for a minute after."""
     driver = Driver(Policy().make)
     pods = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
@@ -149,7 +149,7 @@ def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
     assert len(driver.scheduler.registry) == 0
 
 
-def test_what_an_event_carries_is_not_believed() -> None:
+def test_object_in_an_event_is_read_from_the_cluster_state() -> None:
     """F36: there is one source of truth; an event says where to look."""
     driver = Driver(Policy().make)
     driver.tell(node(1))
@@ -201,13 +201,13 @@ def ask_everything(scheduler: Scheduler) -> None:
 
 @one_in(4)
 @given(policies, histories())
-def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
+def test_asking_changes_nothing(policy: Policy, steps: list[HistoryStep]) -> None:
     """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""
     asked, left_alone = policy.world(), policy.world()
-    for deed in deeds:
+    for step in steps:
         ask_everything(asked.driver.scheduler)
-        asked.do(deed)
-        left_alone.do(deed)
+        asked.do(step)
+        left_alone.do(step)
         ask_everything(asked.driver.scheduler)
         assert sizes(asked.driver.scheduler) == sizes(left_alone.driver.scheduler)
     assert repr(asked.driver.log) == repr(left_alone.driver.log)

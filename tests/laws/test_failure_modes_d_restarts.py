@@ -49,7 +49,7 @@ def restarts() -> list[Move]:
 
 @pytest.mark.parametrize("field", ["min_available", "priority"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_who_contradicts_a_gang_that_runs_is_refused_after_a_restart_too(
+def test_member_that_contradicts_a_running_gang_is_refused_after_a_restart(
     field: str, reverse: bool
 ) -> None:
     """F42, F23: however old it is, and wherever it stands in the listing."""
@@ -74,7 +74,7 @@ def test_who_contradicts_a_gang_that_runs_is_refused_after_a_restart_too(
     assert isinstance(driver.scheduler.why(left), Refused)
 
 
-def test_of_members_without_a_node_a_listing_believes_the_eldest() -> None:
+def test_listing_takes_members_without_a_node_by_age() -> None:
     """F42: they came so, as far as a listing can tell."""
     driver = Driver(Policy().make)
     for name, minimum, created_at in (("a", 3, 3.0), ("b", 2, 1.0), ("c", 2, 2.0)):
@@ -86,7 +86,7 @@ def test_of_members_without_a_node_a_listing_believes_the_eldest() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
-def test_a_restart_in_any_state_loses_nobody_and_starts_nobody_twice(policy: Policy) -> None:
+def test_restart_in_any_state_loses_no_pod_and_starts_none_twice(policy: Policy) -> None:
     """F42: up to two restarts, at any two moments of a gang's life; in the end it runs whole.
 
     The oracle takes over, too, and sees that nobody is bound who is, and no node is given twice.
@@ -106,7 +106,7 @@ def test_a_restart_in_any_state_loses_nobody_and_starts_nobody_twice(policy: Pol
     assert walk(driver, moves, at_rest=whole) > 30
 
 
-def test_a_restart_with_failing_binds_in_any_state_ends_at_rest_with_nothing_held() -> None:
+def test_restart_with_failing_binds_ends_with_nothing_assumed() -> None:
     """F42, F18: half a gang may have been bound when the scheduler died; the rest follows."""
     pods = members("g", 2)
     driver = Driver(Policy().make, logged=False)
@@ -123,7 +123,7 @@ def test_a_restart_with_failing_binds_in_any_state_ends_at_rest_with_nothing_hel
     assert walk(driver, moves, at_rest=whole) > 30
 
 
-def test_a_restart_while_two_gangs_compete_lets_one_run_and_one_wait_whole() -> None:
+def test_restart_with_two_competing_gangs_runs_one_and_queues_one_whole() -> None:
     """F42: who starts may be another than without it; half of each is never the answer."""
     driver = Driver(Policy().make, logged=False)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))

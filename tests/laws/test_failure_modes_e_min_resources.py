@@ -62,7 +62,7 @@ def reasons(driver: Driver) -> list[str]:
 @pytest.mark.once("makes no scheduler")
 @one_in(2)
 @given(amounts, st.lists(amounts, max_size=5))
-def test_what_is_asked_about_is_the_same_after_the_question(
+def test_subject_of_a_question_is_unchanged(
     wanted: dict[str, int], free: list[dict[str, int]]
 ) -> None:
     """F43, F46: nothing is consumed; what is below zero counts as nothing, and adds to no gap."""
@@ -91,7 +91,7 @@ def test_a_specification_is_the_same_after_many_attempts() -> None:
 
 
 @pytest.mark.parametrize(("foreign", "starts"), [(1, True), (2, False)])
-def test_what_members_hold_already_counts_for_their_group(foreign: int, starts: bool) -> None:
+def test_assumed_capacity_of_members_counts_for_their_group(foreign: int, starts: bool) -> None:
     """F44, rows 42 to 44: 4 are wanted in all of 5; a member has 2 of them, another the rest."""
     driver = Driver(Policy().make)
     own = evolve(member(0, 2), node_name=NodeName("n"))
@@ -103,7 +103,7 @@ def test_what_members_hold_already_counts_for_their_group(foreign: int, starts: 
     assert reasons(driver) == ([] if starts else [f"resource gap: {Resources({'cpu': 1})}"])
 
 
-def test_room_in_all_that_is_in_pieces_is_no_promise() -> None:
+def test_fragmented_capacity_gives_no_reservation() -> None:
     """F45, SP#429: enough together, and no member fits; the group falls like any other."""
     driver = Driver(Policy(when_blocked=WhenBlocked.AT_ONCE).make)
     driver.tell(*(NodeAdded(node(1, f"n{n}")) for n in range(4)), PodGroupAdded(group(2, 4)))
@@ -128,7 +128,7 @@ def test_an_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -
     assert bound(driver) == {"runs", "g-0", "g-1"}
 
 
-def test_a_cordoned_node_may_pass_the_check_and_takes_nobody() -> None:
+def test_cordoned_node_may_pass_the_check_and_takes_no_pod() -> None:
     """F46: the check errs on the side of a try; the caller of ``resource_gap`` says who counts."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(4, cordoned=True)), PodGroupAdded(group(2, 2)))
@@ -159,7 +159,7 @@ def test_the_check_is_made_anew_for_each_attempt() -> None:
     assert reasons(driver)
 
 
-def test_a_group_that_fails_the_check_sleeps_until_a_fact_closes_the_gap() -> None:
+def test_group_that_fails_the_check_is_parked_until_an_event_closes_the_gap() -> None:
     """F47, F6: nothing polls, and room that is not enough wakes nobody."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(2, "a")), PodGroupAdded(group(2, 8)))
@@ -192,7 +192,7 @@ facts = st.lists(
 
 @one_in(2)
 @given(facts, st.integers(2, 4), st.integers(1, 2))
-def test_who_says_truly_what_it_needs_starts_exactly_when_it_would_have_anyway(
+def test_gang_with_true_run_times_starts_when_it_would_have_anyway(
     story: list[tuple[str, int, int]], size: int, cpu: int
 ) -> None:
     """F45, F47: the check saves tries, and never costs a start."""

@@ -55,7 +55,7 @@ def free(driver: Driver) -> Mapping[str, tuple[dict[str, int], int]]:
 
 
 @pytest.mark.parametrize("seconds", [0, 5, 4000])
-def test_an_attempt_of_which_nobody_holds_a_node_needs_no_timer(seconds: float) -> None:
+def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
     """YuniKorn's timer of placeholders: it never began where there were none.
 
     Here an attempt that holds nothing ends with its last member's turn; what would be timed is
@@ -119,7 +119,7 @@ def test_two_failures_in_the_middle_of_each_others_recovery_end_in_a_whole_gang(
 
 @one_in(2)
 @given(st.permutations(["a-x", "a-y", "b-x", "b-y"]), st.lists(st.booleans(), min_size=4))
-def test_two_gangs_that_lost_half_do_not_take_half_of_the_room_each(
+def test_two_gangs_that_lost_half_do_not_split_the_capacity(
     order: list[str], between: list[bool]
 ) -> None:
     """ray#65147: where the quorum is asked for each time, one of them recovers as a whole."""
@@ -146,7 +146,7 @@ def test_two_gangs_that_lost_half_do_not_take_half_of_the_room_each(
 
 
 @pytest.mark.parametrize("match", list(MatchPolicy))
-def test_a_member_that_cannot_be_recovered_starves_nobody(match: MatchPolicy) -> None:
+def test_member_that_cannot_be_scheduled_starves_no_other_pod(match: MatchPolicy) -> None:
     """ray#65970: it is tried when it may fit, and all others go about their business."""
     driver = Driver(Policy(match_policy=match).make, match=match)
     driver.tell(node(4))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Bind, GroupScheduled, PodUID, Release
-from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, steady_policies
+from support.history_steps import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.world import World
 
 gangs = steady_policies.filter(lambda policy: policy.gangs)
@@ -34,7 +34,7 @@ def test_a_gang_starts_exactly_where_its_minimum_fits(
 
 @one_in(2)
 @given(gangs, st.integers(2, 6))
-def test_whoever_waits_is_let_go_in_one_step(policy: Policy, minimum: int) -> None:
+def test_waiting_members_are_released_in_one_step(policy: Policy, minimum: int) -> None:
     """Release and binds are one tuple of effects, in the order in which the members came."""
     world = policy.world().live(PutNode(0, cpu=8), PutPods(0, minimum, minimum), Decide())
     (told,) = [t for t in world.driver.log if any(isinstance(e, Bind) for e in t.effects)]
@@ -76,7 +76,7 @@ def test_members_that_are_gated_count_for_no_quorum() -> None:
     assert running(world) == 3
 
 
-def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
+def test_members_bound_by_another_scheduler_count_for_the_quorum() -> None:
     """Two hold nodes by another hand; room for the third is enough."""
     world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3))
     world.live(ChangePod(0, "seize"), ChangePod(1, "seize"), Decide())
@@ -85,7 +85,7 @@ def test_members_that_somebody_else_bound_count_for_the_quorum() -> None:
 
 @one_in(2)
 @given(gangs, st.integers(1, 4), st.integers(1, 4), st.sampled_from(Fate))
-def test_a_failed_bind_after_the_start_takes_nobody_else_along(
+def test_failed_bind_after_the_start_rejects_no_other_member(
     policy: Policy, minimum: int, spare: int, fate: Fate
 ) -> None:
     """F18: a group that has started is not torn down; whose bind failed is tried again, alone."""

@@ -35,10 +35,10 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
+from support.history_steps import ChangePod, Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
@@ -80,7 +80,7 @@ def test_members_without_a_role_count_for_the_whole_only() -> None:
     assert len(running(world)) == 8
 
 
-def test_an_incomplete_group_tells_which_role_is_missing() -> None:
+def test_incomplete_group_names_the_missing_role() -> None:
     world = begun().live(PutPods(0, 2, role="worker"))
     told = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupIncomplete)]
     assert told[-1] == GroupIncomplete(G, 2, 5, (("ps", 1, 0), ("worker", 4, 2)))
@@ -90,7 +90,7 @@ def test_an_incomplete_group_tells_which_role_is_missing() -> None:
 
 @one_in(2)
 @given(gangs, st.permutations([("ps", 2), ("worker", 6), (None, 1)]), st.integers(0, 9))
-def test_it_starts_exactly_where_its_quorum_fits_in_whichever_order_they_come(
+def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
     policy: Policy, arrivals: list[tuple[str | None, int]], room: int
 ) -> None:
     """Spare workers that came first do not take the room of the server that came last."""
@@ -134,7 +134,7 @@ def test_another_server_is_tried_when_the_first_fits_nowhere() -> None:
 
 @one_in(2)
 @given(by_pod, st.sampled_from(["terminate", "delete", "fail", "recreate"]))
-def test_a_server_that_goes_takes_the_waiting_workers_along(policy: Policy, how: str) -> None:
+def test_deleted_server_rejects_the_waiting_workers(policy: Policy, how: str) -> None:
     world = begun(policy, cpu=5)
     world.live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide(steps=3))
     waited = len(world.driver.scheduler.waiting)
@@ -166,7 +166,7 @@ def test_a_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> Non
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_specification_that_asks_for_a_role_while_members_wait_is_obeyed() -> None:
+def test_specification_with_a_new_role_minimum_binds_waiting_members() -> None:
     world = Policy().world().live(PutNode(0, cpu=5), PutGroup(0, 5))
     world.live(PutPods(0, 5, role="worker"), Decide(steps=4))
     assert len(world.driver.scheduler.waiting) == 4
@@ -179,7 +179,7 @@ def test_a_specification_that_asks_for_a_role_while_members_wait_is_obeyed() -> 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_specification_that_asks_for_a_role_no_more_lets_those_go_who_wait() -> None:
+def test_specification_without_a_role_minimum_releases_waiting_members() -> None:
     world = begun(cpu=4, roles=(("ps", 1), ("worker", 3)))
     world.live(PutGroup(0, 4, roles=(("ps", 1), ("worker", 3))))
     world.live(PutPods(0, 3, role="worker"), PutPods(0, 1, cpu=9, role="ps"), PutPods(0, 1))
@@ -193,7 +193,7 @@ def test_a_specification_that_asks_for_a_role_no_more_lets_those_go_who_wait() -
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
 @pytest.mark.parametrize("match", [MatchPolicy.WAITING_AND_RUNNING, MatchPolicy.ONLY_WAITING])
-def test_who_counts_for_a_role_is_the_match_policys_to_say(match: MatchPolicy) -> None:
+def test_match_policy_decides_which_members_count_for_a_role(match: MatchPolicy) -> None:
     world = begun(Policy(match_policy=match), cpu=20, roles=PS)
     world.live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide())
     assert len(running(world)) == 5
@@ -204,7 +204,7 @@ def test_who_counts_for_a_role_is_the_match_policys_to_say(match: MatchPolicy) -
     assert len(running(world)) == (11 if alone else 10)
 
 
-def test_members_of_a_group_that_has_started_go_alone_whatever_their_role() -> None:
+def test_late_members_of_a_started_group_are_scheduled_alone_in_any_role() -> None:
     world = begun().live(PutPods(0, 1, role="ps"), PutPods(0, 4, role="worker"), Decide())
     world.live(ChangePod(0), PutPods(0, 1, role="worker")).finish()
     assert running(world) == ["p2", "p3", "p4", "p5", "p6"]
@@ -212,7 +212,7 @@ def test_members_of_a_group_that_has_started_go_alone_whatever_their_role() -> N
     assert isinstance(world.driver.scheduler.why(G), explain.NoNodeFits)
 
 
-def test_after_a_restart_workers_that_run_without_a_server_have_started_nothing() -> None:
+def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart() -> None:
     """Nobody let them go as a gang: a quorum that lacks a role is none."""
     world = begun(roles=PS).live(PutPods(0, 6, role="worker"))
     world.live(*(ChangePod(n, "seize") for n in range(5)))
@@ -221,7 +221,7 @@ def test_after_a_restart_workers_that_run_without_a_server_have_started_nothing(
     assert len(running(world)) == 7
 
 
-def test_a_group_that_failed_for_a_role_is_not_tried_again_until_a_fact_may_help() -> None:
+def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only() -> None:
     """Alone the server would fit, and room there is enough for as many as are needed."""
     world = begun(Policy(when_blocked=WhenBlocked.AT_ONCE), cpu=5)
     world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=5, role="ps")).finish()
@@ -233,10 +233,10 @@ def test_a_group_that_failed_for_a_role_is_not_tried_again_until_a_fact_may_help
 
 @pytest.mark.once("its scheduler decides pod by pod")
 @pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
-def test_a_server_that_was_turned_down_once_is_still_one(point: str) -> None:
+def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
     """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
-    odd = OnceOdd(point)
-    profile = Profile(Coscheduling(), NodeResources(), odd, DefaultBinder())
+    faulty = OnceOdd(point)
+    profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
@@ -246,11 +246,11 @@ def test_a_server_that_was_turned_down_once_is_still_one(point: str) -> None:
         with pytest.raises(PluginError):
             driver.drain()
     driver.settle()
-    assert odd.said
+    assert faulty.said
     assert sum(pod.node_name is not None for pod in driver.cluster.pods()) == 5
 
 
-def test_a_server_whose_gate_is_lifted_goes_before_a_spare_worker() -> None:
+def test_server_without_gates_is_tried_before_an_elastic_worker() -> None:
     world = begun(cpu=5).live(PutPods(0, 6, role="worker"), PutPods(0, 1, role="ps", gated=True))
     world.live(Decide(), ChangePod(6, "ungate")).finish()
     assert running(world) == ["p1", "p2", "p3", "p4", "p7"]
@@ -305,9 +305,7 @@ class TurnsDown:
     ("names", "bound"),
     [((), 6), (("w-4",), 5), (("w-3", "w-4"), 4), (("ps-0",), 0), (("w-2", "w-3", "w-4"), 0)],
 )
-def test_who_is_turned_down_at_the_last_gate_must_not_be_needed(
-    names: tuple[str, ...], bound: int
-) -> None:
+def test_member_refused_at_pre_bind_must_not_be_needed(names: tuple[str, ...], bound: int) -> None:
     """Two workers are to spare, and no server."""
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown(*names), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile), fate=Fate.PENDING)
@@ -323,7 +321,7 @@ def test_who_is_turned_down_at_the_last_gate_must_not_be_needed(
 
 
 @pytest.mark.once("its scheduler decides pod by pod")
-def test_a_late_member_that_is_turned_down_alone_is_no_release_and_rests_ever_longer() -> None:
+def test_refused_late_member_is_not_released_and_backs_off_longer_each_time() -> None:
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown("w-9"), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
@@ -342,9 +340,9 @@ def test_a_late_member_that_is_turned_down_alone_is_no_release_and_rests_ever_lo
 
 @one_in(4)
 @given(gangs, histories())
-def test_no_history_with_roles_lets_a_gang_go_without_them(
-    policy: Policy, deeds: list[Deed]
+def test_no_gang_is_released_without_its_roles_in_any_history(
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    world = begun(policy, roles=PS).live(*deeds)
+    world = begun(policy, roles=PS).live(*steps)
     world.live(PutGroup(1, 3, roles=(("ps", 1), ("worker", 2)))).finish()
     world.driver.scheduler._check()

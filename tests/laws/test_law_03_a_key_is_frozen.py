@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Order, Release, WhenBlocked
-from support.deeds import Decide, Pass, PutGroup, PutNode, PutPods
 from support.examples import one_in
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutGroup, PutNode, PutPods
 from support.world import World
 
 
@@ -20,7 +20,7 @@ def released(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("order", list(Order))
-def test_a_group_whose_specification_comes_late_moves_to_the_place_of_its_age(
+def test_group_with_a_late_specification_is_sorted_by_its_creation(
     order: Order,
 ) -> None:
     """F4: it stands first while its members speak for it; its specification is the youngest."""
@@ -31,9 +31,7 @@ def test_a_group_whose_specification_comes_late_moves_to_the_place_of_its_age(
 
 @one_in(2)
 @given(st.permutations(range(4)), st.integers(1, 3))
-def test_groups_of_one_instant_go_in_the_order_in_which_they_came(
-    arrival: list[int], size: int
-) -> None:
+def test_groups_of_one_instant_are_sorted_by_arrival(arrival: list[int], size: int) -> None:
     """F56: the tie is broken by the group, never by a member."""
     world = Policy().world().live(PutNode(0, cpu=12))
     gangs = [PutPods(group, 1, size) for group in arrival]
@@ -42,7 +40,7 @@ def test_groups_of_one_instant_go_in_the_order_in_which_they_came(
 
 
 @pytest.mark.parametrize(("order", "first"), [(Order.LAST_FAILURE, "g2"), (Order.CREATION, "g0")])
-def test_who_fell_goes_behind_who_was_not_tried_since_unless_by_creation(
+def test_rejected_entity_sorts_behind_untried_ones_except_by_creation(
     order: Order, first: str
 ) -> None:
     """F3, rows 15 to 17: the older one is tried at 5 and falls; at 10 there is room for both."""

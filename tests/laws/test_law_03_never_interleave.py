@@ -54,7 +54,7 @@ def test_members_of_groups_of_one_priority_and_one_time_are_never_interleaved(
 
 @one_in(2)
 @given(st.sampled_from(Order), st.permutations(range(6)))
-def test_groups_go_by_priority_and_among_equals_by_age(order: Order, arrival: list[int]) -> None:
+def test_groups_are_sorted_by_priority_then_age(order: Order, arrival: list[int]) -> None:
     driver = Driver(Policy(order=order).make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"nvidia.com/gpu": 12})))
     for n in arrival:

@@ -99,7 +99,7 @@ def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
 
 @one_in(2)
 @given(entities(), changes)
-def test_a_change_that_is_not_followed_by_a_new_key_moves_nobody(
+def test_changed_key_without_rekey_moves_no_entity(
     made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
 ) -> None:
     """F4: the queue stands as it was, and says of whom the place is not the one it would get."""
@@ -185,7 +185,7 @@ def popped_with_live_keys(failing: int, count: int, at: float) -> tuple[list[int
     return [heap.pop().seq for _pod in pods], [pod.seq for pod in sorted(pods, key=sort_key)]
 
 
-def test_a_key_that_changes_in_the_heap_lets_the_wrong_one_out() -> None:
+def test_key_that_changes_in_the_heap_pops_the_wrong_item() -> None:
     """F4: two groups are enough. The one that has just failed still comes first."""
     cases = st.tuples(st.integers(0, 6), st.integers(1, 7), st.sampled_from([0.0, 1.0]))
 

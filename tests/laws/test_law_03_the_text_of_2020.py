@@ -19,7 +19,7 @@ from gangsched._core._ordering import less, sort_key
 from gangsched.plugins import QOSSort
 from gangsched.testing import check_less
 from support.documents import ROOT
-from support.text_of_2020 import TextGroup, TextPod, final_text, first_text, qos_example
+from support.proposal_2020 import TextGroup, TextPod, final_text, first_text, qos_example
 from support.views import FakeEntity, FakeGroup
 
 pytestmark = pytest.mark.once("makes no scheduler")
@@ -134,7 +134,7 @@ def test_the_smallest_counter_example_is_the_one_on_the_page(
     assert expected.casefold() in page.casefold()
 
 
-def test_the_first_text_has_no_cycle_and_the_final_one_was_to_mend_it() -> None:
+def test_first_published_text_has_no_cycle_and_the_final_one_mends_it() -> None:
     assert not has(is_cycle, first_text)
     assert not has(is_interleaved, first_text)
     assert has(is_cycle, final_text)
@@ -166,7 +166,7 @@ def ours(pods: Queue) -> list[QueuedPod]:
 
 @TEXTS
 @pytest.mark.parametrize("order", Order)
-def test_where_a_text_is_no_order_ours_is_one(text: Less, order: Order) -> None:
+def test_our_order_is_strict_where_the_published_text_is_not(text: Less, order: Order) -> None:
     """Every queue of three in which a text fails, in whichever way."""
     flaws = (is_cycle, is_neither_first_nor_equal, is_parted)
     failing = [
@@ -199,7 +199,7 @@ def test_the_published_example_says_before_both_ways_for_two_guaranteed_pods() -
     assert "says “before” both ways" in PAGE.read_text(encoding="utf-8")
 
 
-def test_of_every_other_pair_of_classes_the_published_example_says_one_or_twice_before() -> None:
+def test_published_example_answers_for_every_other_pair_of_classes() -> None:
     """It is not only the Guaranteed ones: nowhere does it ask whether two are alike."""
     kinds = [guaranteed("a"), Pod(name="b", requests={"cpu": 1}), Pod(name="c")]
     for a, b in itertools.product(kinds, repeat=2):
@@ -207,7 +207,7 @@ def test_of_every_other_pair_of_classes_the_published_example_says_one_or_twice_
 
 
 @pytest.mark.parametrize(("earlier", "later"), [((1.0, 2), (2.0, 1)), ((1.0, 1), (1.0, 2))])
-def test_our_qos_sort_lets_ties_fall_to_the_time_and_then_to_the_arrival(
+def test_qos_sort_breaks_ties_by_time_then_arrival(
     earlier: tuple[float, int], later: tuple[float, int]
 ) -> None:
     a, b = (FakeEntity(pod=guaranteed("p"), queued_at=at, seq=seq) for at, seq in (earlier, later))

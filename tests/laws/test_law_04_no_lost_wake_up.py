@@ -11,15 +11,15 @@ from hypothesis import given, settings
 
 from gangsched import Bind, GroupRejected, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
-from support.brute import are_alike, could_start, entities
-from support.deeds import Decide, Deed, PutGroup, PutNode, PutPods
+from support.brute_force import are_alike, could_start, entities
 from support.driver import Driver
 from support.examples import IS_DEEP
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 
-def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
+def no_startable_pod_is_parked(world: World, policy: Policy) -> None:
     cluster = world.driver.cluster
     for entity in entities(cluster, grouped=policy.gangs):
         if are_alike(cluster, entity):
@@ -29,16 +29,18 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
 
 @settings(max_examples=settings().max_examples * (2 if IS_DEEP else 1))
 @given(policies, histories())
-def test_after_any_history_nobody_sleeps_who_could_start(policy: Policy, deeds: list[Deed]) -> None:
+def test_no_pod_that_could_start_is_parked_after_any_history(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
     """F31, KAI#1217: no flag is left, and a restart would cure nothing."""
-    nobody_sleeps_who_could_start(policy.world().live(*deeds).finish(), policy)
+    no_startable_pod_is_parked(policy.world().live(*steps).finish(), policy)
 
 
 @pytest.mark.parametrize("late", ["member", "specification", "node"])
-def test_what_comes_last_is_itself_the_wake_up(late: str) -> None:
+def test_last_event_is_itself_the_wake_up(late: str) -> None:
     """F24, F29: the decision falls in the instant in which the last of it all arrives."""
     world = Policy().world()
-    arrivals: dict[str, Deed] = {
+    arrivals: dict[str, HistoryStep] = {
         "node": PutNode(0, cpu=3),
         "specification": PutGroup(0, minimum=3),
         "member": PutPods(group=0, count=1),

@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, PrioritySort
 from gangsched.testing import make_pod
 from support.busy import tell
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
 
 pytestmark = pytest.mark.once("regular pods alone")
 
@@ -32,11 +32,11 @@ ENOUGH = 20
 
 
 @pytest.mark.parametrize("now", [0.0, -1e15, 1e12, 2.0**52, 2.0**53, 1.7e18, 1e300])
-def test_what_always_fails_is_tried_a_few_times_in_one_instant_and_then_rests(now: float) -> None:
+def test_entity_that_always_fails_is_tried_a_few_times_and_backs_off(now: float) -> None:
     """F6."""
-    cluster, odd = InMemoryCluster(), Odd("permit")
-    odd.answers["permit"] = Unschedulable("no")
-    scheduler = Scheduler(cluster, Profile(PrioritySort(), odd, DefaultBinder()))
+    cluster, faulty = InMemoryCluster(), FaultyPlugin("permit")
+    faulty.answers["permit"] = Unschedulable("no")
+    scheduler = Scheduler(cluster, Profile(PrioritySort(), faulty, DefaultBinder()))
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"))), now=now)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=now)
     tries = 0

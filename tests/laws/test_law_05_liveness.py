@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Backoff, PodUID
-from support.deeds import Decide, Deed, PutNode, PutPods
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
@@ -33,10 +33,10 @@ def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
 @one_in(4)
 @given(policies, _backoffs, histories(), st.booleans(), _choices)
 def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
-    policy: Policy, backoff: Backoff, deeds: list[Deed], delete: bool, choices: list[int]
+    policy: Policy, backoff: Backoff, steps: list[HistoryStep], delete: bool, choices: list[int]
 ) -> None:
     policy = evolve(policy, backoff=backoff)
-    world = faults_stop(policy.world().live(*deeds))
+    world = faults_stop(policy.world().live(*steps))
     after = Aftermath(policy, world.driver, delete=delete).live_on(choices)
     assert not asleep(after)
     assert not after.overdue()
@@ -44,10 +44,10 @@ def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
 
 @one_in(4)
 @given(policies, histories(), st.booleans(), _choices, _hasty)
-def test_they_start_within_the_bound_though_facts_come_while_gangs_hold_and_rest(
-    policy: Policy, deeds: list[Deed], delete: bool, choices: list[int], hasty: list[bool]
+def test_gangs_start_within_the_bound_though_events_arrive_meanwhile(
+    policy: Policy, steps: list[HistoryStep], delete: bool, choices: list[int], hasty: list[bool]
 ) -> None:
-    world = faults_stop(policy.world().live(*deeds))
+    world = faults_stop(policy.world().live(*steps))
     after = Aftermath(policy, world.driver, delete=delete).live_on(choices, hasty)
     assert not asleep(after)
     assert not after.overdue()

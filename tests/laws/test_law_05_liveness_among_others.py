@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from gangsched import Backoff, GroupKey, Order, PodDeleted, PodUID, WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.driver import Driver
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
@@ -44,7 +44,7 @@ def start_behind_a_holder(policy: Policy) -> Aftermath:
 @pytest.mark.parametrize(
     "when_blocked", [WhenBlocked.UNTIL_OTHERS_TURN, WhenBlocked.AT_ONCE], ids=lambda w: w.value
 )
-def test_who_is_behind_a_gang_that_gives_way_starts_in_the_instant_of_the_fact(
+def test_entity_behind_a_yielding_gang_starts_in_the_instant_of_the_event(
     when_blocked: WhenBlocked,
 ) -> None:
     """F5: no deadline and no rest lies between the fact and the start."""
@@ -54,7 +54,7 @@ def test_who_is_behind_a_gang_that_gives_way_starts_in_the_instant_of_the_fact(
 
 
 @pytest.mark.pod_by_pod("the permit timeout")
-def test_who_is_behind_a_gang_that_holds_starts_at_its_deadline() -> None:
+def test_entity_behind_a_waiting_gang_starts_at_its_deadline() -> None:
     """So the test above is one: by this policy the same gang waits for the timeout."""
     after = start_behind_a_holder(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT))
     assert after.latest == after.backlog.hold
@@ -66,7 +66,7 @@ def test_who_is_behind_a_gang_that_holds_starts_at_its_deadline() -> None:
     [WhenBlocked.UNTIL_OTHERS_TURN, WhenBlocked.UNTIL_TIMEOUT],
     ids=lambda w: w.value,
 )
-def test_a_gang_that_holds_goes_on_in_the_instant_in_which_room_comes(
+def test_waiting_gang_goes_on_in_the_instant_in_which_capacity_is_added(
     when_blocked: WhenBlocked,
 ) -> None:
     """Members that found no node while their siblings hold some are tried again for the fact."""
@@ -92,7 +92,7 @@ def running(driver: Driver) -> dict[GroupKey, list[PodUID]]:
 
 @pytest.mark.parametrize("when_blocked", WhenBlocked, ids=lambda w: w.value)
 @pytest.mark.parametrize("order", Order, ids=lambda o: o.value)
-def test_of_two_alike_that_wait_the_elder_starts_though_there_is_always_a_younger(
+def test_older_of_two_equal_waiting_gangs_starts_despite_younger_ones(
     order: Order, when_blocked: WhenBlocked
 ) -> None:
     """Whoever failed stands before all who come later, so each is passed over once at most."""

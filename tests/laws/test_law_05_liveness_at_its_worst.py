@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from gangsched import WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
@@ -39,7 +39,7 @@ def everybody_in_vain(policy: Policy, *, gangs: int, pods: int) -> World:
 
 @pytest.mark.pod_by_pod("one turn a member: the size of the bound")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_where_every_fact_wakes_everybody_in_vain_a_quarter_of_the_bound_is_used(
+def test_a_quarter_of_the_bound_is_used_when_every_event_requeues_all_in_vain(
     policy: Policy,
 ) -> None:
     """F6, F7: every gang fits on the empty cluster, and on no other."""
@@ -79,7 +79,7 @@ def test_gangs_that_hold_until_their_deadlines_wake_each_other_once_per_pair(gan
 
 @pytest.mark.parametrize("gangs", [1, 2, 4, 12])
 @pytest.mark.parametrize("policy", ["gives way", "falls at once"])
-def test_gangs_that_give_way_are_tried_once_per_round(policy: str, gangs: int) -> None:
+def test_gangs_that_yield_are_tried_once_per_round(policy: str, gangs: int) -> None:
     """F5: what a gang holds keeps nobody else from a try, so its fall is news to nobody."""
     after = in_one_round(POLICIES[policy], gangs)
     assert attempts(after) == gangs

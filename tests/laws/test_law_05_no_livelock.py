@@ -70,7 +70,7 @@ def test_one_impossible_group_never_blocks_the_others(
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_nine_of_ten_that_wait_starve_nobody() -> None:
+def test_nine_of_ten_waiting_members_starve_no_other_entity() -> None:
     """F5: nine hold nodes, the tenth does not fit; a plain pod goes all the same."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(9)))
@@ -99,7 +99,7 @@ def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -
 
 
 @pytest.mark.parametrize("backlog", [5, 40])
-def test_one_fact_costs_one_try_per_shape_not_one_per_entity(backlog: int) -> None:
+def test_one_event_costs_one_try_per_equivalence_class(backlog: int) -> None:
     """F6, F7, KK#141577: room for one comes, and many that are alike wait for it."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(1)))
@@ -113,7 +113,7 @@ def test_one_fact_costs_one_try_per_shape_not_one_per_entity(backlog: int) -> No
     assert driver.decisions <= 6
 
 
-def test_a_node_too_small_for_anybody_wakes_nobody() -> None:
+def test_node_too_small_for_every_pod_requeues_none() -> None:
     driver = Driver(Policy().make)
     driver.add(*gang("g", 3, cpu=2))
     driver.tell(NodeAdded(node(3)))
@@ -129,7 +129,7 @@ def test_a_node_too_small_for_anybody_wakes_nobody() -> None:
     assert all(pod.node_name for pod in driver.cluster.pods())
 
 
-def test_a_group_that_fell_rests_longer_each_time_and_no_longer_than_the_maximum() -> None:
+def test_backoff_of_a_rejected_group_grows_up_to_the_maximum() -> None:
     driver = Driver(Policy().make)
     driver.add(*gang("g", 2, cpu=2))
     rests = []

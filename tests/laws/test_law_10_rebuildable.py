@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from gangsched import Bind, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
-from support.deeds import Deed, Restart
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies, steady_policies
+from support.history_steps import HistoryStep, Restart
 
 
 @one_in(4)
 @given(policies, histories())
-def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
-    policy: Policy, deeds: list[Deed]
+def test_listing_changes_nothing_for_a_scheduler_that_is_up_to_date(
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    driver = policy.world().live(*deeds).finish().driver
+    driver = policy.world().live(*steps).finish().driver
     driver.log.clear()
     driver.rebuild()
     assert [effect for told in driver.log for effect in told.effects] == []
@@ -27,7 +27,7 @@ def test_a_listing_tells_a_scheduler_that_is_up_to_date_nothing(
 
 @one_in(2)
 @given(steady_policies, st.integers(0, 30), st.integers(1, 3), st.integers(2, 5))
-def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nobody_twice(
+def test_restart_during_a_gang_starts_every_gang_whole_and_once(
     policy: Policy, at: int, every: int, size: int
 ) -> None:
     """F42: the cluster fits all of them; the scheduler dies at some step, binds under way."""
@@ -47,8 +47,8 @@ def test_after_a_restart_in_the_middle_of_a_gang_every_gang_starts_whole_and_nob
 
 @one_in(4)
 @given(policies, histories())
-def test_who_is_bound_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
-    driver = policy.world().live(*deeds).finish().driver
+def test_bound_pod_stays_bound_through_a_restart(policy: Policy, steps: list[HistoryStep]) -> None:
+    driver = policy.world().live(*steps).finish().driver
     bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
     driver.log.clear()
     driver.restart(lambda _bind: False)

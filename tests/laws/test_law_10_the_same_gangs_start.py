@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import PodUID, WhenBindFails
-from support.deeds import Deed, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
 from support.examples import one_in
 from support.histories import Policy, decisions, policies, reports
+from support.history_steps import HistoryStep, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
 from support.world import World
 
 arrivals = st.builds(
@@ -35,8 +35,11 @@ def bound(world: World) -> set[PodUID]:
 @given(
     keeping, specifications, story, st.lists(st.tuples(st.integers(0, 20), restarts), max_size=4)
 )
-def test_with_room_for_all_the_same_pods_run_with_restarts_and_without(
-    policy: Policy, said: list[Deed], deeds: list[Deed], breaks: list[tuple[int, Deed]]
+def test_same_pods_run_with_and_without_restarts_when_all_fit(
+    policy: Policy,
+    said: list[HistoryStep],
+    steps: list[HistoryStep],
+    breaks: list[tuple[int, HistoryStep]],
 ) -> None:
     """Binds fail, hang, get lost and land late before, during and after each restart.
 
@@ -45,9 +48,9 @@ def test_with_room_for_all_the_same_pods_run_with_restarts_and_without(
     here, and a new scheduler, which knows of no rest, may try amid the faults, and evict others.
     """
     room = (PutNode(0, cpu=1_000), *said)
-    with_restarts = list(deeds)
+    with_restarts = list(steps)
     for at, restart in breaks:
         with_restarts.insert(at, restart)
-    calm = policy.world().live(*room, *deeds).finish()
+    calm = policy.world().live(*room, *steps).finish()
     broken = policy.world().live(*room, *with_restarts).finish()
     assert bound(broken) == bound(calm)

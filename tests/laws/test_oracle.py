@@ -106,7 +106,7 @@ def test_a_lawful_course_is_passed() -> None:
         pytest.param(8, (), (waiting(PodUID("d")),), 0.0, id="no such pod"),
     ],
 )
-def test_what_breaks_a_law_is_noticed(
+def test_broken_law_is_detected(
     law: int, first: tuple[Effect, ...], then: tuple[Effect, ...], now: float
 ) -> None:
     """The message names the law."""
@@ -133,7 +133,7 @@ def test_a_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
         watching.effects((), 0.0)
 
 
-def test_a_bind_to_another_node_than_the_one_it_waits_with_is_noticed() -> None:
+def test_bind_to_another_node_than_the_assumed_one_is_detected() -> None:
     """Law 8."""
     watching = oracle(minimum=1)
     watching.event(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 1})), 0.0)
@@ -152,7 +152,7 @@ def test_a_number_of_a_bind_that_was_used_before_is_noticed() -> None:
         watching.effects((Release(G, (A,)), Bind(A, N, 1)), 0.0)
 
 
-def test_a_node_that_went_takes_nobody() -> None:
+def test_deleted_node_takes_no_pod() -> None:
     """Law 8."""
     watching = oracle()
     watching.event(NodeDeleted(N), 0.0)
@@ -187,7 +187,7 @@ def racked(name: NodeName, rack: str | None) -> Node:
 
 
 @pytest.mark.parametrize(("rack", "other"), [("1", "2"), ("1", None), (None, "1"), (None, None)])
-def test_a_gang_that_is_not_within_one_value_of_its_label_is_noticed(
+def test_gang_outside_one_value_of_its_label_is_detected(
     rack: str | None, other: str | None
 ) -> None:
     watching = in_racks(rack, other, InMemoryCluster())
@@ -196,7 +196,7 @@ def test_a_gang_that_is_not_within_one_value_of_its_label_is_noticed(
 
 
 @pytest.mark.parametrize(("rack", "lawful"), [("1", True), ("2", False), (None, True)])
-def test_a_gang_belongs_where_one_of_it_runs_already(rack: str | None, lawful: bool) -> None:
+def test_gang_is_placed_in_the_domain_of_its_running_member(rack: str | None, lawful: bool) -> None:
     """Who runs where no such label is says nothing."""
     cluster = InMemoryCluster()
     watching = in_racks("1", "1", cluster)
@@ -210,7 +210,7 @@ def test_a_gang_belongs_where_one_of_it_runs_already(rack: str | None, lawful: b
 
 
 @pytest.mark.parametrize("looked", [True, False])
-def test_a_node_is_what_it_was_told_to_be_or_what_was_seen_as_a_pod_on_it_went(
+def test_node_shows_its_last_event_or_the_state_when_a_pod_left(
     looked: bool,
 ) -> None:
     """The fact that it has another label is late."""
@@ -228,9 +228,7 @@ def test_a_node_is_what_it_was_told_to_be_or_what_was_seen_as_a_pod_on_it_went(
 
 @pytest.mark.parametrize("says", ["another group", "another role"])
 @pytest.mark.parametrize("reported", [False, True])
-def test_who_is_being_bound_counts_as_what_was_let_go_until_that_is_reported(
-    says: str, reported: bool
-) -> None:
+def test_binding_member_counts_as_released_until_its_report(says: str, reported: bool) -> None:
     """The role that the group needs is that of a member that says otherwise by now."""
     cluster = InMemoryCluster()
     watching = LawOracle(cluster=cluster, match=MatchPolicy.WAITING_AND_RUNNING)

@@ -134,7 +134,7 @@ def zoned(name: str, zone: str, cpu: int = 8) -> Node:
 
 
 @EACH_UNIT
-def test_one_member_per_node_is_kept_within_one_decision(unit: SchedulingUnit) -> None:
+def test_at_most_one_member_per_node_is_placed_in_one_decision(unit: SchedulingUnit) -> None:
     host = Host(OnePerNode(), unit)
     host.tell(*(NodeAdded(make_node(f"n{n}", cpu=8)) for n in range(3)))
     host.tell(*map(PodAdded, gang("g", 3, 3, cpu=1)))
@@ -268,7 +268,7 @@ def started(rule: Rule, unit: SchedulingUnit, drawn: Any) -> tuple[bool, bool]:
 @EACH_RULE
 @settings(max_examples=150)
 @given(drawn=cases)
-def test_search_finds_a_placement_whenever_there_is_one(rule: type[Rule], drawn: Any) -> None:
+def test_search_finds_a_placement_if_one_exists(rule: type[Rule], drawn: Any) -> None:
     starts, can_start = started(rule(), SchedulingUnit.GROUP, drawn)
     assert starts == can_start
 
@@ -349,7 +349,9 @@ def test_pod_that_leaves_requeues_a_gang_that_its_presence_refused(unit: Schedul
 
 
 @EACH_UNIT
-def test_pod_that_comes_to_a_node_requeues_a_pod_that_needs_it_there(unit: SchedulingUnit) -> None:
+def test_pod_that_arrives_on_a_node_requeues_a_pod_that_needs_it_there(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(Beside(), unit)
     host.tell(NodeAdded(make_node("n0", cpu=8)))
     host.tell(PodAdded(ruled(make_pod("late", cpu=1), "b")))

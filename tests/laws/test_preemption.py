@@ -1,6 +1,6 @@
-"""Preemption: who has to go, for whom, and who has the room then.
+"""Preemption: which pods are evicted, for which pods, and where those are placed.
 
-The oracle watches throughout: see ``support.keeping`` for what it holds every nomination to.
+See ``support.preemption_laws`` for what the oracle demands of every nomination.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from gangsched import (
     Scheduler,
     SchedulingUnit,
 )
-from support.deeds import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.driver import Driver, Fate
-from support.endings import nobody_sleeps_who_could_start
 from support.examples import one_in
+from support.final_checks import no_startable_pod_is_parked
 from support.gangs import members, node, where
 from support.histories import Policy
+from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -119,7 +119,7 @@ def free_without(driver: Driver, gone: set[PodUID]) -> dict[NodeName, int]:
     st.integers(1, 5),
     st.integers(1, 2),
 )
-def test_whoever_goes_has_to_and_the_highest_of_them_is_as_low_as_can_be(
+def test_every_victim_is_needed_and_the_highest_is_as_low_as_possible(
     cpus: list[int], rivals: list[Rival], need: int, cpu: int
 ) -> None:
     driver = driver_of(*cpus)
@@ -165,7 +165,7 @@ def test_whoever_goes_has_to_and_the_highest_of_them_is_as_low_as_can_be(
         assert len(whole) <= 1, "one gang is enough"
 
 
-def test_the_lowest_priority_goes_first_and_then_the_fewest_gangs() -> None:
+def test_lowest_priority_is_evicted_first_then_the_fewest_gangs() -> None:
     driver = driver_of(4, 4, 4)
     driver.add(*gang("a", 2, priority=1), *gang("b", 2, priority=1))
     driver.add(*gang("c", 4, priority=1), *gang("d", 4, priority=2))
@@ -176,7 +176,7 @@ def test_the_lowest_priority_goes_first_and_then_the_fewest_gangs() -> None:
     assert {e.uid for e in told(driver, Evict)} == {f"default/c-{n}" for n in range(4)}
 
 
-def test_one_gang_falls_where_it_is_enough_though_another_ranks_lower_still() -> None:
+def test_one_sufficient_gang_is_evicted_though_another_has_lower_priority() -> None:
     """Without it two would: the lowest, and one of the next priority for what is lacking then."""
     driver = driver_of(4)
     driver.add(*gang("lowest", 1, priority=0), *gang("small", 1, priority=1))
@@ -188,7 +188,7 @@ def test_one_gang_falls_where_it_is_enough_though_another_ranks_lower_still() ->
     assert {e.uid for e in told(driver, Evict)} == {"default/enough-0", "default/enough-1"}
 
 
-def test_a_gang_gives_up_members_that_it_does_not_need_before_another_falls() -> None:
+def test_elastic_members_are_evicted_before_another_gang() -> None:
     driver = driver_of(2, 2, 2)
     driver.add(*gang("wide", 4, 2, priority=0), *gang("tight", 2, priority=0))
     driver.settle()
@@ -202,11 +202,11 @@ def test_a_gang_gives_up_members_that_it_does_not_need_before_another_falls() ->
 
 
 @pytest.mark.parametrize("low", [5, 6])
-def test_nobody_goes_for_who_does_not_rank_higher(low: int) -> None:
+def test_pod_of_equal_priority_evicts_no_pod(low: int) -> None:
     assert not told(blocked(low), Evict)
 
 
-def test_a_regular_pod_does_not_go_for_another_of_its_priority() -> None:
+def test_regular_pod_does_not_preempt_a_pod_of_its_priority() -> None:
     driver = driver_of(1)
     driver.add(Pod(name="first", priority=1, requests={"cpu": 1}))
     driver.add(Pod(name="lower", priority=0))
@@ -217,7 +217,7 @@ def test_a_regular_pod_does_not_go_for_another_of_its_priority() -> None:
     assert not told(driver, Evict)
 
 
-def test_nobody_goes_where_it_would_not_be_enough() -> None:
+def test_no_pod_is_evicted_where_it_would_not_be_enough() -> None:
     """F11."""
     driver = driver_of(2, 2)
     driver.add(*gang("low", 2, priority=0), *gang("peer", 2, priority=5))
@@ -228,7 +228,7 @@ def test_nobody_goes_where_it_would_not_be_enough() -> None:
     assert not told(driver, Nominated)
 
 
-def test_nobody_goes_for_a_gang_that_is_not_complete() -> None:
+def test_incomplete_gang_evicts_no_pod() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 4, priority=0))
     driver.settle()
@@ -237,7 +237,7 @@ def test_nobody_goes_for_a_gang_that_is_not_complete() -> None:
     assert not told(driver, Evict)
 
 
-def test_nobody_goes_for_who_says_that_nobody_shall() -> None:
+def test_pod_with_preemption_policy_never_evicts_no_pod() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 4, priority=0))
     driver.settle()
@@ -249,7 +249,7 @@ def test_nobody_goes_for_who_says_that_nobody_shall() -> None:
     assert not told(driver, Evict)
 
 
-def test_without_preemption_nobody_goes() -> None:
+def test_no_pod_is_evicted_without_preemption() -> None:
     """F10, F11, F13."""
     driver = Driver(coscheduling)
     driver.tell(node("n0", cpu=2))
@@ -260,7 +260,7 @@ def test_without_preemption_nobody_goes() -> None:
     assert not told(driver, Evict)
 
 
-def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
+def test_regular_pod_preempts_and_is_preempted_as_a_gang_of_one() -> None:
     driver = driver_of(1)
     for number, priority in enumerate((0, 1, 2)):
         driver.add(Pod(name=f"p{number}", priority=priority, requests={"cpu": 1}))
@@ -275,7 +275,7 @@ def test_a_regular_pod_makes_room_and_gives_way_as_a_gang_of_one() -> None:
 @one_in(2)
 @given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
 @example([0, 0, 0, 1], [3, 1, 2, 0])  # room is kept beside it for who waits for somebody else
-def test_who_made_room_starts_in_it_whoever_comes_in_between(
+def test_preemptor_starts_in_its_capacity_whatever_arrives_meanwhile(
     comers: list[int], order: list[int]
 ) -> None:
     """F11: the room is kept until everybody is there."""
@@ -294,7 +294,7 @@ def test_who_made_room_starts_in_it_whoever_comes_in_between(
     assert binds == list(nominated.places)
 
 
-def test_room_is_not_made_twice_and_nobody_is_evicted_again() -> None:
+def test_preemption_happens_once_and_evicts_no_pod_again() -> None:
     """F11."""
     driver = blocked()
     first = told(driver, Evict)
@@ -306,7 +306,7 @@ def test_room_is_not_made_twice_and_nobody_is_evicted_again() -> None:
     assert {name for name in where(driver) if "high" in name} == {"high-0", "high-1", "high-2"}
 
 
-def test_after_a_restart_who_is_terminating_is_waited_for_and_nobody_else_goes() -> None:
+def test_terminating_member_is_waited_for_after_a_restart() -> None:
     driver = driver_of(2, 2, 2)
     driver.add(*gang("low", 4, priority=0), *gang("also", 2, priority=0))
     driver.settle()
@@ -329,7 +329,7 @@ def _terminating(driver: Driver, group: str) -> list[PodAdded]:
     return [PodAdded(evolve(pod, deleted_at=driver.now)) for pod in pods]
 
 
-def test_who_ranks_higher_still_takes_the_room_over() -> None:
+def test_entity_of_still_higher_priority_takes_the_nomination_over() -> None:
     driver = blocked()
     driver.add(*gang("top", 4, priority=9))
     driver.drain()
@@ -340,7 +340,7 @@ def test_who_ranks_higher_still_takes_the_room_over() -> None:
     assert set(where(driver)) == {f"top-{number}" for number in range(4)}
 
 
-def test_victims_that_are_made_anew_do_not_come_back_at_the_cost_of_who_displaced_them() -> None:
+def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
     """F11, SP#431."""
     driver = blocked(fate=Fate.DONE)
     for round_ in range(5):
@@ -361,7 +361,7 @@ def lapse_of(driver: Driver) -> str:
     return lapsed.reason
 
 
-def test_it_lapses_when_the_victims_are_not_gone_in_time() -> None:
+def test_nomination_lapses_when_the_victims_are_not_gone_in_time() -> None:
     driver = blocked()
     assert driver.scheduler.next_deadline() == GRACE
     driver.advance(GRACE)
@@ -370,19 +370,19 @@ def test_it_lapses_when_the_victims_are_not_gone_in_time() -> None:
     assert len(told(driver, Evict)) == 4, "nobody is counted on twice"
 
 
-def test_it_lapses_when_too_few_are_left_to_use_it() -> None:
+def test_nomination_lapses_when_too_few_members_are_left() -> None:
     driver = blocked()
     driver.delete("default/high-1")
     assert "too few" in lapse_of(driver)
 
 
-def test_it_lapses_when_a_node_is_gone() -> None:
+def test_nomination_lapses_when_a_node_is_deleted() -> None:
     driver = blocked()
     driver.tell(NodeDeleted(NodeName("n0")))
     assert "too few nominated" in lapse_of(driver)
 
 
-def test_it_lapses_when_the_specification_changes() -> None:
+def test_nomination_lapses_when_the_specification_changes() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 4, priority=0))
     driver.settle()
@@ -395,7 +395,7 @@ def test_it_lapses_when_the_specification_changes() -> None:
     assert "specification" in lapse_of(driver)
 
 
-def test_who_cannot_start_in_its_room_any_more_makes_room_elsewhere_at_once() -> None:
+def test_preemptor_that_cannot_use_its_nodes_preempts_elsewhere_at_once() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 2, priority=0))
     driver.settle()
@@ -417,7 +417,7 @@ def test_who_cannot_start_in_its_room_any_more_makes_room_elsewhere_at_once() ->
     assert told(driver, NominationLapsed)
 
 
-def test_a_member_that_ranks_higher_than_its_group_has_come_to_shields_the_group() -> None:
+def test_member_of_higher_priority_protects_its_group_from_preemption() -> None:
     driver = driver_of(2)
     driver.add(*gang("mixed", 2, priority=3), Pod(name="lower"))
     driver.settle()
@@ -427,7 +427,7 @@ def test_a_member_that_ranks_higher_than_its_group_has_come_to_shields_the_group
     assert not told(driver, Evict)
 
 
-def test_room_that_is_not_enough_by_itself_wakes_who_can_make_the_rest() -> None:
+def test_insufficient_added_capacity_requeues_a_preemptor() -> None:
     driver = driver_of(2, 1)
     driver.add(*gang("low", 2, priority=0), *gang("peer", 1, priority=5))
     driver.settle()
@@ -439,12 +439,12 @@ def test_room_that_is_not_enough_by_itself_wakes_who_can_make_the_rest() -> None
     assert {n for n in where(driver) if "high" in n} == {"high-0", "high-1", "high-2"}
 
 
-def test_it_says_for_whom_it_waits() -> None:
+def test_why_names_the_pods_that_are_waited_for() -> None:
     why = blocked().scheduler.why(GroupKey("default/high"))
     assert "2 nodes are nominated, waiting for 4 pods to terminate" in str(why)
 
 
-def test_a_bundle_falls_as_a_whole() -> None:
+def test_bundle_is_rejected_as_a_whole() -> None:
     driver = driver_of(2, 2)
     both = (GroupKey("default/a"), GroupKey("default/b"))
     for name in "ab":
@@ -458,7 +458,7 @@ def test_a_bundle_falls_as_a_whole() -> None:
     assert len(told(driver, Evict)) == 4
 
 
-def test_a_bundle_makes_room_as_a_whole() -> None:
+def test_bundle_preempts_as_a_whole() -> None:
     driver = driver_of(2, 2)
     driver.add(*gang("low", 4, priority=0))
     driver.settle()
@@ -472,7 +472,7 @@ def test_a_bundle_makes_room_as_a_whole() -> None:
 
 @one_in(2)
 @given(st.permutations(range(6)), st.lists(st.integers(0, 3), min_size=6, max_size=6))
-def test_of_gangs_of_any_priorities_in_any_order_the_highest_run_in_the_end(
+def test_gangs_of_highest_priority_run_in_the_end_in_any_order(
     order: list[int], priorities: list[int]
 ) -> None:
     driver = driver_of(2, 2)
@@ -491,7 +491,7 @@ def test_of_gangs_of_any_priorities_in_any_order_the_highest_run_in_the_end(
 
 @pytest.mark.once("the unit is the policy's")
 @pytest.mark.parametrize("priorities", [(1, 1), (1, 2), (2, 1)])
-def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
+def test_one_of_two_nominated_pods_uses_a_node_that_shrank(
     priorities: tuple[int, int],
 ) -> None:
     first, second = (PutPods(count=1, priority=priority) for priority in priorities)
@@ -504,7 +504,7 @@ def test_of_two_with_room_kept_on_a_node_that_shrinks_one_goes_there(
 
 @pytest.mark.once("the unit is the policy's")
 @pytest.mark.parametrize("unit", SchedulingUnit)
-def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: SchedulingUnit) -> None:
+def test_pod_that_requests_nothing_reserved_uses_the_reserved_node(unit: SchedulingUnit) -> None:
     world = Policy(unit=unit, preemption=Preemption()).world()
     world.live(PutNode(0, cpu=1), PutPods(count=1), PutPods(1, 1, priority=1), Decide())
     world.live(PutPods(count=1, cpu=0), PutGroup(1, 1), Decide(fate=Fate.PENDING)).finish()
@@ -513,7 +513,7 @@ def test_who_asks_for_nothing_that_is_kept_goes_where_room_is_kept(unit: Schedul
 
 @pytest.mark.once("the unit is the policy's")
 @pytest.mark.parametrize("restarts", [False, True])
-def test_who_runs_may_have_its_rank_of_a_member_that_is_pending(restarts: bool) -> None:
+def test_running_group_may_have_the_rank_of_a_pending_member(restarts: bool) -> None:
     """It came to a group whose first member ranks higher; after a restart it is seen first."""
     policy = Policy(unit=SchedulingUnit.GROUP, preemption=Preemption())
     world = policy.world()
@@ -524,4 +524,4 @@ def test_who_runs_may_have_its_rank_of_a_member_that_is_pending(restarts: bool) 
     world.finish()
     on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
     assert on_it == [1 if restarts else 0]
-    nobody_sleeps_who_could_start(world, policy)
+    no_startable_pod_is_parked(world, policy)

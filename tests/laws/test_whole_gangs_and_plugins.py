@@ -27,7 +27,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
-from support.odd_gang import Host, host, nothing_is_kept
+from support.faulty_gang import Host, host, nothing_is_kept
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.once("says itself which unit it is about")
 
 
 def all_wait(host: Host, *seconds: float) -> tuple[Any, ...]:
-    """Let the odd plugin say how long each member is to wait."""
+    """Let the faulty plugin say how long each member is to wait."""
     left = iter(seconds)
     host[2].answers["permit"] = lambda *_args, now: Wait(next(left))
     effects = host[1].schedule_one(now=NOW)
@@ -44,7 +44,7 @@ def all_wait(host: Host, *seconds: float) -> tuple[Any, ...]:
     return effects
 
 
-def test_a_permit_plugin_that_says_wait_lets_all_wait_together() -> None:
+def test_permit_plugin_that_returns_wait_makes_all_members_wait() -> None:
     """Until the shortest deadline that it gave."""
     effects = all_wait(waiting := host("permit"), 9.0, 5.0, 7.0)
     assert all(isinstance(e, PodWaiting) for e in effects)
@@ -55,7 +55,7 @@ def test_a_permit_plugin_that_says_wait_lets_all_wait_together() -> None:
     assert len(waiting[1]._state.nodes.assumed) == 3
 
 
-def test_members_that_wait_together_fall_together_at_their_deadline() -> None:
+def test_members_that_wait_for_a_plugin_are_rejected_together_at_their_deadline() -> None:
     all_wait(waiting := host("permit"), 5.0, 5.0, 5.0)
     effects = waiting[1].advance(now=NOW + 5.0)
     assert sum(isinstance(e, PodRejected) for e in effects) == 3
@@ -64,20 +64,20 @@ def test_members_that_wait_together_fall_together_at_their_deadline() -> None:
 
 
 @pytest.mark.parametrize("fact", ["a member goes", "the node goes"])
-def test_members_that_wait_together_are_let_go_of_by_a_fact(fact: str) -> None:
-    cluster, scheduler, odd = waiting = host("permit")
+def test_members_that_wait_for_a_plugin_are_released_by_an_event(fact: str) -> None:
+    cluster, scheduler, faulty = waiting = host("permit")
     all_wait(waiting, 5.0, 5.0, 5.0)
     goes = {"a member goes": PodDeleted(PodUID("default/w-1"))}
     event = goes.get(fact, NodeDeleted(NodeName("n")))
-    odd.answers["permit"] = lambda *_args, now: Wait(5.0)
+    faulty.answers["permit"] = lambda *_args, now: Wait(5.0)
     tell(cluster, scheduler, event, now=NOW)
     nothing_is_kept(scheduler)
 
 
-def test_members_that_wait_together_go_together_when_the_plugin_is_content() -> None:
-    cluster, scheduler, odd = waiting = host("permit", cpu=8)
+def test_members_that_wait_for_a_plugin_are_released_together_on_success() -> None:
+    cluster, scheduler, faulty = waiting = host("permit", cpu=8)
     all_wait(waiting, 5.0, 5.0, 5.0)
-    odd.answers.clear()
+    faulty.answers.clear()
     late = PodAdded(make_pod("w-3", group="w", min_available=3, cpu=2))
     effects = [*scheduler.handle(cluster.apply(late), now=NOW)]
     while (more := scheduler.schedule_one(now=NOW)) is not None:

@@ -16,10 +16,10 @@ from gangsched import (
     Release,
     SchedulingUnit,
 )
-from support.deeds import Decide, Deed, PutNode, PutPods
 from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutNode, PutPods
 from support.world import World
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -41,11 +41,11 @@ def nothing_is_held_that_is_not_let_go(world: World) -> None:
 
 @one_in(4)
 @given(wholes, histories())
-def test_in_no_history_does_a_member_ever_wait(policy: Policy, deeds: list[Deed]) -> None:
+def test_no_member_waits_in_any_history(policy: Policy, steps: list[HistoryStep]) -> None:
     """Law 1: nothing is reserved, assumed or waiting but what is being bound."""
     world = policy.world()
-    for deed in deeds:
-        world.do(deed)
+    for step in steps:
+        world.do(step)
         nothing_is_held_that_is_not_let_go(world)
     said = [effect for told in world.finish().driver.log for effect in told.effects]
     assert not [effect for effect in said if isinstance(effect, PodWaiting)]
@@ -54,11 +54,11 @@ def test_in_no_history_does_a_member_ever_wait(policy: Policy, deeds: list[Deed]
 
 @one_in(4)
 @given(wholes, histories())
-def test_in_any_history_a_gang_starts_with_all_it_needs_in_one_release(
-    policy: Policy, deeds: list[Deed]
+def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """Law 1: and its binds are told in the same call."""
-    world = policy.world().live(*deeds).finish()
+    world = policy.world().live(*steps).finish()
     for told in world.driver.log:
         released = [e for e in told.effects if isinstance(e, Release)]
         bound = [e.uid for e in told.effects if isinstance(e, Bind)]
@@ -70,7 +70,7 @@ def test_in_any_history_a_gang_starts_with_all_it_needs_in_one_release(
 
 @one_in(2)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 4))
-def test_a_gang_of_like_members_starts_exactly_where_its_minimum_fits(
+def test_gang_of_equal_members_starts_exactly_where_its_minimum_fits(
     rooms: list[int], minimum: int, spare: int
 ) -> None:
     """And with as many more as there is room for."""
@@ -110,7 +110,7 @@ def test_late_member_of_a_started_gang_is_scheduled_alone_at_once() -> None:
     assert not [e for e in effects if isinstance(e, GroupScheduled)]
 
 
-def test_a_member_that_did_not_fit_at_the_start_joins_when_there_is_room() -> None:
+def test_late_member_joins_when_capacity_is_added() -> None:
     driver = gang_driver(node("n", 2))
     assert len(place(driver, *members("g", 3, 2, cpu=1))) == 2
     driver.settle()
@@ -119,7 +119,7 @@ def test_a_member_that_did_not_fit_at_the_start_joins_when_there_is_room() -> No
     assert len(where(driver)) == 3
 
 
-def test_an_attempt_that_fails_has_one_reason_and_one_rest() -> None:
+def test_failed_attempt_has_one_reason_and_one_backoff() -> None:
     """However many members there are, of however many kinds."""
     driver = gang_driver(node("n", 4))
     driver.add(*members("g", 4, 7, cpu=1), *members("g", 3, 7, prefix="large-", cpu=2))
@@ -138,7 +138,7 @@ sizes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, ma
 
 @one_in(2)
 @given(sizes, st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_both_units_start_the_same_gangs_of_like_members(
+def test_both_units_start_the_same_gangs_of_equal_members(
     gangs: list[tuple[int, int]], rooms: list[int]
 ) -> None:
     """Groups that come one after the other, and room that does not change."""

@@ -32,6 +32,7 @@ from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import (
     GPU,
     decide,
@@ -43,7 +44,6 @@ from support.gangs import (
     unschedulable,
     where,
 )
-from support.odd import Odd
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -75,7 +75,7 @@ def room(seats: list[tuple[int, str | None]]) -> Counter[str]:
 
 @one_in(2)
 @given(seats, st.integers(1, 6))
-def test_a_gang_is_never_across_values_and_starts_exactly_where_one_has_room(
+def test_gang_starts_within_one_value_exactly_where_one_has_capacity(
     seats: list[tuple[int, str | None]], size: int
 ) -> None:
     """And in the one with the least room that is enough: larger ones are for larger gangs."""
@@ -116,9 +116,7 @@ def test_member_bound_to_a_value_does_not_keep_other_gangs_parked() -> None:
 
 
 @pytest.mark.parametrize(("topology", "free"), [(RACK, 2), (RACK, 1), (LIKED, 2), (LIKED, 1)])
-def test_a_gang_of_which_one_runs_already_starts_where_that_one_is(
-    topology: Topology, free: int
-) -> None:
+def test_gang_starts_in_the_domain_of_its_running_member(topology: Topology, free: int) -> None:
     """As after a restart; or elsewhere, if the label is only liked and there is no room here."""
     driver = rack_driver((9, "r2"), (1 + free, "r1"))
     pods = members("g", 3, cpu=1)
@@ -145,7 +143,7 @@ def test_preferred_label_does_not_keep_members_from_running(
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["r1", "r2"])), min_size=1, max_size=4)
 )
-def test_unlike_members_are_within_one_value_too(seats: list[tuple[int, str]]) -> None:
+def test_unlike_members_are_placed_within_one_value(seats: list[tuple[int, str]]) -> None:
     """Two of two processors and two of one: as far as they fit within a rack, in any way."""
     driver = rack_driver(*seats)
     pods = [*members("g", 2, 4, cpu=2), *members("g", 2, 4, prefix="s-", cpu=1)]
@@ -170,7 +168,7 @@ def test_proof_names_the_value_that_comes_closest() -> None:
     assert str(proof) in str(driver.scheduler.why(specify("g", 4, RACK)))
 
 
-def test_of_values_that_do_not_suffice_the_one_that_comes_closest_is_told() -> None:
+def test_closest_of_insufficient_values_is_reported() -> None:
     """The smaller rack has places for three at once, the larger one for two, of four kinds."""
     driver = gang_driver(
         node("both", 18, rack="large", x="1", y="1"),
@@ -221,7 +219,7 @@ def test_one_budget_is_for_all_values_together() -> None:
     assert steps_that_it_takes(r2=(8, 12, 10)) < steps_that_it_takes(r1=(11, 11, 8), r2=(8, 12, 10))
 
 
-def test_where_no_node_has_the_label_that_is_said() -> None:
+def test_missing_topology_label_on_all_nodes_is_reported() -> None:
     driver = rack_driver((9, None), (9, None))
     place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
     found = unschedulable(driver, "g")
@@ -229,13 +227,13 @@ def test_where_no_node_has_the_label_that_is_said() -> None:
     assert found.proof == Shortage(2, 0, True, within="rack")
 
 
-def test_where_no_node_can_take_a_member_the_nodes_are_named() -> None:
+def test_nodes_are_named_when_no_node_takes_a_member() -> None:
     driver = rack_driver((1, None), (1, None))
     place(driver, *members("g", 2, cpu=2), spec=specify("g", 2, RACK))
     assert unschedulable(driver, "g").reason == "0/2 nodes are available: 2 Insufficient cpu."
 
 
-def test_a_gang_starts_when_a_node_comes_to_have_the_label() -> None:
+def test_gang_starts_when_a_node_gets_the_label() -> None:
     """Law 4: a label is a fact like any other."""
     driver = rack_driver((2, "r1"), (2, None))
     place(driver, *members("g", 4, cpu=1), spec=specify("g", 4, RACK))
@@ -270,7 +268,7 @@ def test_late_member_goes_anywhere_when_no_member_is_on_a_labelled_node() -> Non
     assert set(where(driver).values()) == {"n0", "n1", "n2"}
 
 
-def test_a_gang_that_needs_one_label_is_as_whole_in_the_other_unit() -> None:
+def test_gang_within_one_label_starts_whole_in_the_other_unit() -> None:
     """A single pod does not show which rack has capacity for all."""
     driver = Driver(presets.coscheduling)
     driver.tell(node("a", 2, rack="r1"), node("b", 3, rack="r2"))
@@ -281,7 +279,7 @@ def test_a_gang_that_needs_one_label_is_as_whole_in_the_other_unit() -> None:
     assert list(driver.scheduler.waiting) == []
 
 
-def test_a_gang_that_does_not_fit_within_a_value_has_one_reason_and_one_rest() -> None:
+def test_gang_that_fits_no_value_has_one_reason_and_one_backoff() -> None:
     driver = rack_driver((2, "r1"), (2, "r2"))
     driver.tell(PodGroupAdded(specify("g", 3, RACK)))
     driver.add(*members("g", 3, cpu=1))
@@ -389,16 +387,16 @@ def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> Non
 
 def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
-    odd = Odd("permit")
+    faulty = FaultyPlugin("permit")
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
         make=lambda cluster: Scheduler(
-            cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+            cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )
     place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
     relabel(driver, "n0", 1, "r2")

@@ -38,7 +38,7 @@ def statuses(report: Report, at: float) -> list[str]:
     return [pod["status"] for pod in table["pods"]]
 
 
-def test_without_gangs_a_job_that_cannot_run_holds_every_gpu(
+def test_job_that_cannot_run_holds_every_gpu_without_gangs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = simulate(capsys, CLUSTER, JOB, "--policy", "pod-by-pod")
@@ -62,7 +62,7 @@ def test_the_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixtur
     assert "0/2 nodes are available: 2 Insufficient nvidia.com/gpu." in text
 
 
-def test_with_gangs_nothing_is_held_beyond_the_permit_timeout(
+def test_gangs_hold_nothing_beyond_the_permit_timeout(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = simulate(capsys, CLUSTER, JOB, "--until", "3600")
@@ -75,7 +75,7 @@ def test_with_gangs_nothing_is_held_beyond_the_permit_timeout(
     assert {e["at"] for e in waits} == {0.0}
 
 
-def test_with_gangs_all_members_start_when_capacity_is_added(
+def test_gangs_start_with_all_members_when_capacity_is_added(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = simulate(capsys, CLUSTER, JOB, "--at", "60", SCALE_UP)

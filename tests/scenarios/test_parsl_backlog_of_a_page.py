@@ -69,7 +69,7 @@ def test_every_task_that_fits_the_batch_job_runs_on_nodes_of_its_own(tmp_path: P
     assert (code, printed) == (0, "all done\n")
 
 
-def test_a_task_that_is_too_large_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+def test_too_large_task_keeps_no_other_task_waiting(tmp_path: Path) -> None:
     code, printed = _tell(tmp_path, "gangs", "too-large")
 
     assert (code, printed) == (0, "all done\n")

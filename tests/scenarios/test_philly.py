@@ -141,7 +141,7 @@ def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:
     assert checked > 1000
 
 
-def test_without_gangs_the_cluster_deadlocks_and_the_report_says_so(philly: Workload) -> None:
+def test_cluster_deadlocks_without_gangs_and_the_report_states_it(philly: Workload) -> None:
     _simulator, result = run(philly, presets.pod_by_pod, Watcher(group_of=lambda _pod: None))
 
     assert result.summary.gangs.partial > 0

@@ -11,19 +11,19 @@ from collections import Counter
 from gangsched import MemberState, Scheduler
 from gangsched.framework.state.scheduler_state import Member
 from support.account import claim_of
-from support.room import may_go
+from support.placement_oracle import may_be_placed
 from support.world import World
 
 __all__ = [
     "counts_are_right",
-    "everybody_is_in_place",
+    "every_entity_is_in_place",
     "everybody_pending_is_queued",
     "it_wakes_in_time",
     "ranks_are_frozen_and_in_order",
 ]
 
 
-def everybody_is_in_place(world: World) -> None:
+def every_entity_is_in_place(world: World) -> None:
     """Laws 3, 4, 6 and 8: order, place, deadline and counts."""
     ranks_are_frozen_and_in_order(world.driver.scheduler)
     everybody_pending_is_queued(world)
@@ -59,7 +59,7 @@ def everybody_pending_is_queued(world: World) -> None:
             under_way.add(uid)
         if member.state is MemberState.REFUSED:
             refused.add(uid)
-    wanting = {pod.uid for pod in cluster.pods() if may_go(pod)}
+    wanting = {pod.uid for pod in cluster.pods() if may_be_placed(pod)}
     staying = wanting.difference(world.driver.dying)
     excused = (under_way | refused) & staying
     assert staying - queued == excused, "law 4: somebody is not queued"

@@ -26,11 +26,11 @@ from gangsched import (
     WhenBlocked,
 )
 from support.account import claim_of
-from support.brute import entities
+from support.brute_force import entities
 from support.driver import Driver, Told
-from support.guesses import LONGEST
+from support.estimates import LONGEST
 from support.histories import Policy
-from support.room import may_go
+from support.placement_oracle import may_be_placed
 from support.world import World
 
 __all__ = ["Aftermath", "Backlog", "faults_stop", "gives_way"]
@@ -240,7 +240,7 @@ class Aftermath:
 
     def _backlog(self) -> Backlog:
         pods = list(self.driver.cluster.pods())
-        groups = Counter(self._group(pod) for pod in pods if may_go(pod))
+        groups = Counter(self._group(pod) for pod in pods if may_be_placed(pod))
         alone = groups.pop("", 0)
         return Backlog(
             running=sum(map(_runs, pods)),
@@ -306,7 +306,7 @@ class Aftermath:
                 if self.delete:
                     continue
                 pod = evolve(pod, phase=PodPhase.SUCCEEDED)
-            if uid in entity or not may_go(pod):
+            if uid in entity or not may_be_placed(pod):
                 fresh.tell(PodAdded(pod))
         fresh.drain()
         return any(isinstance(effect, Bind) for told in fresh.log for effect in told.effects)

@@ -39,12 +39,12 @@ from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.queueing import requeue
 from gangsched.testing import make_pod
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, crowded, plans, running
+from support.faulty_plugin import OOPS, FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import OOPS, Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
-def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() -> None:
+def test_failed_gang_gets_a_reservation_at_the_earliest_fitting_instant() -> None:
     host = crowded()
     assert host.reservation.group == BIG
     assert host.reservation.starts_at == 100.0
@@ -53,7 +53,7 @@ def test_a_gang_that_failed_is_promised_the_earliest_instant_at_which_it_fits() 
     assert "reserved for pod group default/big, starts by 100" in str(host.reservation)
 
 
-def test_who_ends_in_time_is_let_in_and_who_does_not_is_not() -> None:
+def test_pod_is_admitted_before_the_reservation_exactly_if_it_ends_in_time() -> None:
     host = crowded()
     host.pod("long", 101)
     host.pod("unknown")
@@ -62,7 +62,7 @@ def test_who_ends_in_time_is_let_in_and_who_does_not_is_not() -> None:
     assert host.reservation.starts_at == 100.0
 
 
-def test_of_a_gang_all_members_must_end_in_time() -> None:
+def test_all_members_of_a_gang_must_end_in_time() -> None:
     host = crowded()
     host.pod("two-0", 5, group="two", min_available=2)
     host.pod("two-1", 100.0005, group="two", min_available=2)
@@ -71,7 +71,7 @@ def test_of_a_gang_all_members_must_end_in_time() -> None:
     assert host.decide() == ["three-0", "three-1", "three-2"]
 
 
-def test_room_that_is_not_needed_is_for_anybody() -> None:
+def test_unneeded_reserved_capacity_is_free_for_all() -> None:
     host = Host(a=2, b=2, c=1)
     host.pod("old", 100, cpu=2)
     host.pod("new", 50, cpu=2)
@@ -84,7 +84,7 @@ def test_room_that_is_not_needed_is_for_anybody() -> None:
     assert host.scheduler.why(PodUID("default/longer"))
 
 
-def test_what_is_free_now_and_free_then_beside_the_gang_is_for_anybody() -> None:
+def test_capacity_free_now_and_at_the_start_of_the_gang_is_for_all() -> None:
     host = Host(a=4)
     host.pod("old", 100, cpu=3)
     host.decide()
@@ -96,7 +96,7 @@ def test_what_is_free_now_and_free_then_beside_the_gang_is_for_anybody() -> None
     assert host.decide() == ["big-0", "big-1", "big-2"]
 
 
-def test_places_on_a_node_are_kept_as_amounts_are() -> None:
+def test_pod_places_on_a_node_are_counted_as_amounts_are() -> None:
     """There is room for two; of the two places one is kept, the others come back."""
     host = Host()
     offered = {"cpu": 100, "pods": 4}
@@ -114,7 +114,7 @@ def test_places_on_a_node_are_kept_as_amounts_are() -> None:
     assert host.decide() == ["big-0", "big-1", "big-2"]
 
 
-def test_who_is_let_in_on_kept_room_gives_it_back_and_so_others_may_have_the_rest() -> None:
+def test_admitted_pod_on_reserved_capacity_returns_it_for_others() -> None:
     host = Host(a=4)
     host.pod("old", 100, cpu=2)
     host.decide()
@@ -128,7 +128,7 @@ def test_who_is_let_in_on_kept_room_gives_it_back_and_so_others_may_have_the_res
     assert host.decide() == ["big-0", "big-1", "big-2"]
 
 
-def test_who_runs_on_where_there_is_room_beside_the_gang_gives_nothing_back() -> None:
+def test_pod_that_runs_beside_the_gang_supplies_no_capacity() -> None:
     host = Host(a=4)
     host.pod("first", 50)
     host.pod("second", 100, cpu=2)
@@ -144,7 +144,7 @@ def test_who_runs_on_where_there_is_room_beside_the_gang_gives_nothing_back() ->
     assert host.reservation.starts_at == 100.0
 
 
-def test_who_waits_and_ends_in_time_is_woken_by_room_that_is_kept() -> None:
+def test_waiting_entity_that_ends_in_time_is_requeued_by_a_reservation() -> None:
     host = Host(a=2)
     host.pod("first", 50)
     host.pod("second", 100)
@@ -159,7 +159,7 @@ def test_who_waits_and_ends_in_time_is_woken_by_room_that_is_kept() -> None:
     assert host.decide() == ["short"]
 
 
-def test_who_fits_in_no_one_rack_is_not_tried_again_and_again_for_room_that_is_kept() -> None:
+def test_gang_that_fits_no_single_rack_is_not_retried_for_reserved_capacity() -> None:
     host = Host(Backfill(EXACT))
     for rack in "ab":
         node = Node(name=NodeName(rack), labels={"rack": rack}, allocatable={"cpu": 2})
@@ -179,7 +179,7 @@ def test_who_fits_in_no_one_rack_is_not_tried_again_and_again_for_room_that_is_k
     assert ring.attempts <= 2
 
 
-def test_the_promise_is_the_first_instant_at_which_there_is_room_in_large_enough_pieces() -> None:
+def test_reserved_instant_is_the_first_with_unfragmented_capacity() -> None:
     host = Host(a=2, b=2, c=2, d=1, e=1, f=1)
     ends = (("a", 10), ("a", 40), ("b", 20), ("b", 42), ("c", 30), ("c", 60))
     for n, (name, seconds) in enumerate((*ends, ("d", 41), ("e", 45), ("f", 46))):
@@ -191,7 +191,7 @@ def test_the_promise_is_the_first_instant_at_which_there_is_room_in_large_enough
     assert set(host.reservation.nodes) == {"a", "b"}
 
 
-def test_of_those_who_ask_the_elder_of_the_highest_priority_is_first() -> None:
+def test_oldest_preemptor_of_the_highest_priority_is_first() -> None:
     host = Host(Backfill(EXACT, after_seconds=10), a=2)
     host.pod("old", 100)
     host.decide()
@@ -204,7 +204,7 @@ def test_of_those_who_ask_the_elder_of_the_highest_priority_is_first() -> None:
     assert host.reservation.group == group_key("default", "elder")
 
 
-def test_the_gang_starts_when_it_was_promised_though_it_rests() -> None:
+def test_gang_starts_at_its_reserved_instant_during_backoff() -> None:
     host = crowded()
     host.now = 99.5
     host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
@@ -215,7 +215,7 @@ def test_the_gang_starts_when_it_was_promised_though_it_rests() -> None:
     assert host.scheduler.reservation is None
 
 
-def test_who_outranks_the_gang_may_take_its_room_and_the_promise_moves() -> None:
+def test_entity_of_higher_priority_may_take_the_capacity_and_moves_the_reservation() -> None:
     host = crowded()
     host.pod("vip", 300, priority=1)
     assert host.decide() == ["vip"]
@@ -232,7 +232,7 @@ def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
     assert host.decide() == []
 
 
-def test_who_takes_the_reservation_over_is_planned_for_once(
+def test_gang_that_takes_the_reservation_over_is_planned_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = crowded()
@@ -243,7 +243,7 @@ def test_who_takes_the_reservation_over_is_planned_for_once(
     assert planned == ["default/vip"]
 
 
-def test_an_end_that_comes_early_moves_the_promise_forward() -> None:
+def test_early_end_moves_the_reservation_forward() -> None:
     host = Host(a=2, b=2)
     host.pod("first", 100)
     host.pod("second", 200, cpu=2)
@@ -257,7 +257,7 @@ def test_an_end_that_comes_early_moves_the_promise_forward() -> None:
     assert host.reservation.starts_at == 100.0
 
 
-def test_a_node_that_goes_moves_the_promise() -> None:
+def test_deleted_node_moves_the_reservation() -> None:
     host = Host(a=2, b=2, c=2)
     for name, seconds in (("x", 10), ("y", 20), ("z", 30)):
         host.pod(name, seconds, cpu=2)
@@ -285,7 +285,7 @@ def test_a_reservation_ends_with_its_gang(end: str) -> None:
     assert host.scheduler.reservation is None
 
 
-def test_who_would_not_fit_on_the_empty_cluster_gets_no_reservation() -> None:
+def test_gang_that_fits_no_empty_cluster_gets_no_reservation() -> None:
     host = Host(a=2, b=2)
     host.pod("old", 100)
     host.decide()
@@ -299,7 +299,7 @@ def test_who_would_not_fit_on_the_empty_cluster_gets_no_reservation() -> None:
     assert host.reservation.starts_at == 10.0
 
 
-def test_a_reservation_stays_with_its_gang_though_an_elder_asks() -> None:
+def test_reservation_stays_with_its_gang_though_an_older_gang_qualifies() -> None:
     host = Host(a=2)
     host.pod("old", 100)
     host.decide()
@@ -325,7 +325,7 @@ def test_a_reservation_stays_with_its_gang_though_an_elder_asks() -> None:
         (Backfill(EXACT, least_members=5), False),
     ],
 )
-def test_a_reservation_is_made_for_who_waited_and_failed_enough(
+def test_reservation_is_made_after_enough_time_and_failures(
     policy: Backfill, is_made: bool
 ) -> None:
     host = crowded(policy)
@@ -333,7 +333,7 @@ def test_a_reservation_is_made_for_who_waited_and_failed_enough(
 
 
 @pytest.mark.parametrize("remembered", [None, (0, 1e6)])
-def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_run_time(
+def test_owner_of_the_reservation_is_exempt_whatever_its_run_time(
     remembered: tuple[int, float] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = crowded()
@@ -348,7 +348,7 @@ def test_who_has_the_reservation_need_not_heed_it_whatever_is_remembered_of_its_
     assert reserving._first_exempt(state, promise, 5.0) is promise.entity
 
 
-def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> None:
+def test_run_time_of_a_waiting_pod_is_asked_again_after_its_event() -> None:
     class Table:
         seconds: ClassVar[dict[str, float]] = {"old": 100.0, "long": 200.0}
 
@@ -366,7 +366,7 @@ def test_who_waits_is_asked_for_its_run_time_again_after_a_fact_about_it() -> No
     assert host.at(51.0) == ["long"]
 
 
-def test_nothing_is_remembered_of_who_came_and_went_while_the_promise_stays() -> None:
+def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() -> None:
     host = crowded()
     promise = host.scheduler._state.reserving.reservation
     assert promise is not None
@@ -384,7 +384,7 @@ def test_nothing_is_remembered_of_who_came_and_went_while_the_promise_stays() ->
         assert promise.ends == {"default/old": 100.0}
 
 
-def test_where_nobody_knows_nothing_is_remembered_of_whom() -> None:
+def test_nothing_is_remembered_without_run_times() -> None:
     host = Host(Backfill(), a=2, b=2, c=1)
     host.pod("old")
     host.pod("older")
@@ -402,7 +402,7 @@ def test_where_nobody_knows_nothing_is_remembered_of_whom() -> None:
 # Where nobody knows ---------------------------------------------------------------------------
 
 
-def test_without_run_times_the_nodes_with_the_fewest_holders_are_drained() -> None:
+def test_nodes_with_the_fewest_holders_are_drained_without_run_times() -> None:
     host = Host(Backfill(drain_for=50.0), a=2, b=2, c=2)
     for name in ("p", "q", "r", "s"):
         host.pod(name)
@@ -421,7 +421,7 @@ def test_without_run_times_the_nodes_with_the_fewest_holders_are_drained() -> No
     assert host.decide() == ["big-0", "big-1"]
 
 
-def test_nodes_that_are_drained_in_vain_are_given_back_and_not_drained_again_for_nothing() -> None:
+def test_nodes_drained_in_vain_are_given_back_and_not_drained_again() -> None:
     host = crowded(Backfill(drain_for=50.0))
     host.pod("new")
     assert host.decide() == []
@@ -435,7 +435,7 @@ def test_nodes_that_are_drained_in_vain_are_given_back_and_not_drained_again_for
     assert host.reservation.group == BIG
 
 
-def test_for_whom_nodes_were_drained_in_vain_an_equal_goes_first_then() -> None:
+def test_gang_of_equal_priority_goes_first_after_nodes_were_drained_in_vain() -> None:
     host = Host(Backfill(drain_for=50.0), a=3)
     for name in ("p", "q", "r"):
         host.pod(name)
@@ -452,7 +452,7 @@ def test_for_whom_nodes_were_drained_in_vain_an_equal_goes_first_then() -> None:
     assert host.reservation.group == group_key("default", "young")
 
 
-def test_who_leaves_a_cluster_that_is_drained_plans_no_draining_anew(
+def test_departure_from_a_drained_cluster_plans_no_new_draining(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host(Backfill(), a=2, b=2, c=1)
@@ -481,7 +481,7 @@ def test_who_leaves_a_cluster_that_is_drained_plans_no_draining_anew(
     assert planned == [0.0]
 
 
-def test_who_ends_later_than_said_is_taken_to_end_nobody_knows_when() -> None:
+def test_overdue_pod_has_an_unknown_end() -> None:
     host = crowded(Backfill(EXACT, overdue_after=5.0, drain_for=50.0))
     assert host.scheduler.next_deadline() is not None
     host.at(104.0)
@@ -517,7 +517,7 @@ def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object)
     host.scheduler._check()
 
 
-def test_of_run_times_that_misbehave_one_is_named_in_a_call() -> None:
+def test_one_bad_run_time_is_named_per_call() -> None:
     host = Host(Backfill(Broken(None)), a=2)
     state = host.scheduler._state
     ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
@@ -527,27 +527,27 @@ def test_of_run_times_that_misbehave_one_is_named_in_a_call() -> None:
     assert problem.subject == "default/p"
 
 
-def test_every_fall_in_a_row_counts_and_the_last_was_for_want_of_room() -> None:
-    host = OddHost(Odd("permit"), a=4)
+def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.policy = Backfill(EXACT, after_attempts=2)
     host.scheduler = host.make()
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.gang("big", 4)
     assert host.decide() == []
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     host.pod("old", 100)
     assert host.decide() == ["old"]
     assert host.scheduler.reservation is None
     assert host.at(5.0) == []
     assert host.reservation.starts_at == 100.0
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.end("old")
     assert host.at(100.0) == []
     assert host.scheduler.reservation is None
 
 
-def test_who_raises_as_the_future_is_looked_at_is_told_when_it_comes() -> None:
-    host = OddHost(Odd("filter"), a=2)
+def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
+    host = FaultyHost(FaultyPlugin("filter"), a=2)
     host.pod("old", 100)
     host.decide()
 
@@ -556,18 +556,20 @@ def test_who_raises_as_the_future_is_looked_at_is_told_when_it_comes() -> None:
             raise OOPS
         return Success()
 
-    host.odd.answers["filter"] = see
+    host.faulty.answers["filter"] = see
     host.gang("big", 2)
     assert host.decide() == []
     assert host.scheduler.reservation is None
     host.end("old")
-    with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
+    with pytest.raises(
+        PluginError, match="'FaultyPlugin' at filter for default/big-0: raised Zero"
+    ):
         host.at(5.0)
 
 
-def test_a_gang_is_promised_when_what_it_asks_for_in_all_is_free() -> None:
+def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
     """Though its members find room before, and there is somebody whom it might displace."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
     host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
@@ -578,15 +580,15 @@ def test_a_gang_is_promised_when_what_it_asks_for_in_all_is_free() -> None:
     assert host.reservation.starts_at == 100.0
 
 
-def test_who_is_let_in_and_waits_for_a_permit_is_counted_among_those_who_will_have_left() -> None:
-    host = OddHost(Odd("permit"), a=2, b=2)
+def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
+    host = FaultyHost(FaultyPlugin("permit"), a=2, b=2)
     host.pod("old", 100)
     host.decide()
     host.gang("big", 4)
     host.decide()
     needs = host.scheduler._state.nodes.ledger.expected()
     assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("short", 10)
     assert host.decide() == []
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
@@ -596,18 +598,18 @@ def test_who_is_let_in_and_waits_for_a_permit_is_counted_among_those_who_will_ha
     assert host.reservation.starts_at == 100.0
 
 
-def test_who_was_to_have_left_and_starts_anew_too_late_is_not_waited_for() -> None:
+def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
     """Nor may others have what it was to give back."""
-    host = OddHost(Odd("permit"), a=5)
+    host = FaultyHost(FaultyPlugin("permit"), a=5)
     host.pod("old", 100, cpu=2)
     host.decide()
-    host.odd.answers["permit"] = Wait(95.0)
+    host.faulty.answers["permit"] = Wait(95.0)
     host.pod("short", 10)
     host.decide()
     host.gang("big", 4)
     host.decide()
     assert host.reservation.starts_at == 100.0
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     assert host.at(95.0) == []
     assert host.at(96.0) == ["short"]
     host.pod("long", None)
@@ -617,9 +619,9 @@ def test_who_was_to_have_left_and_starts_anew_too_late_is_not_waited_for() -> No
     assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
 
 
-def test_no_more_of_a_node_is_kept_than_is_free_beside_who_is_to_have_it() -> None:
+def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     """While who is displaced there is still to go, it holds less than nothing free."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
     host.decide()
@@ -640,7 +642,7 @@ def test_no_more_of_a_node_is_kept_than_is_free_beside_who_is_to_have_it() -> No
 # Bundles, labels, restarts --------------------------------------------------------------------
 
 
-def test_a_gang_within_one_label_is_promised_room_within_one_value() -> None:
+def test_gang_within_one_label_gets_a_reservation_within_one_value() -> None:
     host = Host(Backfill(EXACT))
     for name, rack in (("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b")):
         node = Node(name=NodeName(name), labels={"rack": rack}, allocatable={"cpu": 1})
@@ -656,7 +658,7 @@ def test_a_gang_within_one_label_is_promised_room_within_one_value() -> None:
     assert set(host.reservation.nodes) == {"b0", "b1"}
 
 
-def test_a_bundle_is_promised_room_for_all_its_groups() -> None:
+def test_bundle_gets_a_reservation_for_all_its_groups() -> None:
     host = Host(a=3)
     host.pod("old", 100)
     host.decide()
@@ -677,7 +679,7 @@ def _key(text: str) -> Any:
     return group_key(*text.split("/"))
 
 
-def test_members_beyond_the_quorum_are_promised_nothing() -> None:
+def test_elastic_members_get_no_reservation() -> None:
     host = Host(a=4)
     host.pod("old", 100, cpu=3)
     host.decide()
@@ -688,7 +690,7 @@ def test_members_beyond_the_quorum_are_promised_nothing() -> None:
     assert host.decide() == ["long"]
 
 
-def test_a_restart_makes_the_reservation_anew() -> None:
+def test_restart_makes_the_reservation_again() -> None:
     host = crowded()
     before = host.reservation
     host.now = 30.0
@@ -728,7 +730,7 @@ def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
         ("ab", None, "2 nodes are drained for pod group default/big"),
     ],
 )
-def test_a_reservation_says_for_whom_it_is(names: str, starts_at: float | None, says: str) -> None:
+def test_reservation_names_its_gang(names: str, starts_at: float | None, says: str) -> None:
     made = Reservation(BIG, 0.0, starts_at, tuple(map(NodeName, names)))
     assert str(made) == says
 
@@ -745,7 +747,7 @@ def test_a_reservation_says_for_whom_it_is(names: str, starts_at: float | None, 
         ("drain_for", 0),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(field: str, value: Any) -> None:
+def test_policy_refuses_contradictory_values(field: str, value: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Backfill(**{field: value})
     assert (caught.value.field, caught.value.value) == (field, pytest.approx(value, nan_ok=True))

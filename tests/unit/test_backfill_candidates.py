@@ -17,7 +17,7 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import GroupView
-from support.reserving import BIG, EXACT, Host, plans
+from support.backfill_host import BIG, EXACT, Host, plans
 
 
 class TwoByTwo:
@@ -51,11 +51,11 @@ def asked_by_one_of_two(seconds: float) -> Host:
     return host
 
 
-def test_a_gang_that_says_no_minimum_itself_may_ask_too() -> None:
+def test_gang_without_minimum_of_its_own_may_preempt() -> None:
     assert asked_by_one_of_two(0.0).reservation.starts_at == 100.0
 
 
-def test_a_gang_that_says_no_minimum_has_waited_since_its_first_member_came() -> None:
+def test_gang_without_minimum_waits_since_its_first_member_arrived() -> None:
     host = asked_by_one_of_two(10.0)
     assert host.at(9.0) == []
     assert host.scheduler.reservation is None
@@ -63,7 +63,7 @@ def test_a_gang_that_says_no_minimum_has_waited_since_its_first_member_came() ->
     assert host.reservation.starts_at == 100.0
 
 
-def test_who_is_left_over_of_a_gang_that_has_started_heeds_the_reservation_of_the_next() -> None:
+def test_late_member_of_a_started_gang_respects_the_next_reservation() -> None:
     host = Host(Backfill(), a=3)
     host.pod("old", cpu=2)
     host.decide()
@@ -81,7 +81,7 @@ def test_who_is_left_over_of_a_gang_that_has_started_heeds_the_reservation_of_th
     assert host.reservation.group == group_key("default", "next")
 
 
-def test_a_gang_whose_last_member_goes_asks_no_more() -> None:
+def test_gang_without_its_last_member_preempts_nothing() -> None:
     host = Host(Backfill(EXACT, least_members=1), a=2)
     host.pod("old", 100)
     host.decide()
@@ -94,7 +94,7 @@ def test_a_gang_whose_last_member_goes_asks_no_more() -> None:
     assert host.scheduler.reservation is None
 
 
-def test_who_would_not_fit_on_the_empty_cluster_is_looked_at_again_when_a_node_changes(
+def test_gang_that_fits_no_empty_cluster_is_evaluated_again_when_a_node_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     planned = plans(monkeypatch)

@@ -122,7 +122,7 @@ def go_wrong(host: Host, raises_for: str | None, event: Event) -> None:
 
 
 @pytest.mark.parametrize("name", MIDDLES)
-def test_a_fact_that_is_refused_half_the_way_has_changed_nothing(name: str) -> None:
+def test_event_that_is_refused_midway_changes_nothing(name: str) -> None:
     make, raises_for, event = MIDDLES[name]
     host = make()
     before = host.print()
@@ -139,7 +139,7 @@ def test_a_group_that_became_incomplete_is_held_though_the_first_telling_was_ref
     assert host.tell(event) == (GroupIncomplete(key, 2, 3),)
 
 
-def test_whoever_was_contradicted_is_tried_though_the_first_telling_was_refused() -> None:
+def test_refused_member_is_tried_though_the_first_event_was_refused() -> None:
     make, raises_for, event = MIDDLES["who was contradicted goes"]
     host = make()
     go_wrong(host, raises_for, event)

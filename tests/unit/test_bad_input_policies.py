@@ -231,7 +231,7 @@ ROWS = [*POLICIES, *PROFILES, *SIMULATIONS]
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_what_is_bad_is_refused_when_it_is_made(
+def test_bad_value_is_refused_by_its_constructor(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     """F27, F28: nothing is cut short or rounded in silence."""
@@ -256,7 +256,7 @@ class Shown:
         vars(self).update({name: getattr(InMemoryCluster(), name) for name in names})
 
 
-def test_a_cluster_state_is_whatever_has_the_methods_of_one() -> None:
+def test_cluster_state_is_any_object_with_its_methods() -> None:
     shown: Any = Shown(*ASKED)
     assert Scheduler(shown, presets.default_profile()).advance(now=0.0) == ()
     overlay = OverlayCluster(shown)

@@ -14,8 +14,8 @@ from gangsched.events import PodAdded
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 from support.refusals import check_refusal, row
 
 NO_SUBJECTS: list[Any] = [None, 5, [], {}, (1, 2), Pod]
@@ -41,7 +41,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_nobody_knows_why_a_stranger_does_not_run(
+def test_why_of_an_unknown_pod_is_empty(
     call: Any, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, scheduler = busy_scheduler()
@@ -50,7 +50,7 @@ def test_nobody_knows_why_a_stranger_does_not_run(
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_asking_why_about_everybody_changes_nothing() -> None:
+def test_why_of_all_pods_changes_nothing() -> None:
     """F41."""
     cluster, scheduler = busy_scheduler()
     before = fingerprint(cluster, scheduler)
@@ -64,11 +64,11 @@ def test_asking_why_about_everybody_changes_nothing() -> None:
 @pytest.mark.parametrize("subject", ["default/i-0", "default/incomplete", "default/w-2"])
 def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
     """What it raised is told to who asked, not to the next caller."""
-    odd = Odd("pre_enqueue", "queue_sort")
+    faulty = FaultyPlugin("pre_enqueue", "queue_sort")
     cluster = InMemoryCluster()
     coscheduling = Coscheduling()
-    odd.answers["queue_sort"] = coscheduling.queue_sort
-    scheduler = Scheduler(cluster, Profile(odd, NodeResources(), DefaultBinder()))
+    faulty.answers["queue_sort"] = coscheduling.queue_sort
+    scheduler = Scheduler(cluster, Profile(faulty, NodeResources(), DefaultBinder()))
     for n in range(3):
         pod = make_pod(f"w-{n}", group="w", min_available=3)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
@@ -76,10 +76,10 @@ def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject
         cluster, scheduler, PodAdded(make_pod("i-0", group="incomplete", min_available=4)), now=NOW
     )
     before = fingerprint(cluster, scheduler)
-    odd.answers["pre_enqueue"] = odd.answers["queue_sort"] = ZeroDivisionError("oops")
+    faulty.answers["pre_enqueue"] = faulty.answers["queue_sort"] = ZeroDivisionError("oops")
     with contextlib.suppress(PluginError):
         scheduler.why(PodUID(subject))
-    odd.answers["queue_sort"] = coscheduling.queue_sort
-    del odd.answers["pre_enqueue"]
+    faulty.answers["queue_sort"] = coscheduling.queue_sort
+    del faulty.answers["pre_enqueue"]
     assert fingerprint(cluster, scheduler) == before
     assert scheduler.advance(now=NOW) == ()

@@ -66,7 +66,7 @@ HEAP = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), HEAP)
-def test_what_a_heap_does_not_take_leaves_it_as_it_was(
+def test_refused_item_leaves_the_heap_unchanged(
     call: Callable[[Heaps], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     heaps = Heaps()
@@ -109,7 +109,7 @@ def test_an_order_that_raises_leaves_its_entity_where_it_was() -> None:
     assert queue.head() is entity
 
 
-def test_what_is_not_queued_may_be_removed_and_nothing_happens() -> None:
+def test_removal_of_an_entity_that_is_not_queued_does_nothing() -> None:
     queue = SchedulingQueue(sort_key)
     queue.activate(a_pod(1), now=0.0)
     before = fingerprint(queue)

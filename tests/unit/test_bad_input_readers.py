@@ -117,7 +117,7 @@ CLUSTER = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), CLUSTER)
-def test_what_cannot_be_is_refused_and_the_cluster_shows_what_it_showed(
+def test_impossible_change_is_refused_and_the_cluster_is_unchanged(
     call: Callable[[InMemoryCluster], object],
     error: type[GangschedError],
     fields: dict[str, object],
@@ -140,7 +140,7 @@ def test_a_pod_that_is_not_bound_is_not_bound_to_a_name_that_is_none() -> None:
     assert fingerprint(made) == before
 
 
-def test_what_each_fact_carries_is_in_the_list() -> None:
+def test_contents_of_each_event_are_in_the_list() -> None:
     assert {kind for kind, _given in CARRIED} == set(get_args(Event))
 
 
@@ -257,7 +257,7 @@ MANIFESTS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), [*TRACES, *MANIFESTS])
-def test_what_is_malformed_is_refused_by_the_place_where_it_is_written(
+def test_malformed_value_is_refused_by_its_place(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     """F51."""
@@ -271,7 +271,7 @@ def test_the_instant_of_an_arrival_is_checked_by_the_reader_of_manifests() -> No
     )
 
 
-def test_what_is_refused_by_a_reader_has_touched_nobodys_memory() -> None:
+def test_refused_input_of_a_reader_changes_no_memory() -> None:
     """Readers only read: a busy scheduler beside them is as it was."""
     host = busy_scheduler()
     before = fingerprint(*host)

@@ -161,7 +161,7 @@ NO_NEWS_IDS = [f"{type(event).__name__}-{n}" for n, event in enumerate(NO_NEWS)]
 
 
 @pytest.mark.parametrize("event", NO_NEWS, ids=NO_NEWS_IDS)
-def test_a_fact_about_nobody_or_of_another_attempt_changes_nothing(event: Event) -> None:
+def test_event_about_an_unknown_pod_or_an_old_attempt_changes_nothing(event: Event) -> None:
     """F14: a fact says what to look at; what is there is read from the cluster state."""
     cluster, scheduler = busy_scheduler()
     before = fingerprint(cluster, scheduler)
@@ -208,7 +208,7 @@ LIES: dict[str, Callable[[Scheduler], object]] = {
 
 
 @pytest.mark.parametrize("how", LIES)
-def test_a_pod_that_is_shown_on_another_node_is_told_and_nothing_has_changed(how: str) -> None:
+def test_pod_shown_on_another_node_is_reported_and_changes_nothing(how: str) -> None:
     cluster, lying, scheduler = lied_to()
     before = fingerprint(cluster, scheduler)
     expected = {"subject": "default/there", "problem": "is shown on n2, is on n1"}
@@ -254,17 +254,17 @@ CLAIMS = [
 def test_a_membership_that_misbehaves_is_named_and_nothing_has_changed(
     call: Callable[[Pod], Any], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
-    cluster, odd = InMemoryCluster(), False
+    cluster, faulty = InMemoryCluster(), False
     scheduler = Scheduler(
         cluster,
         presets.coscheduling_profile(),
-        membership=lambda pod: call(pod) if odd else None,
+        membership=lambda pod: call(pod) if faulty else None,
     )
     scheduler.handle(cluster.apply(PodAdded(make_pod("p"))), now=NOW)
-    odd, event = True, cluster.apply(PodAdded(make_pod("q")))
+    faulty, event = True, cluster.apply(PodAdded(make_pod("q")))
     check = fingerprint(cluster, scheduler)
     check_refusal(lambda: scheduler.handle(event, now=NOW), error, fields)
     assert fingerprint(cluster, scheduler) == check
-    odd = False
+    faulty = False
     scheduler.handle(event, now=NOW)
     assert len(scheduler.queue) == 2

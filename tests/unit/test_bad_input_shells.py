@@ -180,7 +180,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), CHANGES)
-def test_what_a_watch_cannot_say_is_refused_by_its_place(
+def test_malformed_watch_event_is_refused_by_its_place(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     """F51."""

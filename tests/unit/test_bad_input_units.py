@@ -57,7 +57,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_what_is_bad_is_refused_when_it_is_made(
+def test_bad_value_is_refused_by_its_constructor(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     check_refusal(call, error, fields)
@@ -69,7 +69,7 @@ def test_a_scheduler_may_search_not_at_all_and_forget_at_once() -> None:
     assert (state.budget, state.rest) == (0, rest)
 
 
-def test_a_search_has_ten_thousand_steps_unless_it_is_told_otherwise() -> None:
+def test_search_has_ten_thousand_steps_by_default() -> None:
     assert scheduler()()._state.budget == 10_000
     assert scheduler(search_budget=5)()._state.budget == 5
 

@@ -268,7 +268,7 @@ ROWS = [*PODS, *GROUPS, *NODES, *CONDITIONS, *AMOUNTS, *DECISIONS, *CLAIMS]
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), ROWS)
-def test_what_is_bad_is_refused_by_field_and_value(
+def test_bad_argument_is_refused_by_field_and_value(
     call: Callable[[], object], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     """F23, F27, F28, F51."""

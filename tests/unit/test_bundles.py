@@ -38,8 +38,8 @@ from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import binds, decide, gang_driver, node, unschedulable
-from support.odd import Odd
 
 # Names ----------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def test_the_first_by_key_that_has_not_started_leads() -> None:
         assert bundles.is_shared(state, entity)
 
 
-def test_who_has_started_is_nobodys_business() -> None:
+def test_started_group_is_of_no_concern_to_its_bundle() -> None:
     driver = Driver()
     driver.tell(node("n", 9), *specs(*AB))
     driver.add(*(p for group in AB for p in pods(group)))
@@ -111,7 +111,7 @@ def test_the_others_of_a_bundle_are_without_itself() -> None:
         assert bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
 
 
-def test_a_turn_of_a_group_that_runs_is_about_nobody_who_would_start_with_it() -> None:
+def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
     driver = Driver()
     driver.tell(node("n", 9), PodGroupAdded(spec("two/b", 2)))
     driver.add(*pods("two/b"))
@@ -136,7 +136,7 @@ def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
     return bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
 
 
-def test_who_starts_with_another_says_with_which_and_more_room_is_no_help() -> None:
+def test_entity_that_starts_with_another_states_it_and_needs_no_capacity() -> None:
     driver = Driver()
     driver.tell(*specs(*AB))
     driver.add(*(p for group in AB for p in pods(group)))
@@ -145,7 +145,7 @@ def test_who_starts_with_another_says_with_which_and_more_room_is_no_help() -> N
     assert held(driver, "two/b") == Unschedulable(says, resolvable=False)
 
 
-def test_who_waits_for_another_says_for_which_and_why_and_more_room_is_no_help() -> None:
+def test_entity_that_waits_for_another_states_it_and_needs_no_capacity() -> None:
     driver = Driver()
     driver.tell(specs(*AB)[0])
     driver.add(*pods("one/a"))
@@ -163,7 +163,7 @@ def test_who_waits_for_another_says_for_which_and_why_and_more_room_is_no_help()
     assert held(driver, "one/a") == Unschedulable(says, resolvable=False)
 
 
-def test_who_has_started_waits_for_nobody_who_goes() -> None:
+def test_started_group_waits_for_no_departed_group() -> None:
     driver = Driver()
     driver.tell(node("n", 9), *specs(*AB))
     driver.add(*(p for group in AB for p in pods(group)))
@@ -175,9 +175,9 @@ def test_who_has_started_waits_for_nobody_who_goes() -> None:
 
 
 def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
-    odd, asked = Odd("pre_enqueue"), list[tuple[str, str]]()
+    faulty, asked = FaultyPlugin("pre_enqueue"), list[tuple[str, str]]()
     cluster = InMemoryCluster()
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=1.0)
@@ -187,7 +187,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
         asked.append((pod.name, group.key))
         return Success()
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     state = scheduler._state
     info = state.registry.get(key("one/a"))
     bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
@@ -299,7 +299,7 @@ def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(
 
 
 @layouts
-def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(
+def test_capacity_left_by_an_earlier_group_is_used_by_the_next(
     placement: PlacementStrategy,
 ) -> None:
     """Also where a placement has to be searched for."""
@@ -312,7 +312,7 @@ def test_what_an_earlier_group_leaves_of_its_nodes_is_there_for_the_next(
 
 @layouts
 @given(room=st.integers(0, 7), spare=st.integers(0, 4), both=st.booleans())
-def test_members_to_spare_cost_no_other_group_its_place(
+def test_elastic_members_take_no_capacity_of_another_group(
     placement: PlacementStrategy, room: int, spare: int, both: bool
 ) -> None:
     driver = racks(r1=room, b=RACK if both else None, placement=placement)
@@ -321,7 +321,7 @@ def test_members_to_spare_cost_no_other_group_its_place(
     assert sum(running(driver).values()) == (min(room, 4 + spare) if room >= 4 else 0)
 
 
-def test_members_to_spare_go_in_the_same_call_where_there_is_room() -> None:
+def test_elastic_members_are_placed_in_the_same_call_if_they_fit() -> None:
     """Placed with the others they would take the room of the second group."""
     driver = racks(r1=5)
     driver.add(*pods("one/a", 5), *pods("two/b"))
@@ -341,12 +341,12 @@ def test_a_search_looks_at_no_node_that_is_not_within_the_value(
 
 
 @pytest.mark.parametrize("bundle", [(), AB])
-def test_a_group_of_which_nobody_may_be_placed_within_a_label_falls_with_the_reason(
+def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
     bundle: tuple[str, ...],
 ) -> None:
-    odd, cluster = Odd("pre_score"), InMemoryCluster()
-    odd.answers["pre_score"] = Unschedulable("not today")
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    faulty, cluster = FaultyPlugin("pre_score"), InMemoryCluster()
+    faulty.answers["pre_score"] = Unschedulable("not today")
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, node("n", 9, rack="r"), now=0.0)
     for group in bundle or AB[:1]:
@@ -397,7 +397,7 @@ def test_an_earlier_group_leaves_a_node_of_its_value_to_a_later_one_that_fits_no
     assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
 
 
-def test_members_to_spare_follow_within_the_values_that_were_found_for_all() -> None:
+def test_elastic_members_follow_within_the_domains_of_all() -> None:
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 3, zone="z1", rack="r"), node("n2", 4, zone="z2"), node("n3", 9))
     driver.add(*pods("one/a", 5), *pods("two/b", 4))
@@ -430,7 +430,7 @@ def told(driver: Driver) -> tuple[str, str]:
     return found.pod, str(found.proof)
 
 
-def test_of_combinations_that_come_as_close_the_first_is_told() -> None:
+def test_first_of_equally_close_combinations_is_reported() -> None:
     """Either member of the second group fits within either of two racks, and not both."""
     driver = racks(r1=5, r2=4, r3=4)
     driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
@@ -442,7 +442,7 @@ def test_of_combinations_that_come_as_close_the_first_is_told() -> None:
     assert why_not.startswith("at most 1 of 2 members of pod group two/b fit within rack=r2")
 
 
-def test_of_a_group_that_fits_within_no_value_by_itself_the_first_member_is_told() -> None:
+def test_first_member_is_reported_for_a_group_that_fits_within_no_value() -> None:
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 1, zone="z1", rack="r1"), node("n2", 1, zone="z1", rack="r2"))
     driver.add(*pods("one/a", 1), *pods("one/a", 1, first=1, cpu=2), *pods("two/b"))

@@ -242,12 +242,12 @@ class _NoHeadroom:
         return 0
 
 
-def test_a_plugin_that_has_no_headroom_where_it_lets_a_pod_is_found() -> None:
+def test_plugin_with_zero_headroom_for_an_accepted_pod_is_found() -> None:
     with pytest.raises(AssertionError, match=r"NoHeadroom.headroom: is 0, and filter lets "):
         check_plugin(_NoHeadroom())
 
 
-def test_pods_of_ones_own_are_tried_too() -> None:
+def test_own_pods_are_tried_too() -> None:
     class Minds(_Base):
         def filter(self, state: Any, pod: Pod, node: Any) -> Outcome:
             assert pod.name != "own"

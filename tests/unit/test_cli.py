@@ -83,7 +83,7 @@ def test_unknown_arguments_are_refused_by_the_parser(
     assert "--until" in capsys.readouterr().err
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_arguments_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "simulate" in capsys.readouterr().out
 
@@ -148,7 +148,7 @@ def test_a_malformed_minimum_is_reported_as_refused(
     assert "Pending" in text
 
 
-def test_without_the_extra_the_command_says_what_to_install(
+def test_command_without_the_extra_names_what_to_install(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)

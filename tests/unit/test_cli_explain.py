@@ -91,7 +91,7 @@ def test_the_default_job_is_that_of_the_demonstration(capsys: pytest.CaptureFixt
     ]
 
 
-def test_each_kind_of_node_is_tried_the_most_frequent_first() -> None:
+def test_node_classes_are_tried_by_frequency() -> None:
     text = says("train", "nodes.yaml", "job.yaml").splitlines()
     assert text[1:] == [
         "1 more node of cpu=2 would start pod group default/train now",
@@ -113,7 +113,7 @@ def test_a_cordoned_node_is_added_uncordoned(files: Path) -> None:
     assert (found[0]["tried"], found[0]["why"]["answer"]) == (5, "NoNodeFits")
 
 
-def test_kinds_of_nodes_that_were_not_tried_are_counted(files: Path) -> None:
+def test_untried_node_classes_are_counted(files: Path) -> None:
     (files / "kinds.yaml").write_text("---".join(node(f"n{n}", 1, f", k: k{n}") for n in range(6)))
     text = says("train", "kinds.yaml", "job.yaml", "--most", "1")
     assert "2 further kinds of nodes were not tried: give --shape" in text

@@ -277,7 +277,7 @@ def test_a_job_without_min_available_gets_no_group() -> None:
 
 
 @pytest.mark.parametrize("given_first", [True, False])
-def test_a_given_group_replaces_the_one_that_a_job_implies(given_first: bool) -> None:
+def test_given_group_replaces_the_group_that_a_job_implies(given_first: bool) -> None:
     job = _job(
         "TFJob",
         tfReplicaSpecs=_replicas(Worker=2),

@@ -47,7 +47,7 @@ def unreserve(group: FakeGroup | None, cause: str) -> RejectGroup | EvictGroup |
     return Coscheduling().unreserve(cycle(group), POD, NODE, cause=cause, now=0.0)
 
 
-def test_it_has_the_points_of_the_published_plugin_and_no_more() -> None:
+def test_plugin_has_the_extension_points_of_the_published_one() -> None:
     policy = Coscheduling()
     assert policy.name == "Coscheduling"
     assert policy.when_blocked is WhenBlocked.UNTIL_OTHERS_TURN
@@ -86,7 +86,7 @@ def test_an_option_that_does_not_exist_is_refused_by_name(field: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 1e9])
-def test_any_other_permit_timeout_is_kept(seconds: float) -> None:
+def test_any_other_permit_timeout_is_accepted(seconds: float) -> None:
     assert Coscheduling(permit_timeout=seconds).permit_timeout == seconds
 
 
@@ -186,7 +186,7 @@ def test_minimum_of_one_never_waits() -> None:
     assert permit(FakeGroup(min_available=1, waiting=1)) == SUCCESS
 
 
-def test_three_members_wait_wait_and_go() -> None:
+def test_third_of_three_members_releases_all() -> None:
     """Row 41; the pod counts as assumed already."""
     answers = [permit(FakeGroup(waiting=n, unscheduled=3 - n)) for n in (1, 2, 3)]
     assert answers == [Wait(10.0), Wait(10.0), SUCCESS]

@@ -11,7 +11,7 @@ COUNT: StateKey[int] = StateKey("count")
 OTHER: StateKey[int] = StateKey("count")
 
 
-def test_what_was_written_is_read_back_and_nothing_else() -> None:
+def test_written_values_are_read_back_and_no_others() -> None:
     state = CycleState(None, {})
     assert state.read(COUNT) is None
     state.write(COUNT, 3)
@@ -20,7 +20,7 @@ def test_what_was_written_is_read_back_and_nothing_else() -> None:
     assert state.read(COUNT) == 0
 
 
-def test_two_keys_of_one_name_are_two_keys() -> None:
+def test_keys_of_one_name_are_distinct_by_identity() -> None:
     """Plugins do not know each other, and may choose the same word."""
     state = CycleState(None, {})
     state.write(COUNT, 3)

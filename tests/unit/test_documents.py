@@ -288,7 +288,7 @@ def test_both_parsers_of_pyyaml_give_the_same(monkeypatch: pytest.MonkeyPatch) -
     assert fast == _read(text)
 
 
-def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pyyaml_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
 
     with pytest.raises(

@@ -203,7 +203,7 @@ def test_run_may_be_called_again_after_a_plugin_raised(shell: type[Shell]) -> No
 
 
 @both
-def test_report_that_the_scheduler_could_not_take_is_told_again(shell: type[Shell]) -> None:
+def test_report_that_the_scheduler_refused_is_repeated(shell: type[Shell]) -> None:
     """A report of a failed bind is in no cluster state, so ``rebuild`` alone cannot find it."""
 
     class Stumbles:

@@ -106,7 +106,7 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
     assert answers[4]["format"] == "gangsched.snapshot/1"
 
 
-def test_many_threads_ask_while_a_driver_starts_runs_and_ends() -> None:
+def test_many_threads_ask_questions_while_a_driver_starts_runs_and_ends() -> None:
     cluster, answers = InMemoryCluster(), list[int]()
     driver = blocking.Driver(presets.gang(cluster), apply=cluster.apply, bind=lambda _bind: None)
     over = threading.Event()
@@ -153,7 +153,7 @@ def test_question_that_is_not_answered_in_time_is_given_up() -> None:
     assert asked == []
 
 
-def test_task_asks_while_the_driver_sleeps() -> None:
+def test_task_asks_a_question_while_the_driver_sleeps() -> None:
     async def run() -> str:
         cluster = InMemoryCluster()
 
@@ -200,7 +200,7 @@ def test_question_reaches_the_scheduler_that_is_recorded_or_measured(shell: type
 
 
 @both
-def test_rebuild_finds_what_the_driver_was_not_told(shell: type[Shell]) -> None:
+def test_rebuild_finds_changes_without_events(shell: type[Shell]) -> None:
     run = shell()
     run.run(EVENTS[0])
     for event in EVENTS[1:3]:
@@ -214,7 +214,7 @@ def test_rebuild_finds_what_the_driver_was_not_told(shell: type[Shell]) -> None:
 
 
 @both
-def test_rebuild_comes_after_what_was_told_before(shell: type[Shell]) -> None:
+def test_rebuild_runs_after_earlier_events(shell: type[Shell]) -> None:
     calls: list[str] = []
 
     class Notes:

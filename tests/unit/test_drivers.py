@@ -289,7 +289,7 @@ def test_any_workload_gets_the_same_effects_under_all_drivers(
 # On threads, and broken off -----------------------------------------------------------------
 
 
-def test_gangs_start_whole_when_a_hundred_threads_tell_at_once() -> None:
+def test_gangs_start_whole_when_a_hundred_threads_report_at_once() -> None:
     cluster, seen = InMemoryCluster(), list[Effect]()
     driver = blocking.Driver(
         presets.coscheduling(cluster),
@@ -321,7 +321,7 @@ def test_gangs_start_whole_when_a_hundred_threads_tell_at_once() -> None:
     assert all(pod.node_name for pod in cluster.pods())
 
 
-def test_new_driver_binds_the_rest_once_after_a_cancellation() -> None:
+def test_new_driver_binds_the_others_once_after_a_cancellation() -> None:
     """F42: the task of the driver is cancelled during the binds of a gang."""
     cluster, bound = InMemoryCluster(), list[str]()
 

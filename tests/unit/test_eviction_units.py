@@ -35,8 +35,8 @@ from gangsched import (
 from gangsched.framework.preemption import candidates
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of, runs
 
 # Who may be displaced -------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ from support.odd import Odd
 @pytest.mark.parametrize("is_signed", [True, False])
 def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
     """Of the two, the younger goes."""
-    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     runs(host, "gang", 0)
     runs(host, "alone", 0, group=None, min_available=None)
     host.gang("high", 1, 5)
@@ -53,7 +53,7 @@ def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: 
 
 
 @EACH_UNIT
-def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(
+def test_nominated_capacity_is_taken_before_an_elastic_member(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(1, unit=unit)
@@ -66,7 +66,7 @@ def test_room_that_is_kept_costs_less_than_a_member_that_a_gang_can_do_without(
 
 
 @EACH_UNIT
-def test_room_that_is_kept_for_the_same_priority_is_not_taken(unit: SchedulingUnit) -> None:
+def test_capacity_nominated_for_equal_priority_is_not_taken(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     host.gang("peer", 2, 5)
     assert (host.kept, host.told(NominationLapsed)) == (["high-0", "high-1"], [])
@@ -85,7 +85,7 @@ def test_a_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
 
 
 @EACH_UNIT
-def test_a_group_falls_alone_whose_bundle_is_gone(unit: SchedulingUnit) -> None:
+def test_group_without_its_bundle_is_rejected_alone(unit: SchedulingUnit) -> None:
     host = Host(1, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=(GroupKey("default/b"),))))
     runs(host, "a", 0, min_available=None)
@@ -94,7 +94,7 @@ def test_a_group_falls_alone_whose_bundle_is_gone(unit: SchedulingUnit) -> None:
 
 
 @EACH_UNIT
-def test_of_a_role_all_are_given_up_that_it_has_beyond_its_minimum(unit: SchedulingUnit) -> None:
+def test_all_members_of_a_role_beyond_its_minimum_are_elastic(unit: SchedulingUnit) -> None:
     host = Host(4, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
     runs(host, "low", *[0] * 4, min_available=None, role="ps")
@@ -121,9 +121,9 @@ def test_a_regular_pod_that_is_going_already_is_counted_on(
 def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("permit")
-    host = Host(2, unit=unit, odd=odd)
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+    faulty = FaultyPlugin("permit")
+    host = Host(2, unit=unit, faulty=faulty)
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Success() if pod.priority else Wait(50.0)
     )
     host.pods(make_pod("low", cpu=2))
@@ -142,13 +142,13 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
 
 
-def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> None:
-    odd = Odd("permit", "unreserve", "reserve")
-    host = Host(2, odd=odd)
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+def test_plugin_may_release_a_group_while_a_pod_is_unreserved() -> None:
+    faulty = FaultyPlugin("permit", "unreserve", "reserve")
+    host = Host(2, faulty=faulty)
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Success() if pod.name == "high" else Wait(50.0)
     )
-    odd.answers["unreserve"] = lambda _state, pod, _node, *, cause, now: (
+    faulty.answers["unreserve"] = lambda _state, pod, _node, *, cause, now: (
         RejectGroup(GroupKey("default/friends"), "alone again") if pod.name == "low" else None
     )
     host.gang("friends", 1, 1)
@@ -161,7 +161,7 @@ def test_a_plugin_may_let_a_group_go_with_a_pod_that_gives_its_node_back() -> No
 
 
 @EACH_UNIT
-def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
+def test_gang_whose_minimum_is_no_longer_stated_starts_as_a_whole(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -174,7 +174,7 @@ def test_a_gang_of_which_nobody_says_any_more_how_many_it_needs_goes_as_a_whole(
 
 
 @EACH_UNIT
-def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: SchedulingUnit) -> None:
+def test_gang_as_victim_has_the_priority_of_its_one_running_member(unit: SchedulingUnit) -> None:
     """Though its specification says less by now."""
     host = Host(1, unit=unit)
     runs(host, "mixed", 0, priority=3)
@@ -186,17 +186,17 @@ def test_a_gang_ranks_as_high_as_its_one_member_that_runs(unit: SchedulingUnit) 
     assert host.evicted == ["mixed-0"]
 
 
-def waits_for(name: str) -> Odd:
+def waits_for(name: str) -> FaultyPlugin:
     """Return a plugin by which the pods wait whose names begin so."""
-    odd = Odd("permit")
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+    faulty = FaultyPlugin("permit")
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Wait(50.0) if pod.name.startswith(name) else Success()
     )
-    return odd
+    return faulty
 
 
-def test_a_gang_that_waits_is_put_out_before_one_that_runs_falls() -> None:
-    host = Host(4, odd=waits_for("waits"))
+def test_waiting_gang_is_preempted_before_a_running_gang() -> None:
+    host = Host(4, faulty=waits_for("waits"))
     host.gang("waits", 2, 0)
     runs(host, "runs", 0, 0)
     assert len(host.scheduler.waiting) == 2
@@ -205,9 +205,9 @@ def test_a_gang_that_waits_is_put_out_before_one_that_runs_falls() -> None:
     assert host.where["high-0"] == "n0"
 
 
-def test_of_two_gangs_the_one_falls_of_which_fewer_run_and_more_only_wait() -> None:
+def test_gang_with_fewer_running_members_is_evicted_first() -> None:
     """Though it is the elder."""
-    host = Host(4, odd=waits_for("one-late"))
+    host = Host(4, faulty=waits_for("one-late"))
     runs(host, "one", 0, min_available=1)
     runs(host, "two", 0, 0)
     host.pods(make_pod("one-late", group="one", cpu=1, min_available=1))
@@ -217,7 +217,7 @@ def test_of_two_gangs_the_one_falls_of_which_fewer_run_and_more_only_wait() -> N
 
 
 def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
-    host = Host(9, odd=waits_for("spare-late"))
+    host = Host(9, faulty=waits_for("spare-late"))
     runs(host, "exact", 0, 0)
     runs(host, "spare", 0, 0, 0, min_available=2)
     host.pods(make_pod("spare-late", group="spare", cpu=1, min_available=2))
@@ -236,27 +236,27 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
 # For whom -------------------------------------------------------------------------------------
 
 
-def test_who_was_turned_down_for_another_reason_displaces_nobody() -> None:
-    odd = Odd("pre_filter")
-    host = Host(1, odd=odd)
+def test_entity_refused_for_another_reason_preempts_nothing() -> None:
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, faulty=faulty)
     runs(host, "low", 0)
     answers = iter([Unschedulable("quota is used")])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.gang("high", 1, 5)
     assert (host.evicted, host.kept) == ([], [])
 
 
-def test_who_may_not_queue_any_more_displaces_nobody() -> None:
+def test_entity_that_is_not_admitted_preempts_nothing() -> None:
     """It falls before room is made for it as a whole, and is held then."""
-    odd = Odd("pre_enqueue")
-    host = Host(2, odd=odd)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = Host(2, faulty=faulty)
     runs(host, "low", 0)
     for n in range(2):
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=host.now)
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/high-0"]
-    odd.answers["pre_enqueue"] = Unschedulable("held")
+    faulty.answers["pre_enqueue"] = Unschedulable("held")
     host.decide()
     (rejected,) = host.told(PodRejected)
     assert (rejected.uid, rejected.reason) == (
@@ -267,7 +267,7 @@ def test_who_may_not_queue_any_more_displaces_nobody() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(
+def test_preemption_continues_for_the_others_when_the_last_of_a_round_left(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(4, unit=unit)
@@ -282,7 +282,7 @@ def test_room_is_made_for_who_is_left_when_the_last_of_a_round_has_gone(
     assert (host.evicted, host.kept) == (["low-0"], ["high-2"])
 
 
-def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
+def test_no_pod_is_evicted_for_a_group_of_its_own_bundle() -> None:
     host = Host(2)
     for name in ("first", "second"):
         both = (group_key("default", "first"), group_key("default", "second"))
@@ -296,7 +296,7 @@ def test_nobody_is_displaced_for_a_group_that_started_with_it() -> None:
 
 
 @EACH_UNIT
-def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: SchedulingUnit) -> None:
+def test_no_more_is_preempted_than_a_role_needs(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -307,7 +307,7 @@ def test_room_is_made_for_no_more_than_are_needed_of_a_role(unit: SchedulingUnit
 
 
 @EACH_UNIT
-def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
+def test_minimum_of_each_role_and_the_earliest_others_are_needed(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(0, unit=unit)
@@ -329,7 +329,7 @@ def test_of_each_role_its_minimum_is_needed_and_of_the_others_the_first_to_come(
 
 
 @EACH_UNIT
-def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
+def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
     """Though there is room in another."""
     host = Host(2, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -343,7 +343,7 @@ def test_a_later_member_makes_room_within_the_rack_of_its_gang(unit: SchedulingU
 
 
 @EACH_UNIT
-def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
+def test_late_member_preempts_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
     """Though in another rack nothing is lacking."""
     host = Host(5, 2, unit=unit)
     topology = Topology(key="rack", required=True)
@@ -357,7 +357,7 @@ def test_a_later_member_displaces_one_gang_in_its_rack_before_two(unit: Scheduli
 
 
 @EACH_UNIT
-def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: SchedulingUnit) -> None:
+def test_gang_that_prefers_a_rack_preempts_in_two(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -368,7 +368,7 @@ def test_a_gang_that_only_prefers_a_rack_makes_room_in_two(unit: SchedulingUnit)
 
 
 @EACH_UNIT
-def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: SchedulingUnit) -> None:
+def test_each_group_of_a_bundle_preempts_in_a_rack_of_its_own(unit: SchedulingUnit) -> None:
     host = Host(1, 1, unit=unit)
     runs(host, "a", 0)
     runs(host, "b", 1)
@@ -381,7 +381,7 @@ def test_each_group_of_a_bundle_makes_room_in_a_rack_of_its_own(unit: Scheduling
 
 
 @EACH_UNIT
-def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: SchedulingUnit) -> None:
+def test_no_more_is_preempted_than_is_lacking_beside_free_capacity(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     runs(host, "one", 0)
     runs(host, "three", *[0] * 3)
@@ -391,14 +391,16 @@ def test_beside_what_is_free_no_more_room_is_made_than_is_lacking(unit: Scheduli
 
 @EACH_UNIT
 @pytest.mark.parametrize("goes_alone", [True, False])
-def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: SchedulingUnit, goes_alone: bool) -> None:
-    odd = Odd("pre_filter", "filter", "pre_score")
-    host = Host(2, unit=unit, odd=odd)
+def test_check_of_a_plan_runs_as_in_a_scheduling_cycle(
+    unit: SchedulingUnit, goes_alone: bool
+) -> None:
+    faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
+    host = Host(2, unit=unit, faulty=faulty)
     if goes_alone:
         runs(host, "high", 0, priority=5)
     runs(host, "low", *[0] * (1 if goes_alone else 2))
 
-    hand_down(host, odd)
+    pass_to_members(host, faulty)
     host.now = 3.0
     host.pods(make_pod("high-1", group="high", cpu=1, priority=5, min_available=1))
     assert len(host.evicted) == (1 if goes_alone else 2)
@@ -408,7 +410,7 @@ def test_a_check_of_a_plan_is_asked_as_in_a_turn(unit: SchedulingUnit, goes_alon
 
 
 @EACH_UNIT
-def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_it(
+def test_notice_states_until_when_capacity_is_reserved(
     unit: SchedulingUnit,
 ) -> None:
     host = blocked(unit=unit)
@@ -419,12 +421,12 @@ def test_it_is_told_until_when_room_is_kept_and_not_that_it_lapsed_for_who_took_
 
 
 @EACH_UNIT
-def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: SchedulingUnit) -> None:
-    odd = Odd("pre_filter")
-    host = blocked(unit=unit, odd=odd)
+def test_reserved_capacity_that_its_gang_cannot_use_is_free_at_once(unit: SchedulingUnit) -> None:
+    faulty = FaultyPlugin("pre_filter")
+    host = blocked(unit=unit, faulty=faulty)
     host.pods(make_pod("other", cpu=1))
     host.at(5.0)
-    odd.answers["pre_filter"] = lambda _state, pod, *, now: (
+    faulty.answers["pre_filter"] = lambda _state, pod, *, now: (
         Unschedulable("turned down") if pod.priority else Success()
     )
     host.end("low-0", "low-1")
@@ -432,7 +434,7 @@ def test_room_that_its_gang_cannot_use_is_free_for_others_at_once(unit: Scheduli
 
 
 @EACH_UNIT
-def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_changes(
+def test_nomination_of_a_late_member_lapses_when_the_specification_changes(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -447,7 +449,7 @@ def test_room_for_a_later_member_lapses_when_the_specification_of_its_gang_chang
 
 
 @EACH_UNIT
-def test_for_room_that_is_of_no_use_to_one_nobody_is_tried_again_who_asks_for_the_same(
+def test_freed_capacity_that_helps_no_pod_of_a_class_requeues_none_of_it(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -468,7 +470,7 @@ def own(name: str, resource: str, **more: Any) -> Pod:
 
 
 @EACH_UNIT
-def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for_others(
+def test_capacity_left_over_of_two_nominations_is_free_for_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)
@@ -487,7 +489,7 @@ def test_what_is_left_of_two_rooms_that_a_higher_priority_takes_over_is_free_for
 
 
 @EACH_UNIT
-def test_what_is_left_of_room_that_a_higher_priority_takes_over_is_free_for_others(
+def test_capacity_left_over_by_a_higher_priority_is_free_for_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(unit=unit)

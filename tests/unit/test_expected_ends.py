@@ -12,8 +12,8 @@ from gangsched import Backfill, Pod, PodGroup, PodGroupAdded, Wait, group_key
 from gangsched.errors import PluginError
 from gangsched.framework.backfill import run_times as group_run_times
 from gangsched.testing import make_pod
-from support.odd import OOPS, Odd
-from support.reserving import EXACT, Host, OddHost, crowded
+from support.backfill_host import EXACT, FaultyHost, Host, crowded
+from support.faulty_plugin import OOPS, FaultyPlugin
 
 POD = make_pod("p")
 
@@ -45,23 +45,23 @@ class Says:
         return self.answer
 
 
-def test_of_who_holds_a_node_it_is_asked_when_it_ends_that_has_started() -> None:
+def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
     """Who only waits for a permit is taken to start now."""
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     run_times = Asked()
     host.policy = Backfill(run_times)
     host.scheduler = host.make()
     host.now = 3.0
     host.pod("runs")
     host.decide()
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("waits")
     host.decide()
     assert group_run_times.ends(host.scheduler._state, 7.0) == {}
     assert run_times.asked == [("runs", 3.0, 7.0), ("waits", 7.0, 7.0)]
 
 
-def test_only_of_whom_it_is_known_it_is_known_when_they_end() -> None:
+def test_expected_end_is_known_only_of_pods_with_a_run_time() -> None:
     host = Host(Backfill(EXACT, overdue_after=5.0), a=4)
     host.pod("known", 100)
     host.pod("unknown")
@@ -75,7 +75,7 @@ def test_only_of_whom_it_is_known_it_is_known_when_they_end() -> None:
     ("answer", "problem"),
     [("soon", "returned 'soon'"), (math.inf, "returned inf"), (OOPS, f"raised {OOPS!r}")],
 )
-def test_run_times_that_misbehave_are_told_with_the_pod_and_the_cause(
+def test_bad_run_times_are_reported_with_the_pod_and_the_cause(
     answer: object, problem: str
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
@@ -87,9 +87,7 @@ def test_run_times_that_misbehave_are_told_with_the_pod_and_the_cause(
 
 
 @pytest.mark.parametrize(("seconds", "starts"), [(100, ["one-0", "two-0"]), (101, [])])
-def test_of_a_bundle_all_members_of_all_groups_must_end_in_time(
-    seconds: int, starts: list[str]
-) -> None:
+def test_all_members_of_a_bundle_must_end_in_time(seconds: int, starts: list[str]) -> None:
     host = crowded()
     bundle = (group_key("default", "one"), group_key("default", "two"))
     for name, runs in (("one", 50), ("two", seconds)):

@@ -42,7 +42,7 @@ from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import EntityView, GroupView, NodeView
 from gangsched.testing import make_pod
-from support.odd import problem_with
+from support.faulty_plugin import problem_with
 
 SEEN: StateKey[list[str]] = StateKey("seen")
 

@@ -174,7 +174,7 @@ def test_reading_leaves_the_fingerprint_as_it_is() -> None:
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_who_is_shared_with_whom_counts() -> None:
+def test_sharing_of_objects_counts() -> None:
     one: list[int] = []
     other: list[int] = []
     assert fingerprint([one, one]) != fingerprint([one, other])
@@ -207,7 +207,7 @@ def test_a_cycle_has_an_end() -> None:
     ],
     ids=repr,
 )
-def test_what_differs_has_another_fingerprint(one: object, other: object) -> None:
+def test_different_states_have_different_fingerprints(one: object, other: object) -> None:
     assert fingerprint(one) != fingerprint(other)
 
 
@@ -216,7 +216,7 @@ def test_the_order_of_a_set_does_not_count() -> None:
     assert len({fingerprint(set(order)) for order in orders}) == 1
 
 
-def test_what_cannot_be_told_is_refused() -> None:
+def test_impossible_report_is_refused() -> None:
     with pytest.raises(TypeError, match="no fingerprint"):
         fingerprint({"a": [iter([])]})
 
@@ -234,7 +234,7 @@ def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
     assert fingerprint(heap) != before
 
 
-def test_of_a_group_the_order_in_which_members_came_back_does_not_count() -> None:
+def test_order_in_which_members_returned_does_not_count() -> None:
     one, other = a_group(1, members=3), a_group(1, members=3)
     first = one.pod
     before = fingerprint(one)

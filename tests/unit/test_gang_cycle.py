@@ -76,7 +76,7 @@ def bound(effects: tuple[Effect, ...]) -> set[str]:
     return {effect.uid for effect in effects if isinstance(effect, Bind)}
 
 
-def test_who_is_not_needed_is_placed_too_where_a_placement_had_to_be_searched_for() -> None:
+def test_elastic_member_is_placed_where_the_minimum_needed_a_search() -> None:
     host = Host()
     host.node("small", cpu=4, memory=4)
     host.node("wide", cpu=8, memory=2)
@@ -88,7 +88,7 @@ def test_who_is_not_needed_is_placed_too_where_a_placement_had_to_be_searched_fo
     assert bound(host.decide()) == {"default/w0", "default/w1", "default/server"}
 
 
-def test_a_gang_of_which_one_is_turned_down_is_tried_again_as_a_whole() -> None:
+def test_gang_with_one_refused_member_is_tried_again_as_a_whole() -> None:
     moody = Moody()
     host = Host(moody)
     host.node("n", cpu=4)
@@ -102,7 +102,7 @@ def test_a_gang_of_which_one_is_turned_down_is_tried_again_as_a_whole() -> None:
     assert len(bound(host.decide(now=entity.backoff_until))) == 3
 
 
-def test_members_that_a_plugin_says_nothing_of_are_each_judged_alone() -> None:
+def test_members_without_signature_are_each_evaluated_alone() -> None:
     host = Host(OneEach())
     for number in range(3):
         host.node(f"n{number}", cpu=4)

@@ -77,15 +77,15 @@ def test_a_value_is_copied_once_at_the_first_read() -> None:
 
 
 keys = st.sampled_from("abc")
-deeds = st.one_of(
+steps = st.one_of(
     st.tuples(st.just("set"), keys, st.integers(0, 9)),
     st.tuples(st.sampled_from(["del", "pop", "get", "setdefault", "append"]), keys, st.just(0)),
     st.tuples(st.sampled_from(["popitem", "clear", "copy"]), st.just("a"), st.just(0)),
 )
 
 
-def done(thing: Any, deed: tuple[str, str, int]) -> Any:
-    what, key, number = deed
+def done(thing: Any, step: tuple[str, str, int]) -> Any:
+    what, key, number = step
     match what:
         case "set":
             thing[key] = [number]
@@ -110,14 +110,14 @@ def done(thing: Any, deed: tuple[str, str, int]) -> Any:
     return None
 
 
-@given(st.dictionaries(keys, st.lists(st.integers(0, 9), max_size=2)), st.lists(deeds, max_size=12))
+@given(st.dictionaries(keys, st.lists(st.integers(0, 9), max_size=2)), st.lists(steps, max_size=12))
 def test_lazy_dict_agrees_with_a_dict_of_copies(
     given_values: dict[str, list[int]], history: list[tuple[str, str, int]]
 ) -> None:
     kept = {key: list(value) for key, value in given_values.items()}
     lazily, plain = LazyDict(given_values, list), {k: list(v) for k, v in given_values.items()}
-    for deed in history:
-        assert done(lazily, deed) == done(plain, deed)
+    for step in history:
+        assert done(lazily, step) == done(plain, step)
         assert list(lazily) == list(plain)
         assert lazily == plain
         assert (lazily != plain, len(lazily)) == (False, len(plain))

@@ -18,19 +18,19 @@ def member(pod: Pod) -> Member:
     return Member(pod, 1, a_pod(1), None, ALIKE, MemberState.UNSCHEDULED)
 
 
-def test_who_asks_for_what_its_class_asks_for_shares_it() -> None:
+def test_member_with_the_requests_of_its_class_shares_them() -> None:
     pod = Pod(name="second", requests={"cpu": 1})
     assert pod.requests is not FIRST.requests
     assert member(pod).requests is FIRST.requests
 
 
-def test_who_asks_for_something_else_than_its_class_asks_for_itself() -> None:
+def test_member_with_requests_unlike_its_class_keeps_its_own() -> None:
     """Where no plugin reads what is asked for, pods are alike that ask for different things."""
     pod = Pod(name="second", requests={"cpu": 2})
     assert member(pod).requests is pod.requests
 
 
-def test_a_newer_version_of_a_pod_is_asked_what_it_asks_for() -> None:
+def test_signature_is_computed_for_the_newer_version_of_a_pod() -> None:
     known = member(FIRST)
     newer = evolve(FIRST, requests={"cpu": 3})
     known.replace(newer)

@@ -48,5 +48,5 @@ def test_a_distribution_gives_numbers_that_are_there_at_their_ranks(numbers: lis
         assert 100 * below < share * len(numbers)
 
 
-def test_of_nothing_there_is_no_median() -> None:
+def test_median_of_nothing_does_not_exist() -> None:
     assert Distribution.of([]) == Distribution(0, None, None, None)

@@ -201,7 +201,7 @@ def test_a_second_node_that_gives_back_the_same_is_not_looked_at_again() -> None
     assert read.asked == asked
 
 
-def test_what_a_node_would_be_with_no_end_of_something_is_asked_once() -> None:
+def test_hypothetical_node_with_unlimited_resources_is_evaluated_once() -> None:
     classes, read = fleet(a_view())
     endless = classes.boundless(classes.of(0), "cpu")
     asked = read.asked
@@ -236,7 +236,7 @@ def test_nodes_without_signatures_are_classes_of_their_own() -> None:
     assert classes.of(0) is not before, "it is judged anew when it changes"
 
 
-def test_nodes_of_one_class_stand_in_the_order_in_which_they_came() -> None:
+def test_nodes_of_one_class_are_ordered_by_arrival() -> None:
     classes = NodeClasses(Reading())
     for index in (3, 1, 2):
         classes.put(index, a_view())
@@ -288,7 +288,7 @@ def test_half_of_the_moves_are_forgotten_once_they_are_more_than_twice_the_nodes
     assert classes.since(classes.version - kept - 1) is None
 
 
-def test_old_moves_are_forgotten_and_that_is_told() -> None:
+def test_old_moves_are_forgotten_and_reported() -> None:
     classes, _read = fleet(a_view())
     first = classes.version
     for _turn in range(1000):

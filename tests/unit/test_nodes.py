@@ -85,7 +85,7 @@ def test_a_pod_that_is_assumed_and_assigned_counts_once() -> None:
     assert not nodes.assumed
 
 
-def test_what_is_assumed_survives_the_absence_of_its_node() -> None:
+def test_assumed_pods_survive_the_absence_of_their_node() -> None:
     cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
     cluster.apply(NodeDeleted(N1))
@@ -267,7 +267,7 @@ def test_a_node_may_take_more_when_it_has_more_of_something_or_fewer_pods(
 @pytest.mark.parametrize("others", [0, 7])
 @pytest.mark.parametrize("had", range(-2, 3))
 @pytest.mark.parametrize("has", range(-2, 3))
-def test_what_a_node_lacks_is_not_taken_from_what_all_have_free(
+def test_shortage_of_one_node_is_not_taken_off_the_total_free_capacity(
     had: int, has: int, others: int
 ) -> None:
     """To the thousandth, on either side of nothing."""
@@ -281,7 +281,7 @@ def test_what_a_node_lacks_is_not_taken_from_what_all_have_free(
     assert {name: n for name, n in total.items() if n} == total_free([info.free, other])
 
 
-def test_what_a_node_never_offered_can_be_asked_of_it_and_given_back() -> None:
+def test_resource_that_a_node_does_not_offer_can_be_taken_and_given_back() -> None:
     cluster, nodes = fleet(N1)
     before = dict(nodes.total())
     pod = Pod(name="q", requests={"cpu": 1, "disk": 2})
@@ -316,7 +316,7 @@ def test_each_change_makes_another_version() -> None:
     assert versions == sorted(set(versions))
 
 
-def test_each_node_that_comes_goes_or_is_specified_anew_leaves_a_mark_like_no_other() -> None:
+def test_each_changed_node_leaves_a_distinct_mark() -> None:
     """Also when all is as it was before; a pod that comes or goes leaves none."""
     cluster, nodes = fleet()
     marks = [nodes.altered]
@@ -372,7 +372,7 @@ class Asked:
         return ()
 
 
-def test_what_was_looked_at_is_not_asked_for_again() -> None:
+def test_read_pods_are_not_read_again() -> None:
     cluster: Any = Asked(N1)
     nodes = Nodes(cluster)
     nodes.look(N1)
@@ -440,7 +440,7 @@ def test_the_check_sees_what_drifted(sabotage: Callable[[Nodes], None], says: st
     assert caught.value.invariant == says
 
 
-def test_to_the_check_nothing_free_is_as_good_as_nothing_said() -> None:
+def test_zero_free_capacity_and_none_stated_are_alike_to_the_check() -> None:
     cluster, nodes = fleet()
     cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": 3})))
     nodes.refresh(N1)

@@ -33,9 +33,9 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.testing import make_node, make_pod
-from support.at_once import AtOnce
-from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.immediate_host import ImmediateHost
+from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of
 
 HIGH = GroupKey("default/high")
 BUNDLE = ("high", "peer")
@@ -52,7 +52,7 @@ def change(host: Host, name: str, **changes: Any) -> None:
 
 @EACH_UNIT
 @pytest.mark.parametrize("phase", [PodPhase.SUCCEEDED, PodPhase.FAILED])
-def test_who_has_finished_is_in_the_way_no_more_though_its_pod_is_still_there(
+def test_finished_pod_uses_nothing_while_it_still_exists(
     unit: SchedulingUnit, phase: PodPhase
 ) -> None:
     host = blocked(unit=unit)
@@ -66,20 +66,22 @@ def test_who_has_finished_is_in_the_way_no_more_though_its_pod_is_still_there(
 
 
 @EACH_UNIT
-def test_who_is_made_anew_does_not_rest_once_its_room_is_there(unit: SchedulingUnit) -> None:
+def test_recreated_preemptor_does_not_back_off_once_its_capacity_is_free(
+    unit: SchedulingUnit,
+) -> None:
     """It rested as it had failed; whoever is sent for does not, and who takes its place neither."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, priority=5)))
     host.gang("high", 2, 5)
-    AtOnce.end(host, "low-0", "low-1")  # and nobody decides yet
-    AtOnce.end(host, "high-0", "high-1")
+    ImmediateHost.end(host, "low-0", "low-1")  # and nobody decides yet
+    ImmediateHost.end(host, "high-0", "high-1")
     host.gang("high", 2, 5)
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
 @EACH_UNIT
-def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(
+def test_nomination_after_a_cycle_can_be_written(
     unit: SchedulingUnit,
 ) -> None:
     host = blocked(unit=unit)
@@ -94,7 +96,7 @@ def test_what_is_remembered_of_kept_room_after_a_turn_can_be_written_down(
 
 
 @EACH_UNIT
-def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: SchedulingUnit) -> None:
+def test_nominated_pod_whose_node_is_deleted_is_reported(unit: SchedulingUnit) -> None:
     host = Host(1, unit=unit)
     host.pods(make_pod("low", cpu=1))
     host.decide()
@@ -108,16 +110,14 @@ def test_a_pod_for_which_room_was_kept_on_a_node_that_is_gone_is_told(unit: Sche
 
 @EACH_UNIT
 @pytest.mark.parametrize("changes", [{"scheduling_gates": ("later",)}, {"requests": {"cpu": 2}}])
-def test_who_is_not_as_it_was_when_room_was_kept_for_it_has_none(
-    unit: SchedulingUnit, changes: dict[str, Any]
-) -> None:
+def test_changed_pod_loses_its_nomination(unit: SchedulingUnit, changes: dict[str, Any]) -> None:
     host = blocked(unit=unit)
     change(host, "high-0", **changes)
     assert reason_of(host) == "too few nominated pods or nodes are left"
 
 
 @EACH_UNIT
-def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: SchedulingUnit) -> None:
+def test_entity_that_fits_in_overdue_capacity_is_tried_at_once(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
     host.end("low-0")
     host.pods(make_pod("other", cpu=1))
@@ -127,7 +127,7 @@ def test_who_fits_in_room_that_was_not_gone_in_time_is_tried_at_once(unit: Sched
 
 
 @EACH_UNIT
-def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(
+def test_capacity_of_a_departed_member_is_free_while_that_of_others_is_reserved(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -146,7 +146,7 @@ def test_the_room_of_one_who_is_gone_is_free_though_that_of_the_others_is_kept(
 
 
 @EACH_UNIT
-def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_are_left_in_all(
+def test_capacity_of_a_bundle_is_dropped_when_one_group_is_too_small(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(4, unit=unit)
@@ -162,11 +162,11 @@ def test_room_for_a_bundle_is_not_kept_for_too_few_of_one_group_though_enough_ar
 
 
 @EACH_UNIT
-def test_who_is_to_be_tried_anyway_is_not_asked_about_as_its_room_is_kept_no_more(
+def test_active_entity_is_not_evaluated_when_its_nomination_lapses(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
     host.tell(PodAdded(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2)))
     asked: list[str] = []
 
@@ -174,7 +174,7 @@ def test_who_is_to_be_tried_anyway_is_not_asked_about_as_its_room_is_kept_no_mor
         asked.append(pod.name)
         return Success()
 
-    odd.answers["pre_enqueue"] = note
+    faulty.answers["pre_enqueue"] = note
     told = host.scheduler.advance(now=60.0)
     assert [type(effect) for effect in told] == [NominationLapsed]
     assert asked == []
@@ -192,12 +192,12 @@ def on_hold(host: Host) -> Callable[..., Outcome]:
 
 @EACH_UNIT
 @pytest.mark.parametrize("is_there", [False, True])
-def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
+def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
     unit: SchedulingUnit, is_there: bool
 ) -> None:
-    odd = Odd("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_enqueue"] = on_hold(host)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers["pre_enqueue"] = on_hold(host)
     host.at(3.0)
     if is_there:
         host.end("low-0", "low-1")
@@ -214,7 +214,7 @@ def test_who_may_not_queue_when_its_room_is_kept_no_more_is_held_and_says_why(
 
 
 @EACH_UNIT
-def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it(
+def test_gang_that_started_meanwhile_uses_its_reserved_capacity_for_two(
     unit: SchedulingUnit,
 ) -> None:
     """Whose turn it is then is one that no room was kept for."""
@@ -235,9 +235,9 @@ def test_a_gang_that_started_meanwhile_goes_on_where_room_was_kept_for_two_of_it
 
 
 @EACH_UNIT
-def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: SchedulingUnit) -> None:
+def test_gang_with_free_nominated_capacity_starts_in_one_decision(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
-    AtOnce.end(host, "low-0", "low-1")
+    ImmediateHost.end(host, "low-0", "low-1")
     effects = host.scheduler.schedule_one(now=host.now) or ()
     assert [each.uid for each in effects if isinstance(each, Bind)] == [
         "default/high-0",
@@ -246,13 +246,15 @@ def test_a_gang_whose_room_is_there_starts_in_one_decision(unit: SchedulingUnit)
 
 
 @EACH_UNIT
-def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: SchedulingUnit) -> None:
+def test_nominated_pod_goes_to_the_best_node_while_its_victims_are_there(
+    unit: SchedulingUnit,
+) -> None:
     host = Host(1, 1, unit=unit)
     host.pods(make_pod("mid", cpu=1, priority=3))
     host.pods(make_pod("low", cpu=1, priority=0))
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    AtOnce.end(host, "mid")
+    ImmediateHost.end(host, "mid")
     host.tell(NodeUpdated(make_node("n1", cpu=2, labels={"rack": "r1"})))
     change(host, "high", labels={"told": "again"})
     host.at(5.0)  # it does not rest any more
@@ -260,31 +262,33 @@ def test_a_pod_whose_room_is_not_there_yet_goes_where_it_is_best(unit: Schedulin
 
 
 @EACH_UNIT
-def test_who_checks_the_room_that_was_kept_is_given_what_a_check_before_it_left(
+def test_nominated_check_sees_the_placements_of_earlier_checks(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_filter", "filter", "pre_score")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
+    host = blocked(unit=unit, faulty=faulty)
 
-    hand_down(host, odd)
+    pass_to_members(host, faulty)
     host.now = 3.0
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
 @EACH_UNIT
-def test_two_gangs_go_where_room_was_kept_for_both_on_one_node(unit: SchedulingUnit) -> None:
+def test_two_gangs_use_their_nominations_on_one_node(unit: SchedulingUnit) -> None:
     host = Host(4, unit=unit)
     for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 5)):
         host.gang(name, 2, priority)
     assert host.kept == ["high-0", "high-1", "peer-0", "peer-1"]
-    AtOnce.end(host, "low-0", "low-1", "lower-0", "lower-1")  # and only then somebody decides
+    ImmediateHost.end(
+        host, "low-0", "low-1", "lower-0", "lower-1"
+    )  # and only then somebody decides
     host.decide()
     assert host.where == {f"{name}-{n}": "n0" for name in BUNDLE for n in (0, 1)}
 
 
 @EACH_UNIT
-def test_a_gang_is_not_put_beside_who_is_to_go_where_its_node_has_come_to_offer_less(
+def test_gang_is_not_placed_beside_a_nominated_pod_on_a_node_that_shrank(
     unit: SchedulingUnit,
 ) -> None:
     """What was kept for itself is not free there until they are gone."""
@@ -313,17 +317,17 @@ def two_racks(*, unit: SchedulingUnit) -> Host:
 
 
 @EACH_UNIT
-def test_a_gang_goes_to_the_rack_where_its_room_was_kept_though_an_elder_is_as_good(
+def test_gang_goes_to_the_rack_of_its_reserved_capacity_before_an_equal_older_rack(
     unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
-    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1"}
 
 
 @EACH_UNIT
-def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_is_in_another(
+def test_gang_leaves_the_rack_of_its_reserved_capacity_when_a_member_is_in_another(
     unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
@@ -335,7 +339,7 @@ def test_a_gang_does_not_go_to_the_rack_where_its_room_was_kept_once_one_of_it_i
 
 
 @EACH_UNIT
-def test_a_gang_of_which_one_runs_in_the_rack_goes_where_its_room_was_kept_there(
+def test_gang_with_a_running_member_goes_to_its_reserved_capacity_in_that_rack(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -349,6 +353,6 @@ def test_a_gang_of_which_one_runs_in_the_rack_goes_where_its_room_was_kept_there
     host.tell(PodAdded(evolve(runs, node_name=NodeName("n2"))))
     host.gang("high", 2, 5, min_available=3)
     assert (host.evicted, len(host.kept)) == (["low-0", "low-1"], 2)
-    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1", "high-2": "n2"}

@@ -76,7 +76,7 @@ def test_a_wait_is_finite_and_not_negative(timeout: float) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, 1e-9, 3600, 1e300])
-def test_every_other_wait_is_kept(timeout: float) -> None:
+def test_every_other_wait_is_accepted(timeout: float) -> None:
     assert timeout == Wait(timeout).timeout
 
 

@@ -83,7 +83,7 @@ def test_a_gang_that_arrival_order_would_split_is_placed() -> None:
     assert answer.steps == 0
 
 
-def test_a_gang_that_only_fits_in_one_arrangement_is_placed() -> None:
+def test_gang_that_fits_in_one_arrangement_only_is_placed() -> None:
     answer = ask(*TRAP)
     assert placed(answer) == {"a": 2, "b": 1, "c": 1}
     assert answer.steps > 0
@@ -97,13 +97,13 @@ def test_three_of_five_are_chosen_so_that_they_fit() -> None:
     assert placed(answer) == {"b": 3}
 
 
-def test_when_the_easy_ones_are_too_few_hard_ones_make_up_the_number() -> None:
+def test_hard_classes_complete_the_number_when_easy_ones_are_too_few() -> None:
     counts, requests = {"a": 3, "b": 1}, {"a": {"gpu": 2}, "b": {"cpu": 1}}
     answer = ask(counts, requests, [(box(cpu=1, gpu=4), 1)], Quota(ALL, 3))
     assert placed(answer) == {"a": 2, "b": 1}
 
 
-def test_an_easy_kind_that_no_node_takes_is_not_counted_on() -> None:
+def test_easy_class_that_no_node_takes_is_not_counted_on() -> None:
     counts, requests = {"a": 2, "b": 2}, {"a": {"gpu": 4}, "b": {"gpu": 1}}
     banned = frozenset({("b", "n")})
     answer = ask(counts, requests, [(box(gpu=8), 1)], Quota(ALL, 2), banned=banned)
@@ -171,12 +171,12 @@ def test_the_same_kind_of_node_may_be_given_twice() -> None:
     assert placed(answer) == {"a": 2}
 
 
-def test_an_overcommitted_node_takes_what_does_not_ask_for_the_resource() -> None:
+def test_overcommitted_node_takes_pods_that_do_not_request_the_resource() -> None:
     answer = ask({"a": 1}, {"a": {"gpu": 1}}, [(box(cpu=-5, gpu=1), 1)])
     assert placed(answer) == {"a": 1}
 
 
-def test_filters_that_are_no_resource_are_kept_to() -> None:
+def test_filters_that_fit_no_resource_are_kept() -> None:
     pods = {"a": 2, "b": 2}, {"a": {"gpu": 1}, "b": {"gpu": 1}}
     apart = frozenset({frozenset("ab")})
     assert placed(ask(*pods, [(box(gpu=9), 2)], rivals=apart)) == {"a": 2, "b": 2}
@@ -185,7 +185,7 @@ def test_filters_that_are_no_resource_are_kept_to() -> None:
     assert str(answer) == "at most 2 of 4 members fit at once"
 
 
-def test_what_a_search_places_beyond_the_need_is_given_up() -> None:
+def test_pods_placed_beyond_the_need_are_dropped() -> None:
     """The only node for d is filled with all there are, and one is asked for."""
     counts, requests, nodes = TRAP
     kept_apart = frozenset({("d", "n"), ("a", "x"), ("b", "x"), ("c", "x")})
@@ -229,7 +229,7 @@ class Counting:
         return Counting(self.room.without(resource), [])
 
 
-def test_like_nodes_are_asked_once_however_many_there_are() -> None:
+def test_equal_nodes_are_asked_once() -> None:
     requests = {"a": {"gpu": 1, "cpu": 2}, "b": {"gpu": 3, "cpu": 1}, "c": {"cpu": 5}}
     demands = [Demand(kind, 150, requests[kind]) for kind in "abc"]
     nodes = [(box(gpu=gpu, cpu=cpu), 20) for gpu in range(9) for cpu in range(0, 40, 2)]
@@ -257,7 +257,7 @@ def test_a_node_is_weighed_once() -> None:
     assert room.weighed == [box(gpu=9)]
 
 
-def test_every_pod_may_be_of_a_kind_of_its_own() -> None:
+def test_every_pod_may_be_of_a_class_of_its_own() -> None:
     kinds = [f"p{number}" for number in range(120)]
     demands = [Demand(kind, 1, {"gpu": 1}) for kind in kinds]
     room = Shelf({kind: {"gpu": 1} for kind in kinds})
@@ -290,14 +290,14 @@ class Boasting(Plain):
         return {3: {"gpu": 2}, 2: {"gpu": -1}}.get(node, {})
 
 
-def test_a_room_is_believed_that_says_what_it_counts() -> None:
+def test_reservation_is_accepted_if_it_states_what_it_counts() -> None:
     """As plugins may say what they like: of three nodes one has two gpu, and the others none."""
     demands, needs = (Demand("a", 9, {"gpu": 1}),), (Need((0,), 9),)
     problem = Problem(States(Boasting(), "a"), demands, needs, ((3, 1), (2, 1), (1, 1)))
     assert ceiling(problem, needs[0]) == 2
 
 
-def test_kinds_need_no_order_and_may_share_a_hash() -> None:
+def test_classes_need_no_order_and_may_share_a_hash() -> None:
     class Kind:
         def __hash__(self) -> int:
             return 1
@@ -336,17 +336,17 @@ def test_a_short_resource_is_named_with_the_number_that_fits() -> None:
     assert (answer.fits, answer.exact, answer.alone, answer.in_pieces) == (5, True, True, False)
 
 
-def test_a_resource_in_pieces_too_small_is_told_from_a_short_one() -> None:
+def test_fragmented_resource_is_told_from_a_short_one() -> None:
     answer = impossible(ask({"a": 2}, {"a": {"gpu": 4}}, [(box(gpu=3), 5)]))
     assert str(answer) == "at most 0 of 2 members fit: gpu is free in pieces too small"
 
 
-def test_of_two_short_resources_neither_is_blamed() -> None:
+def test_neither_of_two_short_resources_is_blamed() -> None:
     answer = impossible(ask({"a": 2}, {"a": {"gpu": 1, "cpu": 1}}, [(box(gpu=1, cpu=1), 1)]))
     assert (answer.fits, answer.resource, answer.in_pieces) == (1, None, False)
 
 
-def test_of_two_resources_that_would_do_the_scarcer_is_named() -> None:
+def test_scarcer_of_two_sufficient_resources_is_named() -> None:
     """Either of the kinds would be enough, were its own resource boundless."""
     counts, requests = {"a": 2, "b": 2}, {"a": {"cpu": 4}, "b": {"gpu": 4}}
     answer = impossible(ask(counts, requests, [(box(cpu=3, gpu=2), 1)], Quota(ALL, 2)))
@@ -369,7 +369,7 @@ def test_members_that_do_not_exist_are_said_to_be_missing() -> None:
     assert (answer.resource, answer.in_pieces) == (None, False)
 
 
-def test_a_quota_of_kinds_without_demand_cannot_be_met() -> None:
+def test_quota_of_classes_without_demand_cannot_be_met() -> None:
     answer = impossible(ask({"a": 1}, {"a": {}}, [(box(), 1)], Quota(frozenset("z"), 1)))
     assert str(answer) == "at most 0 of 1 members fit: only 0 are pending"
 
@@ -387,7 +387,7 @@ def test_the_role_that_is_short_is_named() -> None:
     assert str(answer) == "at most 1 of 2 members of role worker fit: gpu is short"
 
 
-def test_groups_that_fit_one_by_one_and_not_together_are_told() -> None:
+def test_groups_that_fit_singly_but_not_together_are_reported() -> None:
     answer = impossible(
         ask(
             {"a": 2, "b": 3},
@@ -401,7 +401,7 @@ def test_groups_that_fit_one_by_one_and_not_together_are_told() -> None:
     assert (answer.alone, answer.exact) == (False, True)
 
 
-def test_the_first_quotas_that_do_not_go_together_are_told() -> None:
+def test_first_incompatible_quotas_are_reported() -> None:
     answer = impossible(
         ask(
             {"a": 1, "b": 1, "c": 1},
@@ -418,7 +418,7 @@ def test_the_first_quotas_that_do_not_go_together_are_told() -> None:
     ) == ("b", False, 0, "gpu")
 
 
-def test_no_quota_is_blamed_for_what_one_after_it_asks() -> None:
+def test_no_quota_is_blamed_for_the_demand_of_a_later_one() -> None:
     """Two of the first three fit; the last one asks for something else."""
     answer = impossible(
         ask(
@@ -431,7 +431,7 @@ def test_no_quota_is_blamed_for_what_one_after_it_asks() -> None:
     assert (answer.quota.name, answer.alone, answer.fits) == ("c", False, 0)
 
 
-def test_what_fits_of_the_last_quota_is_what_fits_beside_all_the_others() -> None:
+def test_fit_of_the_last_quota_is_the_fit_beside_all_others() -> None:
     """Of 5 free the first two leave 1; beside the first alone there would be 3."""
     answer = impossible(
         ask(
@@ -447,7 +447,7 @@ def test_what_fits_of_the_last_quota_is_what_fits_beside_all_the_others() -> Non
     assert answer.exact
 
 
-def test_a_sum_that_falls_short_needs_no_budget() -> None:
+def test_sum_that_is_too_small_needs_no_budget() -> None:
     requests = {"a": {"gpu": 1}}
     answer = impossible(ask({"a": 8}, requests, [(box(gpu=1), 5)], budget=0))
     assert (answer.fits, answer.exact, answer.steps) == (5, True, 0)
@@ -464,14 +464,14 @@ def test_a_proof_needs_no_budget_and_gives_a_bound() -> None:
     assert (bound.fits, bound.exact, bound.steps) == (10, False, 0)
 
 
-def test_room_that_no_whole_pod_fits_into_proves_nothing_possible() -> None:
+def test_capacity_below_one_whole_pod_proves_nothing() -> None:
     """Of 3 free on each node only 2 are of use, whichever kind takes them."""
     counts, requests = {"a": 2, "b": 2}, {"a": {"gpu": 2}, "b": {"gpu": 2, "cpu": 1}}
     answer = impossible(ask(counts, requests, [(box(gpu=3, cpu=9), 2)], Quota(ALL, 3), budget=0))
     assert (answer.fits, answer.exact) == (2, True)
 
 
-def test_room_on_nodes_that_take_none_of_the_pods_that_ask_for_it_is_not_counted() -> None:
+def test_capacity_of_nodes_that_take_no_requesting_pod_is_not_counted() -> None:
     counts, requests = {"a": 2, "b": 2, "c": 1}, {"a": {"gpu": 2}, "b": {"gpu": 2}, "c": {}}
     nodes = [(box("x", gpu=4), 1), (box("y", gpu=9), 1)]
     apart = frozenset({("a", "y"), ("b", "y")})
@@ -479,7 +479,7 @@ def test_room_on_nodes_that_take_none_of_the_pods_that_ask_for_it_is_not_counted
     assert (answer.fits, answer.exact) == (3, True)
 
 
-def test_like_nodes_are_filled_in_one_order_only() -> None:
+def test_equal_nodes_are_filled_in_one_order_only() -> None:
     """Three kinds that keep apart on 11 nodes: in order, three to the power of eleven ways."""
     counts, requests = dict.fromkeys("abc", 7), {kind: {"gpu": 1} for kind in "abc"}
     apart = frozenset({frozenset("ab"), frozenset("bc"), frozenset("ac")})
@@ -499,7 +499,7 @@ def test_a_bound_counts_each_node_at_its_best() -> None:
     assert {(answer.fits, answer.exact) for answer in told} == {(9, False), (8, False), (6, True)}
 
 
-def test_no_nodes_are_no_room() -> None:
+def test_no_nodes_have_no_capacity() -> None:
     answer = impossible(ask({"a": 1}, {"a": {"gpu": 1}}, []))
     assert (answer.fits, answer.exact, answer.resource, answer.steps) == (0, True, None, 0)
 
@@ -507,13 +507,13 @@ def test_no_nodes_are_no_room() -> None:
 # Budgets ----------------------------------------------------------------------------------
 
 
-def test_without_a_budget_only_greedy_passes_are_made() -> None:
+def test_only_greedy_passes_are_made_without_a_budget() -> None:
     answer = ask(*TRAP, budget=0)
     assert BudgetExhausted(steps=0, placed=3) == answer
     assert str(answer) == "not decided within 0 steps: no pass placed more than 3 members"
 
 
-def test_the_most_that_any_pass_placed_is_told() -> None:
+def test_largest_number_of_any_pass_is_reported() -> None:
     """The last pass places four."""
     requests = {"a": {"gpu": 2, "cpu": 1}, "b": {"gpu": 3, "cpu": 2}, "c": {"gpu": 3, "cpu": 2}}
     nodes = [(box("x", cpu=5, gpu=11), 1), (box("y", cpu=7, gpu=6), 1)]
@@ -526,7 +526,7 @@ def test_a_search_that_the_budget_ends_says_so() -> None:
     assert BudgetExhausted(steps=5, placed=3) == answer
 
 
-def test_a_search_takes_ten_thousand_steps_at_most_unless_it_is_told_otherwise() -> None:
+def test_search_takes_at_most_ten_thousand_steps_by_default() -> None:
     """There are more ways than that to choose 20 pods of five kinds for one node."""
     demands = [Demand(kind, 30, {}) for kind in "abcde"]
     answer = pack(demands, [Quota(frozenset("abcde"), 41)], [(20, 2)], Plain())
@@ -596,7 +596,7 @@ def test_a_count_that_is_none_is_refused(count: Any) -> None:
 
 
 @pytest.mark.parametrize("kinds", [["a", "b", "a"], ["a", "a"], ["a", "b", "b"]])
-def test_a_kind_that_is_demanded_twice_is_refused(kinds: list[str]) -> None:
+def test_class_demanded_twice_is_refused(kinds: list[str]) -> None:
     with pytest.raises(InvalidValueError, match="demands") as refused:
         pack([Demand(kind, 1, {}) for kind in kinds], [], [], Shelf({}))
     assert kinds[-1] == refused.value.value
@@ -628,7 +628,7 @@ LISTED: Any = ["a"]
 NAMELESS: Any = None
 
 
-def test_a_quota_that_names_no_kinds_is_refused() -> None:
+def test_quota_without_classes_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="kinds"):
         Quota(LISTED, 1)
     with pytest.raises(InvalidValueError, match="name"):

@@ -31,7 +31,7 @@ def by_number(
 # Problems ---------------------------------------------------------------------------------
 
 
-def test_what_is_scarce_weighs_most() -> None:
+def test_scarcest_resource_weighs_most() -> None:
     """A resource weighs as much as is wanted of it, in shares of what is free."""
     counts, requests = {"a": 2, "b": 1}, {"a": {"gpu": 4}, "b": {"gpu": 1, "cpu": 2}}
     used, overcommitted = box(gpu=8, cpu=4), Box("y", (("gpu", -1),))
@@ -47,13 +47,13 @@ def test_what_is_scarce_weighs_most() -> None:
     assert problem.load((2, 1)) == 9 * gpu + 2 * cpu
 
 
-def test_the_kind_that_asks_for_nothing_is_the_easiest() -> None:
+def test_class_without_requests_is_the_easiest() -> None:
     requests: dict[str, dict[str, int]] = {"a": {}, "b": {"gpu": 1}}
     problem = by_number({"a": 1, "b": 1}, requests, [(box(gpu=8), 1)], Need((0, 1), 2))
     assert problem.kinds == (1, 0)
 
 
-def test_the_kind_with_the_fewest_nodes_is_the_scarcest() -> None:
+def test_class_with_the_fewest_nodes_is_the_scarcest() -> None:
     requests = {"a": {"gpu": 1}, "b": {"gpu": 1}}
     nodes, banned = [(box("x", gpu=8), 1), (box("y", gpu=8), 3)], frozenset({("b", "y")})
     problem = by_number({"a": 1, "b": 1}, requests, nodes, Need((0, 1), 2), banned=banned)
@@ -66,7 +66,7 @@ def test_pods_that_no_quota_counts_are_no_part_of_the_problem() -> None:
     assert (problem.counts, problem.kinds) == ((0, 2), (1,))
 
 
-def test_a_bound_is_what_fits_of_one_kind_and_what_the_cheapest_cost() -> None:
+def test_bound_uses_pods_of_one_class_and_their_lowest_cost() -> None:
     """The second is what 4 free buy: three of the cheap kind, and none of the other."""
     one = by_number(
         {"a": 8}, {"a": {"gpu": 1}}, [(box(gpu=1), 5)], Need((0,), 8), counted=frozenset()
@@ -98,12 +98,12 @@ def test_a_pass_counts_a_role_towards_its_group() -> None:
     assert first_pass(counts, requests, [(box(gpu=8), 1)], *needs) == (3, 1)
 
 
-def test_a_node_that_a_kind_fills_in_part_is_there_for_the_next() -> None:
+def test_node_that_one_class_fills_in_part_is_offered_to_the_next() -> None:
     counts, requests = {"a": 8, "b": 2}, {"a": {"gpu": 1}, "b": {"gpu": 1}}
     assert first_pass(counts, requests, [(box(gpu=5), 2)], Need((0, 1), 10)) == (8, 2)
 
 
-def test_no_more_of_a_kind_is_planned_than_its_quotas_ask_for() -> None:
+def test_no_more_of_a_class_is_planned_than_its_quotas_demand() -> None:
     """One kind alone is enough for either group, and b counts for both."""
     counts, requests = {"a": 2, "b": 3}, {"a": {"gpu": 2}, "b": {"gpu": 1}}
     nodes = [(box(gpu=99), 1)]
@@ -111,12 +111,12 @@ def test_no_more_of_a_kind_is_planned_than_its_quotas_ask_for() -> None:
     assert first_pass(counts, requests, nodes, Need((1,), 3), Need((0, 1), 5)) == (2, 3)
 
 
-def test_a_kind_of_which_none_is_pending_is_not_placed() -> None:
+def test_class_without_pending_pods_is_not_placed() -> None:
     counts = {"a": 1, "b": 0}
     assert first_pass(counts, {"a": {}, "b": {}}, [(box(), 1)], Need((0, 1), 2)) == (1, 0)
 
 
-def test_only_kinds_that_count_for_the_same_quota_make_up_for_each_other() -> None:
+def test_only_classes_of_the_same_quota_compensate_each_other() -> None:
     """No node takes a; c, which is the easiest to place, is of another group."""
     counts = {"a": 1, "b": 2, "c": 2}
     requests = {"a": {"gpu": 1}, "b": {"gpu": 2}, "c": {}}
@@ -127,12 +127,12 @@ def test_only_kinds_that_count_for_the_same_quota_make_up_for_each_other() -> No
     assert first_pass(counts, requests, [(box(gpu=9), 1)], *more, banned=banned) == (0, 2, 1)
 
 
-def test_of_one_kind_there_is_one_way_to_make_a_pass() -> None:
+def test_single_class_has_one_greedy_pass() -> None:
     problem = by_number({"a": 5}, {"a": {"gpu": 1}}, [(box(gpu=2), 3)], Need((0,), 5))
     assert [one.placed for one in passes(problem)] == [(5,)]
 
 
-def test_where_all_are_asked_for_the_passes_differ_in_nothing_but_how_they_place() -> None:
+def test_greedy_passes_differ_only_in_placement_when_all_are_demanded() -> None:
     """A role that has all it wants is no reason to ask for less of it."""
     counts, requests = {"a": 1, "b": 1}, {"a": {"gpu": 1}, "b": {"gpu": 1}}
     problem = by_number(counts, requests, [(box(gpu=2), 1)], Need((1,), 1), Need((0, 1), 2))
@@ -188,7 +188,7 @@ def test_passes_choose_the_easiest_or_the_hardest_or_those_with_the_most_nodes()
     assert {one.placed for one in passes(problem)} == {(1, 1, 0, 0), (0, 0, 1, 1), (0, 1, 1, 0)}
 
 
-def test_nodes_of_which_one_has_as_much_free_as_another_are_used_in_turn() -> None:
+def test_nodes_with_equal_capacity_are_used_in_turn() -> None:
     """A node with 3 free is what a leaves of the one, and the first b of the other's 5."""
     counts, requests = {"a": 1, "b": 2}, {"a": {"gpu": 4}, "b": {"gpu": 2}}
     problem = by_number(counts, requests, [(box(gpu=7), 2)], Need((1,), 1), Need((0, 1), 3))
@@ -207,7 +207,7 @@ def test_one_of_the_passes_spreads_the_pods() -> None:
     assert {number for way in ways for number, taken in way if taken == ((0, 3),)} == {0, 1}
 
 
-def test_pods_that_a_node_takes_in_between_are_told_in_the_order_of_taking() -> None:
+def test_pods_that_a_node_takes_meanwhile_are_reported_in_order() -> None:
     """What makes up for c, which no node takes, is one more of a kind that has had its turn."""
     counts = {"a": 2, "b": 2, "c": 1}
     requests = {"a": {"gpu": 1}, "b": {"gpu": 2}, "c": {}}
@@ -230,7 +230,7 @@ def test_a_node_that_leaves_no_choice_is_filled_before_the_search() -> None:
     assert Search(problem, Budget(100)).place() == [(0, 2, (1, 0)), (1, 1, (0, 1))]
 
 
-def test_where_no_node_leaves_a_choice_nothing_is_searched() -> None:
+def test_nothing_is_searched_when_no_node_leaves_a_choice() -> None:
     problem = by_number({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=1), 2)], Need((0,), 3))
     purse = Budget(100)
     search = Search(problem, purse)
@@ -250,7 +250,7 @@ def test_nodes_that_leave_little_choice_are_filled_first() -> None:
     assert [state for state, _count, _fill in found] == [1, 0]
 
 
-def test_pods_that_ask_for_nothing_of_what_is_used_up_may_still_be_placed() -> None:
+def test_pods_that_do_not_request_the_exhausted_resource_may_be_placed() -> None:
     """No gpu is left to hold, and none is needed."""
     requests: dict[str, dict[str, int]] = {"a": {"gpu": 1}, "b": {}, "c": {}}
     nodes, need = [(box(most=1), 2)], Need((0, 1, 2), 2)

@@ -58,7 +58,7 @@ def in_shell(shell: AnyShell, steps: list[Any]) -> tuple[list[Effect], dict[str,
             run.begin(member(uid, group))
         elif step == "cancel":
             if uid in run.gate._waits:
-                run.break_off(uid)
+                run.interrupt(uid)
         elif step == "leave":
             run.call(partial(run.gate.leave, uid))
             run.book.runs.discard(uid)
@@ -151,10 +151,10 @@ def test_closed_gate_rejects_all_members(shell: AnyShell) -> None:
 
 
 @both
-def test_rejected_gang_may_come_again(shell: AnyShell) -> None:
+def test_rejected_gang_may_enter_again(shell: AnyShell) -> None:
     run = shell(Book(LEAST))
     run.begin(member("a"))
-    run.break_off("a")
+    run.interrupt("a")
     for uid in "abc":
         run.begin(member(uid))
     run.finish()

@@ -31,24 +31,24 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
+from support.faulty_gang import only
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import gang_driver, members, node, place, specify, unschedulable, where
-from support.odd import Odd
-from support.odd_gang import only
 
 RACK = Topology("rack")
 
 
 def odd_gang(
     *points: str, placement: PlacementStrategy = PlacementStrategy.AUTO, policy: Any = None
-) -> tuple[Driver, Odd]:
-    """Return a driver of whole gangs, and an odd plugin."""
-    odd = Odd(*points)
-    plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
+) -> tuple[Driver, FaultyPlugin]:
+    """Return a driver of whole gangs, and a faulty plugin."""
+    faulty = FaultyPlugin(*points)
+    plugins = (faulty, policy or Coscheduling(), NodeResources(), DefaultBinder())
 
     def make(cluster: ClusterState) -> Scheduler:
         return Scheduler(cluster, Profile(*plugins), unit=SchedulingUnit.GROUP, placement=placement)
 
-    return Driver(make), odd
+    return Driver(make), faulty
 
 
 # Layouts --------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def favour_a(_state: object, _pod: Pod, view: Any) -> int:
 
 
 def favouring(placement: PlacementStrategy, *nodes: NodeAdded) -> Driver:
-    driver, odd = odd_gang("score", "node_signature", "pod_signature", placement=placement)
-    odd.answers["score"] = favour_a
-    odd.answers["node_signature"] = lambda view: view.node.name
+    driver, faulty = odd_gang("score", "node_signature", "pod_signature", placement=placement)
+    faulty.answers["score"] = favour_a
+    faulty.answers["node_signature"] = lambda view: view.node.name
     driver.tell(*nodes)
     return driver
 
@@ -72,7 +72,7 @@ def test_spread_members_are_on_each_node_as_often_whatever_the_score_says() -> N
     assert sorted(placed.values()) == ["a"] * 3 + ["b"] * 3
 
 
-def test_spread_puts_a_second_kind_on_nodes_without_the_first() -> None:
+def test_spread_places_a_second_class_on_nodes_without_the_first() -> None:
     driver = favouring(PlacementStrategy.SPREAD, node("a", 9), node("b", 9))
     first, second = (
         make_pod("p", group="g", min_available=2, cpu=1),
@@ -81,14 +81,14 @@ def test_spread_puts_a_second_kind_on_nodes_without_the_first() -> None:
     assert place(driver, first, second) == {"p": "a", "q": "b"}
 
 
-def test_by_score_a_node_that_another_kind_has_filled_is_not_offered_again() -> None:
+def test_node_filled_by_another_class_is_not_offered_again_by_score() -> None:
     """Only one member of the second kind is needed, so no search finds nodes for both."""
     driver = gang_driver(node("a", 2), node("b", 2), placement=PlacementStrategy.SCORE)
     large = make_pod("large", group="g", min_available=2, cpu=2)
     assert len(place(driver, large, *members("g", 2, 2, cpu=1))) == 3
 
 
-def test_of_nodes_that_are_equally_good_the_first_is_taken_though_they_are_unlike() -> None:
+def test_first_of_equally_good_unlike_nodes_is_taken() -> None:
     driver = gang_driver(
         node("a", 1), node("b", 1, tainted=True), node("c", 1), placement=PlacementStrategy.SCORE
     )
@@ -96,7 +96,7 @@ def test_of_nodes_that_are_equally_good_the_first_is_taken_though_they_are_unlik
     assert placed == {"g-0": "a", "g-1": "b"}
 
 
-def test_packed_members_of_a_second_kind_go_first_where_most_of_them_fit() -> None:
+def test_packed_members_of_a_second_class_go_first_where_most_fit() -> None:
     driver = gang_driver(node("b", 8), node("a", 8), placement=PlacementStrategy.PACK)
     first = [make_pod(f"l{n}", group="g", min_available=2, cpu=7 - 2 * n) for n in range(2)]
     second = [make_pod(f"s{n}", group="g", min_available=2, cpu=1) for n in range(3)]
@@ -104,7 +104,7 @@ def test_packed_members_of_a_second_kind_go_first_where_most_of_them_fit() -> No
     assert {placed[pod.name] for pod in second} == {placed["l1"]}
 
 
-def test_packed_members_fill_one_node_like_another_after_the_other() -> None:
+def test_packed_members_fill_equal_nodes_one_after_the_other() -> None:
     driver = gang_driver(*(node(name, 2) for name in "abcd"), placement=PlacementStrategy.PACK)
     placed = place(driver, *members("g", 4, 1, cpu=2))
     assert sorted(placed.values()) == ["a", "b", "c", "d"]
@@ -130,7 +130,7 @@ def test_members_of_other_roles_do_not_count_for_a_role() -> None:
     assert len(placed) == 2
 
 
-def test_members_that_ask_for_the_same_go_each_where_it_may() -> None:
+def test_members_with_equal_requests_go_each_to_an_allowed_node() -> None:
     """They share the very object that says what they ask for."""
     driver = gang_driver(node("a", 9, rack="r1"), node("b", 9, rack="r2"))
     first, second = members("g", 2, cpu=1)
@@ -140,10 +140,10 @@ def test_members_that_ask_for_the_same_go_each_where_it_may() -> None:
     assert place(driver, *pods) == {"g-0": "b", "g-1": "a"}
 
 
-def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None:
+def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
     """It is queued before it is complete: its only rule is how many are needed."""
-    driver, odd = odd_gang("members_needed", "permit", policy=PrioritySort())
-    odd.answers["members_needed"] = 3
+    driver, faulty = odd_gang("members_needed", "permit", policy=PrioritySort())
+    faulty.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
     found = driver.scheduler._state.entities[GroupKey("default/g")].unschedulable_member
@@ -152,22 +152,22 @@ def test_a_gang_of_which_more_are_needed_than_may_be_placed_is_told_so() -> None
 
 
 def test_extra_member_refused_by_pre_score_does_not_stop_the_gang() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert set(place(driver, *members("g", 3, 2, cpu=1))) == {"g-1", "g-2"}
 
 
 def test_needed_member_refused_by_pre_score_is_reported() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 3, cpu=1)) == {}
     found = unschedulable(driver, "g")
     assert (found.uid, found.pod, found.reason) == ("default/g-1", "default/g-1", "not this one")
 
 
-def test_the_one_that_does_not_fit_is_told_and_not_the_first_of_its_gang() -> None:
+def test_member_that_does_not_fit_is_reported_instead_of_the_first() -> None:
     driver = gang_driver(node("a", 4))
     small = make_pod("small", group="g", min_available=2, cpu=1)
     assert place(driver, small, make_pod("large", group="g", min_available=2, cpu=9)) == {}
@@ -213,7 +213,7 @@ def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
 
 
-def test_the_value_with_the_least_room_that_may_be_enough_comes_first() -> None:
+def test_value_with_the_least_sufficient_capacity_is_first() -> None:
     """Rooms are counted over all kinds; of none more than there are members, to be enough."""
     nodes = [node("c", 2, rack="c"), node("b", 3, rack="b"), node("a", 4, rack="a")]
     nodes += [node("h", 2, rack="h"), *(node(f"h{n}", 1, rack="h") for n in range(5))]
@@ -249,7 +249,7 @@ def test_extra_member_of_a_bundle_is_not_placed_outside_the_domain() -> None:
     assert all(len(each) == 1 for each in racks.values())
 
 
-def test_of_values_that_come_as_close_the_first_is_told() -> None:
+def test_first_of_equally_close_values_is_reported() -> None:
     """Either member fits within either value, and not both."""
     driver = gang_driver(node("a", 3, rack="r1"), node("b", 3, rack="r2"))
     unlike = [make_pod(name, group="g", cpu=cpu) for name, cpu in (("p", 2), ("q", 3))]
@@ -273,7 +273,7 @@ def used_and_like(placement: PlacementStrategy, *asks: int) -> Driver:
     return driver
 
 
-def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> None:
+def test_node_that_becomes_equal_to_another_joins_its_class_in_a_search() -> None:
     """Both have six left; placed one by one, the small ones leave no room for the large one."""
     driver = used_and_like(PlacementStrategy.SCORE, 2, 2, 2, 6)
     found = where(driver)
@@ -283,18 +283,18 @@ def test_a_node_that_becomes_like_another_is_one_more_of_them_to_a_search() -> N
     assert len(set(found.values())) == 2
 
 
-def test_a_node_that_becomes_like_no_other_is_one_to_a_search() -> None:
+def test_node_that_becomes_unlike_all_others_is_a_class_in_a_search() -> None:
     assert set(where(used_and_like(PlacementStrategy.PACK, 4, 4, 4))) == {"runs"}
 
 
-def test_the_first_of_a_bundle_goes_elsewhere_where_the_second_fits_beside_it_only_there() -> None:
+def test_first_of_a_bundle_leaves_the_only_node_of_the_second() -> None:
     """It was packed beside the running pods; then no node has six left."""
     found = where(used_and_like(PlacementStrategy.PACK, 2, 2, 4, 4))
     assert (found["runs"], found["a-0"], len(found)) == ("n1", "n0", 6)
 
 
 @pytest.mark.parametrize("kept", ["n1", "n2"])
-def test_without_a_label_an_earlier_group_is_placed_anew_for_a_later_one(kept: str) -> None:
+def test_earlier_group_without_a_label_is_placed_anew_for_a_later_one(kept: str) -> None:
     """By itself it could be on either node."""
     driver = gang_driver(node("n1", 2, at="n1"), node("n2", 2, at="n2"))
     driver.tell(*specs(*AB, minimum=1))

@@ -299,13 +299,13 @@ def test_an_order_is_strict_and_total(plugin: Any, queue: list[FakeEntity]) -> N
 
 
 @given(queues())
-def test_priority_sort_goes_by_time_and_then_by_arrival(queue: list[FakeEntity]) -> None:
+def test_priority_sort_orders_by_time_then_arrival(queue: list[FakeEntity]) -> None:
     expected = sorted(queue, key=lambda e: (-e.priority, e.queued_at, e.seq))
     assert sorted(queue, key=PrioritySort().queue_sort) == expected
 
 
 @given(queues())
-def test_qos_sort_goes_by_class_between_priority_and_time(queue: list[FakeEntity]) -> None:
+def test_qos_sort_orders_by_class_between_priority_and_time(queue: list[FakeEntity]) -> None:
     expected = sorted(queue, key=lambda e: (-e.priority, e.pod.qos_class, e.queued_at, e.seq))
     assert sorted(queue, key=QOSSort().queue_sort) == expected
 
@@ -322,6 +322,6 @@ def test_of_two_guaranteed_pods_exactly_one_goes_first() -> None:
     assert QOSSort().queue_sort(a) < QOSSort().queue_sort(b)
 
 
-def test_the_default_binder_binds_as_it_is_told() -> None:
+def test_default_binder_binds_to_the_given_node() -> None:
     expected = Bind(PodUID("default/p"), NodeName("n"), 3)
     assert DefaultBinder().bind(a_pod(), NodeName("n"), 3, now=1.0) == expected

@@ -130,14 +130,14 @@ def test_a_node_counts_for_every_reason_that_it_gives() -> None:
     )
 
 
-def test_without_nodes_the_diagnosis_says_so() -> None:
+def test_diagnosis_without_nodes_states_it() -> None:
     nodes = fleet()
     assert str(a_class(nodes).diagnosis()) == "no nodes available to schedule pods"
     assert a_class(nodes).best(nodes) is None
     assert (a_class(nodes).headroom, a_class(nodes).users) == (0, 0)
 
 
-def test_a_class_that_was_never_judged_knows_of_no_node() -> None:
+def test_class_that_was_never_evaluated_has_no_node() -> None:
     """Its judge may have raised; it can be asked all the same."""
     nodes, fresh = fleet({"cpu": 4, "gpu": 4}), PodClass(POD.requests, POD)
     assert (fresh.headroom, fresh.best(nodes)) == (0, None)
@@ -146,7 +146,7 @@ def test_a_class_that_was_never_judged_knows_of_no_node() -> None:
     assert not [*fresh.ranked(), *fresh.with_max_pods(), *fresh.by_max_pods(False, 1)]
 
 
-def test_reasons_that_no_node_gives_any_more_are_not_told() -> None:
+def test_reasons_of_no_node_are_not_reported() -> None:
     nodes = fleet({}, {"cpu": 1})
     kept = a_class(nodes)
     cluster = cluster_of(nodes)
@@ -156,7 +156,7 @@ def test_reasons_that_no_node_gives_any_more_are_not_told() -> None:
     assert str(kept.diagnosis()) == "0/1 nodes are available: 1 Insufficient gpu."
 
 
-def test_of_equal_nodes_the_first_to_come_is_taken() -> None:
+def test_earliest_of_equal_nodes_is_taken() -> None:
     nodes = fleet(*[{"cpu": 4, "gpu": 4}] * 3)
     assert a_class(nodes).best(nodes) == "n0"
 
@@ -183,7 +183,7 @@ def test_only_nodes_that_changed_are_asked_again() -> None:
     assert not kept.takes(nodes.class_of(NodeName("n1")))
 
 
-def test_of_many_nodes_only_those_that_changed_are_gone_through(
+def test_only_changed_nodes_are_visited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """F32."""
@@ -259,7 +259,7 @@ def test_a_judge_that_raises_leaves_the_class_as_it_was(method: str) -> None:
     assert kept.best(nodes) == "n1"
 
 
-def test_until_they_are_judged_anew_the_best_is_of_the_nodes_that_did_not_change() -> None:
+def test_best_class_is_of_unchanged_nodes_until_it_is_refreshed() -> None:
     nodes = fleet(*[{"cpu": 4, "gpu": 4}] * 3)
     kept = a_class(nodes)
     nodes.assume(Pod(name="q", requests={"cpu": 1}), NodeName("n0"))
@@ -325,7 +325,7 @@ def test_the_check_sees_a_class_that_drifted(
     assert caught.value.invariant == f"class alike: {says}"
 
 
-def test_a_pod_on_a_node_takes_its_room() -> None:
+def test_pod_on_a_node_uses_its_requests() -> None:
     nodes = fleet({"cpu": 2, "gpu": 2})
     cluster = cluster_of(nodes)
     name = NodeName("n0")
@@ -334,9 +334,7 @@ def test_a_pod_on_a_node_takes_its_room() -> None:
     assert a_class(nodes).headroom == 1
 
 
-def test_what_was_thought_of_classes_that_are_forgotten_is_forgotten_though_no_node_changed() -> (
-    None
-):
+def test_transitions_of_forgotten_classes_are_forgotten_without_a_node_change() -> None:
     """F38: a pod that waits for long thinks of many nodes as they would be."""
     nodes, judge = fleet({"cpu": 4, "gpu": 4}), Judging()
     kept = a_class(nodes, judge)
@@ -350,7 +348,7 @@ def test_what_was_thought_of_classes_that_are_forgotten_is_forgotten_though_no_n
     kept._check(nodes, judge)
 
 
-def test_what_was_thought_of_and_answered_is_kept_until_classes_are_forgotten() -> None:
+def test_computed_transitions_are_kept_until_classes_are_forgotten() -> None:
     nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4}), Judging()
     kept = PodClass(POD.requests, POD)
     # a judge notes them while the first nodes are judged

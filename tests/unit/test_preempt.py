@@ -29,9 +29,9 @@ from gangsched.errors import PluginError
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.nomination import NominatedPod
 from gangsched.testing import make_node, make_pod
-from support.at_once import AtOnce
-from support.making_room import Host, blocked, reason_of
-from support.odd import OOPS, Odd
+from support.faulty_plugin import OOPS, FaultyPlugin
+from support.immediate_host import ImmediateHost
+from support.preemption_host import Host, blocked, reason_of
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
@@ -40,7 +40,7 @@ EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
 @EACH_UNIT
-def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(
+def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
     unit: SchedulingUnit,
 ) -> None:
     host = blocked(unit=unit)
@@ -57,20 +57,20 @@ def test_a_gang_that_is_joined_while_it_waits_for_its_room_tries_and_waits_on(
 
 
 @EACH_UNIT
-def test_a_turn_that_breaks_off_leaves_the_room_kept(unit: SchedulingUnit) -> None:
-    odd = Odd("pre_filter")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_filter"] = OOPS
+def test_cycle_that_raises_keeps_the_reserved_capacity(unit: SchedulingUnit) -> None:
+    faulty = FaultyPlugin("pre_filter")
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers["pre_filter"] = OOPS
     with pytest.raises(PluginError, match="oops"):
         host.end("low-0", "low-1")
     assert host.kept == ["high-0", "high-1"]
-    odd.answers.clear()
+    faulty.answers.clear()
     host.decide()
     assert (host.where, host.kept) == ({"high-0": "n0", "high-1": "n0"}, [])
 
 
 @EACH_UNIT
-def test_room_lapses_when_the_gang_comes_to_another_priority(unit: SchedulingUnit) -> None:
+def test_nomination_lapses_when_the_priority_of_the_gang_changes(unit: SchedulingUnit) -> None:
     """It is that of a member that runs, once the specification does not say any more."""
     host = Host(2, 1, unit=unit)
     old = make_pod("old", group="high", cpu=1, priority=3)
@@ -93,12 +93,12 @@ def test_room_lapses_when_the_gang_comes_to_another_priority(unit: SchedulingUni
         ("pre_score", "the nominated nodes are free, but it cannot start"),
     ],
 )
-def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
+def test_nomination_lapses_when_the_pod_is_refused_on_the_free_node(
     unit: SchedulingUnit, point: str, reason: str
 ) -> None:
-    odd = Odd(point)
-    host = blocked(unit=unit, odd=odd)
-    odd.answers[point] = Unschedulable("turned down")
+    faulty = FaultyPlugin(point)
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers[point] = Unschedulable("turned down")
     host.end("low-0", "low-1")
     assert reason_of(host) == reason
     assert (host.where, host.kept) == ({}, [])
@@ -112,7 +112,7 @@ def test_room_lapses_when_who_is_to_have_it_is_turned_down_once_it_is_there(
         (2, [1, 1], "2 nodes are nominated, waiting for 2 pods to terminate"),
     ],
 )
-def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
+def test_why_names_the_awaited_pods_and_the_overdue_ones(
     unit: SchedulingUnit, count: int, nodes: list[int], says: str
 ) -> None:
     host = Host(*nodes, unit=unit)
@@ -125,7 +125,7 @@ def test_it_says_for_whom_it_waits_and_who_was_not_gone_in_time(
 
 
 @EACH_UNIT
-def test_whoever_goes_is_told_for_whom(unit: SchedulingUnit) -> None:
+def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
     """One that its gang does not need, a gang that falls, and a regular pod."""
     host = Host(2, 2, unit=unit)
     host.gang("low", 2, 0, min_available=1)
@@ -141,24 +141,24 @@ def test_whoever_goes_is_told_for_whom(unit: SchedulingUnit) -> None:
 
 
 @EACH_UNIT
-def test_a_pod_that_waits_on_a_node_gives_it_back_as_one_that_is_rejected(
+def test_waiting_pod_is_unassumed_when_it_is_rejected(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("permit", "reserve", "unreserve")
-    host = Host(1, unit=unit, odd=odd)
+    faulty = FaultyPlugin("permit", "reserve", "unreserve")
+    host = Host(1, unit=unit, faulty=faulty)
     causes = list[str]()
-    odd.answers = {
+    faulty.answers = {
         "permit": Wait(50.0),
         "unreserve": lambda *_args, cause, now: causes.append(cause),
     }
     host.pods(make_pod("low", cpu=1))
-    del odd.answers["permit"]
+    del faulty.answers["permit"]
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (causes, host.where) == (["rejected"], {"high": "n0"})
 
 
 @EACH_UNIT
-def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(
+def test_nominated_pod_goes_to_its_node_before_an_equal_older_node(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(1, 1, unit=unit)
@@ -167,13 +167,13 @@ def test_a_pod_goes_where_room_was_kept_for_it_though_an_elder_node_is_as_good(
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.where == {"mid": "n0", "low": "n1"}
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    AtOnce.end(host, "mid", "low")  # and only then somebody decides
+    ImmediateHost.end(host, "mid", "low")  # and only then somebody decides
     host.decide()
     assert host.where == {"high": "n1"}
 
 
 @EACH_UNIT
-def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: SchedulingUnit) -> None:
+def test_gang_is_not_placed_on_a_node_that_shrank(unit: SchedulingUnit) -> None:
     """Each of the two would still fit there, by itself."""
     host = blocked(unit=unit)
     host.tell(NodeUpdated(make_node("n0", cpu=1, labels={"rack": "r0"})))
@@ -182,7 +182,7 @@ def test_a_gang_is_not_put_where_its_node_has_come_to_offer_less(unit: Schedulin
 
 
 @EACH_UNIT
-def test_of_two_gangs_that_make_equal_room_the_second_goes_for_the_one_pod_that_is_left(
+def test_second_of_two_equal_preemptors_takes_the_remaining_victim(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(3, 3, unit=unit)
@@ -194,7 +194,7 @@ def test_of_two_gangs_that_make_equal_room_the_second_goes_for_the_one_pod_that_
 
 
 @EACH_UNIT
-def test_the_member_that_room_was_kept_for_goes_before_an_elder_one_that_fits_by_then(
+def test_nominated_member_goes_before_an_older_one_that_fits_meanwhile(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -210,7 +210,7 @@ def test_the_member_that_room_was_kept_for_goes_before_an_elder_one_that_fits_by
 
 
 @EACH_UNIT
-def test_room_lapses_when_it_is_within_the_domain_no_more(unit: SchedulingUnit) -> None:
+def test_nomination_lapses_when_its_nodes_leave_the_domain(unit: SchedulingUnit) -> None:
     host = Host(2, 2, unit=unit)
     host.gang("low", 4, 0, min_available=1)
     topology = Topology(key="rack", required=True)
@@ -229,12 +229,12 @@ def test_room_lapses_when_it_is_within_the_domain_no_more(unit: SchedulingUnit) 
 
 
 @EACH_UNIT
-def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(
+def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
     unit: SchedulingUnit,
 ) -> None:
     """On the node as it is, the plugin has nothing to say against the filter that refuses it."""
-    odd = Odd("filter")
-    host = Host(2, unit=unit, odd=odd)
+    faulty = FaultyPlugin("filter")
+    host = Host(2, unit=unit, faulty=faulty)
     host.gang("low", 2, 0)
 
     def see(_state: object, _pod: object, node: Any) -> object:
@@ -242,34 +242,34 @@ def test_who_raises_only_while_room_is_planned_is_told_and_nobody_goes(
             raise OOPS
         return Unschedulable("not beside others")
 
-    odd.answers["filter"] = see
-    with pytest.raises(PluginError, match=r"'Odd' at filter .*oops"):
+    faulty.answers["filter"] = see
+    with pytest.raises(PluginError, match=r"'FaultyPlugin' at filter .*oops"):
         host.gang("high", 2, 5)
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
     assert host.where == {"low-0": "n0", "low-1": "n0"}
 
 
-def test_nobody_goes_for_whom_a_check_turns_down_as_the_room_is_planned() -> None:
-    odd = Odd("pre_filter")
-    host = Host(1, odd=odd)
+def test_pod_refused_by_a_check_of_the_plan_evicts_no_pod() -> None:
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
     answers = iter([Success()])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Unschedulable("quota is used"))
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Unschedulable("quota is used"))
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept, host.where) == ([], [], {"low": "n0"})
 
 
-def test_who_held_a_node_and_may_not_queue_any_more_makes_no_room() -> None:
-    odd = Odd("pre_enqueue")
-    host = Host(2, odd=odd)
+def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
+    faulty = FaultyPlugin("pre_enqueue")
+    host = Host(2, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
     for n in range(2):
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=0)
     assert len(host.scheduler._state.holding) == 1
-    odd.answers["pre_enqueue"] = Unschedulable("on hold")
+    faulty.answers["pre_enqueue"] = Unschedulable("on hold")
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
     assert not host.scheduler._state.holding
@@ -279,7 +279,7 @@ def test_who_held_a_node_and_may_not_queue_any_more_makes_no_room() -> None:
 
 
 @EACH_UNIT
-def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_priority(
+def test_pod_without_victims_may_take_a_lower_nomination(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, 1, unit=unit)
@@ -297,7 +297,7 @@ def test_who_displaces_nobody_may_still_have_the_room_that_is_kept_for_a_lower_p
 
 
 @EACH_UNIT
-def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(
+def test_gang_preempts_for_its_min_resources(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(3, unit=unit)
@@ -311,14 +311,14 @@ def test_a_gang_that_asks_for_more_in_all_than_is_free_makes_room_for_that(
 
 
 @EACH_UNIT
-def test_room_is_made_where_a_plugin_does_not_say_which_pods_are_alike(
+def test_preemption_works_for_a_plugin_without_signature(
     unit: SchedulingUnit,
 ) -> None:
     """Of one that no node takes nothing follows for another that asks for the same."""
-    odd = Odd("filter")
-    host = Host(1, unit=unit, odd=odd)
+    faulty = FaultyPlugin("filter")
+    host = Host(1, unit=unit, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
-    odd.answers["filter"] = lambda _state, pod, _node: (
+    faulty.answers["filter"] = lambda _state, pod, _node: (
         Unschedulable("never") if pod.name == "high-0" else Success()
     )
     host.gang("high", 2, 5, min_available=1)
@@ -333,7 +333,7 @@ def of_role(name: str, role: str | None) -> Pod:
 
 
 @EACH_UNIT
-def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: SchedulingUnit) -> None:
+def test_no_member_of_a_role_at_its_minimum_is_evicted(unit: SchedulingUnit) -> None:
     """Though it came last."""
     host = Host(3, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
@@ -344,7 +344,7 @@ def test_of_a_role_that_is_at_its_minimum_nobody_is_given_up(unit: SchedulingUni
 
 
 @EACH_UNIT
-def test_of_a_role_as_many_are_given_up_as_it_has_beyond_its_minimum(unit: SchedulingUnit) -> None:
+def test_as_many_members_of_a_role_as_exceed_its_minimum_are_elastic(unit: SchedulingUnit) -> None:
     host = Host(3, unit=unit)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=1, roles={"ps": 1})))
     host.pods(of_role("w", "worker"), of_role("ps-0", "ps"), of_role("ps-1", "ps"))
@@ -352,24 +352,24 @@ def test_of_a_role_as_many_are_given_up_as_it_has_beyond_its_minimum(unit: Sched
     assert sorted(host.evicted) == ["ps-1", "w"]
 
 
-def test_a_gang_of_which_one_of_a_role_still_waits_gives_up_nobody() -> None:
-    odd = Odd("permit")
-    host = Host(4, odd=odd)
+def test_gang_with_a_waiting_member_of_a_role_loses_no_elastic_member() -> None:
+    faulty = FaultyPlugin("permit")
+    host = Host(4, faulty=faulty)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
     host.pods(*[of_role(f"w-{n}", None) for n in range(3)], of_role("ps", "ps"))
     host.end("ps")
-    odd.answers["permit"] = Wait(50.0)
+    faulty.answers["permit"] = Wait(50.0)
     host.pods(of_role("ps-again", "ps"))
     info = host.scheduler._state.registry.get(GroupKey("default/low"))
     assert info is not None
     assert (info.waiting, info.scheduled) == (1, 4)
-    odd.answers.clear()
+    faulty.answers.clear()
     host.pods(make_pod("high", cpu=1, priority=5))
     assert sorted(host.evicted) == ["w-0", "w-1", "w-2"]
 
 
 @EACH_UNIT
-def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: SchedulingUnit) -> None:
+def test_group_without_a_minimum_starts_as_a_whole(unit: SchedulingUnit) -> None:
     host = Host(2, unit=unit)
     for n in range(2):
         pod = make_pod(f"low-{n}", group="low", cpu=1)
@@ -381,7 +381,7 @@ def test_a_group_that_never_said_how_many_it_needs_goes_as_a_whole(unit: Schedul
 # Values ---------------------------------------------------------------------------------------
 
 
-def test_a_policy_takes_the_least_that_makes_sense() -> None:
+def test_policy_accepts_boundary_values() -> None:
     assert Preemption(grace=0, search_budget=0).search_budget == 0
 
 

@@ -59,7 +59,7 @@ def run(make: Callable[[ClusterState], Scheduler]) -> dict[str, str]:
 
 
 @PRESETS
-def test_preset_runs_a_plugin_of_ones_own(preset: Any) -> None:
+def test_preset_runs_an_own_plugin(preset: Any) -> None:
     placed = run(
         lambda cluster: preset(cluster, plugins=[Favourite("n2")], weights={"Favourite": 9})
     )
@@ -76,9 +76,7 @@ def test_preset_weighs_its_own_plugins(preset: Any) -> None:
 
 @PRESETS
 @pytest.mark.parametrize("skips", [True, False])
-def test_bind_plugin_of_ones_own_is_asked_before_the_default_binder(
-    preset: Any, skips: bool
-) -> None:
+def test_own_bind_plugin_is_asked_before_the_default_binder(preset: Any, skips: bool) -> None:
     binder = Binder(skips=skips)
     assert {*run(lambda cluster: preset(cluster, plugins=(binder,)))} == {"p-0", "p-1"}
     assert sorted(binder.asked) == ["p-0", "p-1"]
@@ -92,7 +90,7 @@ def test_profile_takes_plugins_in_order_and_from_any_iterable(profile: Any) -> N
     assert [plugin.name for plugin in made.plugins[-1:]] == ["DefaultBinder"]
 
 
-def test_queue_sort_plugin_of_ones_own_replaces_priority_sort() -> None:
+def test_own_queue_sort_plugin_replaces_priority_sort() -> None:
     sort = QOSSort()
     assert presets.default_profile(plugins=[sort]).queue_sort is sort
     assert isinstance(presets.default_profile().queue_sort, PrioritySort)

@@ -270,7 +270,7 @@ def test_parse_raises_only_invalid_value_errors(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "instead"), [(1.5, "1500m"), (2.0, "2"), (-0.25, "-250m"), (1e-9, "0")]
 )
-def test_parse_tells_what_to_write_instead_of_a_float(value: Any, instead: str) -> None:
+def test_parse_states_what_to_write_instead_of_a_float(value: Any, instead: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         parse_quantity(value, field="cpu")
 

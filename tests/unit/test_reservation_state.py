@@ -61,7 +61,7 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> BackfillState:
 # Who falls ------------------------------------------------------------------------------------
 
 
-def test_a_gang_that_falls_for_want_of_room_asks() -> None:
+def test_gang_rejected_for_lack_of_capacity_may_preempt() -> None:
     mine, gang = BackfillState(Backfill()), a_group(1)
     assert mine.has_no_candidate is True
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
@@ -70,7 +70,7 @@ def test_a_gang_that_falls_for_want_of_room_asks() -> None:
     assert not mine.failed
 
 
-def test_without_a_policy_nobody_asks() -> None:
+def test_no_entity_preempts_without_a_policy() -> None:
     mine, gang = BackfillState(), a_group(1)
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
     mine.note_event(gang)
@@ -79,14 +79,14 @@ def test_without_a_policy_nobody_asks() -> None:
     assert not mine.gained
 
 
-def test_a_gang_that_falls_for_another_reason_asks_no_more() -> None:
+def test_gang_rejected_for_another_reason_does_not_preempt_again() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=False)
     assert mine.asking == {key_of(other): None}
 
 
-def test_a_gang_that_has_started_asks_for_nothing_for_who_comes_later() -> None:
+def test_started_gang_preempts_nothing_for_late_members() -> None:
     mine, gang = BackfillState(Backfill()), a_group(1)
     assert gang.group is not None
     gang.group.was_scheduled = True
@@ -130,7 +130,7 @@ def test_reservation_is_not_left_out_on_nodes_that_withhold_it_or_are_gone(has_n
 
 
 @pytest.mark.parametrize(("priority", "contests"), [(1, True), (0, False)])
-def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
+def test_gang_of_higher_priority_contests_a_reservation_when_it_is_rejected(
     priority: int, contests: bool
 ) -> None:
     mine = promised(a_group(1))
@@ -143,7 +143,7 @@ def test_a_gang_that_ranks_higher_contests_a_reservation_when_it_falls(
 # What is told ---------------------------------------------------------------------------------
 
 
-def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
+def test_event_of_a_gang_makes_it_worth_a_try_again() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
     mine.infeasible = {key_of(gang): 7, key_of(other): 7}
@@ -154,7 +154,7 @@ def test_news_of_a_gang_makes_it_worth_looking_at_again() -> None:
     assert mine.has_no_candidate is False
 
 
-def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
+def test_event_of_a_hopeful_gang_recomputes_nothing() -> None:
     gang, other = a_group(1), a_group(2)
     mine = asking(gang, other)
     mine.infeasible = {key_of(other): 7}
@@ -162,7 +162,7 @@ def test_news_of_who_was_not_hopeless_settles_nothing_anew() -> None:
     assert mine.has_no_candidate is True
 
 
-def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
+def test_event_of_the_gang_with_the_reservation_may_move_it() -> None:
     gang, other = a_group(1), a_group(2)
     mine = promised(gang, other)
     mine.note_event(other)
@@ -173,7 +173,7 @@ def test_news_of_the_gang_that_has_a_reservation_may_move_it() -> None:
     assert mine.is_stale is True
 
 
-def test_news_of_who_starts_with_it_may_move_it_too() -> None:
+def test_event_of_a_group_of_the_bundle_may_move_the_reservation() -> None:
     gang, other, stranger = a_group(1), a_group(2), a_group(3)
     mine = promised(gang)
     assert gang.group is not None
@@ -184,7 +184,7 @@ def test_news_of_who_starts_with_it_may_move_it_too() -> None:
     assert mine.is_stale is True
 
 
-def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> None:
+def test_event_of_a_preemptor_of_higher_priority_contests_a_reservation() -> None:
     gang, above, below = a_group(1), a_group(2, priority=1), a_group(3)
     mine = promised(gang, above, below)
     mine.note_event(below)
@@ -196,7 +196,7 @@ def test_news_of_a_gang_that_asks_and_ranks_higher_contests_a_reservation() -> N
     assert mine.is_contested is True
 
 
-def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
+def test_added_capacity_reopens_every_parked_entity() -> None:
     mine = asking(a_group(1))
     mine.failed, mine.is_drain_paused = {"a": 1, "b": 5}, True
     mine.note_capacity_gain(None, None)
@@ -208,7 +208,7 @@ def test_more_room_from_outside_makes_everything_worth_a_try_again() -> None:
     )
 
 
-def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -> None:
+def test_capacity_of_a_rejected_gang_requeues_entities_that_failed_meanwhile() -> None:
     mine = asking(a_group(1))
     mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
     mine.is_drain_paused = True
@@ -217,7 +217,7 @@ def test_room_that_a_falling_gang_gives_back_is_news_to_who_failed_meanwhile() -
     assert (mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (True, True, True)
 
 
-def test_who_is_forgotten_is_forgotten_everywhere() -> None:
+def test_forgotten_pod_is_forgotten_everywhere() -> None:
     gang, other = a_group(1), a_group(2)
     mine = promised(gang, other)
     for key in (key_of(gang), key_of(other)):
@@ -230,7 +230,7 @@ def test_who_is_forgotten_is_forgotten_everywhere() -> None:
     assert mine.is_stale is True
 
 
-def test_its_length_counts_each_thing_once() -> None:
+def test_length_counts_each_entity_once() -> None:
     gang = a_group(1)
     mine = promised(gang, a_group(2), a_group(3))
     assert len(mine) == 4
@@ -254,7 +254,7 @@ def test_a_reservation_says_where_and_by_when() -> None:
     )
 
 
-def test_a_policy_takes_the_least_that_makes_sense() -> None:
+def test_policy_accepts_boundary_values() -> None:
     policy = Backfill(
         after_attempts=1, after_seconds=0, least_members=1, overdue_after=0, drain_for=0.5
     )

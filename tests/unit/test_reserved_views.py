@@ -151,7 +151,7 @@ TestReserving = ReservingMachine.TestCase
         "the-least-of-something-too",
     ],
 )
-def test_less_is_kept_where_there_is_less_of_something_or_fewer_pods(
+def test_view_withholds_capacity_and_places(
     before: ReservedCapacity, after: ReservedCapacity, is_less: bool
 ) -> None:
     _cluster, nodes = fleet()
@@ -181,9 +181,7 @@ def test_less_is_kept_where_there_is_less_of_something_or_fewer_pods(
         "a-node-that-is-not-there",
     ],
 )
-def test_something_is_kept_where_an_amount_is_or_a_place(
-    entries: list[ReservedCapacity], is_some: bool
-) -> None:
+def test_amount_or_place_reserves_something(entries: list[ReservedCapacity], is_some: bool) -> None:
     _cluster, nodes = fleet()
     nodes.assume(POD, N1)
     replace(nodes, entries)
@@ -191,7 +189,7 @@ def test_something_is_kept_where_an_amount_is_or_a_place(
     nodes._check()
 
 
-def test_keeping_what_is_kept_leaves_a_node_what_it_is() -> None:
+def test_reserving_nothing_leaves_a_node_unchanged() -> None:
     _cluster, nodes = fleet()
     entries = [reserved({"cpu": 2})]
     replace(nodes, entries)
@@ -201,7 +199,7 @@ def test_keeping_what_is_kept_leaves_a_node_what_it_is() -> None:
     assert nodes.class_of(N1) is before
 
 
-def test_who_is_let_go_of_before_it_has_started_no_longer_comes_back() -> None:
+def test_released_pod_that_never_started_does_not_return() -> None:
     """What was to come back of it is free now, and so it is kept."""
     _cluster, nodes = fleet()
     nodes.assume(POD, N1)
@@ -215,7 +213,7 @@ def test_who_is_let_go_of_before_it_has_started_no_longer_comes_back() -> None:
 
 
 @pytest.mark.parametrize("is_assigned", [True, False])
-def test_who_comes_back_to_a_node_gives_nothing_back_a_second_time(is_assigned: bool) -> None:
+def test_returning_pod_supplies_no_capacity_a_second_time(is_assigned: bool) -> None:
     """It was to have left the node by then; when it left it, nobody asked until when it is back."""
     cluster, nodes = fleet()
     nodes.assume(POD, N1)
@@ -239,7 +237,7 @@ def test_who_comes_back_to_a_node_gives_nothing_back_a_second_time(is_assigned: 
     assert nodes.infos[N1].withheld == {"cpu": 5000}
 
 
-def test_all_who_leave_are_known_until_room_is_kept_for_other_needs() -> None:
+def test_all_leaving_pods_are_known_until_other_needs_get_a_reservation() -> None:
     cluster, nodes = fleet()
     gone: list[PodUID] = []
     replace(nodes, [reserved({"cpu": 1})])

@@ -170,7 +170,7 @@ def test_pre_score_is_not_called_when_no_node_passes() -> None:
 
 
 @EACH_UNIT
-def test_pre_score_gets_nodes_with_room_only_in_each_unit(unit: SchedulingUnit) -> None:
+def test_pre_score_gets_only_fitting_nodes_in_each_unit(unit: SchedulingUnit) -> None:
     watching = Watching()
     driver = Driver(making(watching, unit=unit))
     driver.tell(node("small", 1), node("large", 4), node("larger", 8))

@@ -56,8 +56,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
-from support.odd import Odd
 from support.restored import posted, state_of
 from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
 
@@ -103,7 +103,7 @@ def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() ->
             assert is_frozen(each), f"a snapshot does not know {kind}"
 
 
-def test_what_is_passing_is_empty_between_two_calls() -> None:
+def test_call_scoped_state_is_empty_between_two_calls() -> None:
     _cluster, scheduler = busy_scheduler()
     for each in chain.from_iterable(
         map(everything_in, (scheduler, nominating_scheduler(), reserving_scheduler()))
@@ -141,7 +141,7 @@ def changes(thing: Any, name: str) -> Iterator[Callable[[], object]]:
         yield undo
 
 
-def test_a_change_of_anything_that_is_kept_changes_the_snapshot() -> None:
+def test_change_of_any_kept_value_changes_the_snapshot() -> None:
     _cluster, scheduler = busy_scheduler()
     assert changed_one_by_one(scheduler) > 300
     assert changed_one_by_one(reserving_scheduler()) > 60
@@ -184,7 +184,7 @@ def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler(
     assert state_of(other) == state_of(scheduler)
 
 
-def test_what_is_known_of_a_gang_that_runs_and_of_labels_that_are_read_is_kept() -> None:
+def test_started_gangs_and_read_labels_are_restored() -> None:
     """By its roles, and by who waits to join it; of labels, how many kinds of pods read them."""
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
@@ -215,7 +215,7 @@ def test_what_is_known_of_a_gang_that_runs_and_of_labels_that_are_read_is_kept()
         assert state_of(other) == state_of(scheduler)
 
 
-def test_a_line_goes_on_with_its_shape_and_with_whoever_leads_it() -> None:
+def test_equivalence_queue_follows_the_class_of_its_leader() -> None:
     """Of gangs that belong within a label, and may displace others."""
     cluster = InMemoryCluster()
 
@@ -250,7 +250,7 @@ def test_a_line_goes_on_with_its_shape_and_with_whoever_leads_it() -> None:
             tell(cluster, scheduler, NodeAdded(node), now=30)
 
 
-def test_a_group_whose_members_are_gone_is_remembered_elsewhere_for_as_long() -> None:
+def test_group_without_members_is_restored_for_its_remaining_grace() -> None:
     cluster, scheduler = busy_scheduler()
     for uid in ("default/i-0", "default/s-0"):
         tell(cluster, scheduler, PodDeleted(PodUID(uid)), now=NOW)
@@ -478,7 +478,7 @@ _BUSY = busy_data()
 
 
 @given(st.data())
-def test_whatever_is_changed_in_a_snapshot_it_is_restored_or_refused(data: st.DataObject) -> None:
+def test_changed_snapshot_is_restored_or_refused(data: st.DataObject) -> None:
     """Never half, and never with an error that is not ours."""
     cluster, kept = _BUSY
     given_data = copy.deepcopy(kept)
@@ -538,7 +538,7 @@ class Notes:
         self.seen = data["seen"]
 
 
-def test_what_a_plugin_keeps_and_writes_into_a_cycle_is_kept() -> None:
+def test_scratch_of_a_plugin_is_kept_in_its_cycle() -> None:
     cluster, scheduler = busy_scheduler(Notes())
     data = posted(scheduler.snapshot())
     assert data["plugin_states"] == [["Notes", {"seen": 4}]]
@@ -555,13 +555,13 @@ def test_what_a_plugin_keeps_and_writes_into_a_cycle_is_kept() -> None:
     [(1, 2), {1: 2}, float("inf"), object(), [[{3}]]],
     ids=["tuple", "number-as-name", "endless", "object", "set"],
 )
-def test_what_a_plugin_writes_and_json_cannot_say_is_refused(note: object) -> None:
+def test_snapshot_refuses_scratch_that_json_cannot_hold(note: object) -> None:
     _cluster, scheduler = busy_scheduler(Notes(note))
     with pytest.raises(InvalidValueError, match="value"):
         scheduler.snapshot()
 
 
-def test_what_is_written_under_a_key_that_no_plugin_names_is_refused() -> None:
+def test_scratch_under_an_undeclared_key_is_refused() -> None:
     class Silent(Notes):
         state_keys = ()
 
@@ -573,7 +573,7 @@ def test_what_is_written_under_a_key_that_no_plugin_names_is_refused() -> None:
     assert caught.value.expected == "a key that a plugin names in its state_keys"
 
 
-def test_a_plugin_that_refuses_what_it_kept_leaves_the_others_and_the_scheduler_alone() -> None:
+def test_plugin_that_refuses_its_restored_state_changes_no_other_part() -> None:
     class Choosy(Notes):
         name = "Choosy"
 
@@ -651,7 +651,7 @@ def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_re
     other._check()
 
 
-def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say() -> None:
+def test_forecasts_of_unsigned_nodes_follow_from_amounts() -> None:
     cluster, scheduler = busy_scheduler(Fitting(signs=False))
     data = posted(scheduler.snapshot())
     other = another(cluster, Fitting(signs=False))
@@ -673,9 +673,7 @@ def test_where_nodes_stand_alone_what_they_become_has_to_be_what_the_amounts_say
 
 
 @pytest.mark.parametrize(("minds", "edges"), [(False, "after"), (True, "endless")])
-def test_what_nodes_become_that_stand_alone_is_kept_whatever_is_taken_of_them(
-    minds: bool, edges: str
-) -> None:
+def test_forecasts_of_unsigned_nodes_are_kept(minds: bool, edges: str) -> None:
     """More of a resource than they offer, where nobody minds; or where it were boundless."""
     cluster = InMemoryCluster()
 
@@ -716,13 +714,13 @@ def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
 
 
 @pytest.mark.parametrize(("half", "other"), [("snapshot", "restore"), ("restore", "snapshot")])
-def test_a_plugin_with_one_half_of_it_makes_no_profile(half: str, other: str) -> None:
+def test_profile_refuses_plugin_with_half_of_a_pair_of_methods(half: str, other: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        another(InMemoryCluster(), Odd("pre_enqueue", half))
-    assert str(caught.value) == f"{half}: 'Odd' has no {other}"
+        another(InMemoryCluster(), FaultyPlugin("pre_enqueue", half))
+    assert str(caught.value) == f"{half}: 'FaultyPlugin' has no {other}"
 
 
-def test_two_keys_of_one_name_make_no_profile() -> None:
+def test_profile_refuses_two_keys_of_one_name() -> None:
     class Other(Notes):
         name = "Other"
         state_keys = (StateKey("Notes"),)
@@ -735,7 +733,7 @@ def test_two_keys_of_one_name_make_no_profile() -> None:
 # What is still to be told -----------------------------------------------------------------------
 
 
-def test_what_was_decided_and_not_told_is_kept_and_so_is_what_a_plugin_raised() -> None:
+def test_pending_effects_and_errors_are_kept() -> None:
     class Broken:
         name = "Broken"
 
@@ -766,7 +764,7 @@ def another_effect() -> tuple[Any, ...]:
     return (PodNotAdmitted(PodUID("default/p"), "why"),)
 
 
-def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces() -> None:
+def test_nominations_are_restored_only_with_preemption() -> None:
     scheduler = nominating_scheduler()
     data = posted(scheduler.snapshot())
     cluster = cast("InMemoryCluster", scheduler._state.cluster)
@@ -777,7 +775,7 @@ def test_room_that_is_kept_is_kept_elsewhere_and_refused_where_nobody_displaces(
         presets.coscheduling(cluster).restore(data)
 
 
-def test_a_reservation_is_kept_with_the_shape_of_who_failed_and_is_gone() -> None:
+def test_reservation_is_kept_with_the_class_of_a_failed_pod_that_left() -> None:
     """What a shape asks for is known by a pod of each class, though no pod is of it any more."""
     scheduler = reserving_scheduler()
     cluster = cast("InMemoryCluster", scheduler._state.cluster)
@@ -872,7 +870,7 @@ def lone(data: dict[str, Any]) -> int:
 @pytest.mark.parametrize(
     ("change", "told"), [row[1:] for row in ODD_PROMISES], ids=[r[0] for r in ODD_PROMISES]
 )
-def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
+def test_reserved_capacity_without_a_known_owner_is_refused(
     change: Callable[[dict[str, Any]], object], told: tuple[str, object, str]
 ) -> None:
     scheduler = reserving_scheduler()
@@ -887,7 +885,7 @@ def test_room_that_is_kept_for_nobody_or_for_somebody_else_is_refused(
     assert fingerprint(cluster, other) == before
 
 
-def test_what_was_decided_and_cannot_be_told_as_that_of_a_plugin_makes_no_snapshot() -> None:
+def test_pending_error_that_is_no_plugin_error_gives_no_snapshot() -> None:
     _cluster, scheduler = busy_scheduler()
     error = InvalidValueError("now", None, "seconds")
     scheduler._state.deferred.append(error)

@@ -116,7 +116,7 @@ ROWS_OF["before"] = "node_classes"
 @pytest.mark.parametrize(
     ("made", "path", "given", "field", "value"), NOWHERE, ids=[row[1] for row in NOWHERE]
 )
-def test_what_is_not_there_is_refused_by_the_field_that_names_it(
+def test_unknown_object_is_refused_by_the_field_that_names_it(
     made: Made, path: str, given: object, field: str, value: object
 ) -> None:
     data, make = made()
@@ -148,9 +148,7 @@ TWICE: list[tuple[Made, str, Data, str]] = [
 @pytest.mark.parametrize(
     ("made", "rows", "changes", "at"), TWICE, ids=[f"{row[1]}{row[3]}" for row in TWICE]
 )
-def test_what_is_there_twice_is_refused_by_its_field(
-    made: Made, rows: str, changes: Data, at: str
-) -> None:
+def test_duplicate_is_refused_by_its_field(made: Made, rows: str, changes: Data, at: str) -> None:
     data, make = made()
     number = len(data[rows])
     data[rows].append(data[rows][0] | changes)
@@ -210,7 +208,7 @@ def test_numbers_begin_at_none_where_none_was_given_out() -> None:
 # The whole of it --------------------------------------------------------------------------------
 
 
-def test_what_is_no_value_of_a_field_is_refused_by_the_name_of_the_field_alone() -> None:
+def test_wrong_value_of_a_field_is_refused_by_its_name() -> None:
     data, make = busy()
     error = refusal(make, data | {"now": "soon"})
     assert (error.field, error.value) == ("now", "soon")
@@ -231,7 +229,7 @@ CONTRARY: list[tuple[Callable[[Data], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "because"), CONTRARY, ids=["invariant", "depth"])
-def test_what_agrees_nowhere_with_itself_is_refused_as_a_whole(
+def test_inconsistent_snapshot_is_refused_as_a_whole(
     change: Callable[[Data], object], because: str
 ) -> None:
     data, make = busy()
@@ -259,7 +257,7 @@ ELSEWHERE: list[tuple[Made, Data, tuple[str, object, str]]] = [
 @pytest.mark.parametrize(
     ("made", "changes", "told"), ELSEWHERE, ids=[row[2][0] for row in ELSEWHERE]
 )
-def test_what_was_kept_by_a_scheduler_that_was_made_otherwise_is_refused(
+def test_state_of_a_scheduler_with_other_settings_is_refused(
     made: Made, changes: Data, told: tuple[str, object, str]
 ) -> None:
     data, make = made()

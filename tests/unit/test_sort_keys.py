@@ -1,4 +1,4 @@
-"""Sort keys: any tuple of numbers, strings and such tuples orders the queue."""
+"""MemberKind keys: any tuple of numbers, strings and such tuples orders the queue."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_snapshot_with_a_malformed_key_part_is_refused(part: object) -> None:
     assert caught.value.field.startswith("entities[1].rank[0]")
 
 
-def test_plugin_that_gives_keys_of_two_kinds_still_orders_each_kind() -> None:
+def test_keys_of_two_types_are_each_ordered_by_type() -> None:
     class Mixed:
         name = "Mixed"
 

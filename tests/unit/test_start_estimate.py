@@ -21,8 +21,8 @@ from gangsched.framework.backfill import start_estimate
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
 from gangsched.testing import make_pod
-from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, running
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, running
+from support.faulty_plugin import FaultyPlugin
 
 
 def placed(host: Host, node: str, name: str, seconds: float | None = None, **more: Any) -> None:
@@ -45,7 +45,7 @@ def needed(host: Host) -> int:
 # Who is waited for ----------------------------------------------------------------------------
 
 
-def test_who_runs_on_when_the_gang_starts_is_not_waited_for() -> None:
+def test_group_that_runs_when_the_gang_starts_is_not_waited_for() -> None:
     host = Host(a=4)
     host.pod("first", 50)
     host.pod("second", 100, cpu=2)
@@ -61,7 +61,7 @@ def test_who_runs_on_when_the_gang_starts_is_not_waited_for() -> None:
     assert host.decide() == [], "what the first left is for the gang"
 
 
-def test_nobody_waits_for_members_of_the_gang_itself_that_run_already() -> None:
+def test_running_members_of_the_gang_itself_are_not_waited_for() -> None:
     host = Host(a=4)
     placed(host, "a", "old", 100, cpu=2)
     placed(host, "a", "big-0", 50, cpu=2, group="big", min_available=3)
@@ -72,7 +72,7 @@ def test_nobody_waits_for_members_of_the_gang_itself_that_run_already() -> None:
     assert (host.reservation.starts_at, returning(host)) == (100.0, {"old"})
 
 
-def test_no_node_is_drained_of_members_of_the_gang_itself() -> None:
+def test_no_node_is_drained_of_members_of_its_own_gang() -> None:
     host = Host(Backfill(), a=2, b=2)
     placed(host, "a", "big-0", cpu=2, group="big", min_available=3)
     for name in ("p", "q"):
@@ -83,7 +83,7 @@ def test_no_node_is_drained_of_members_of_the_gang_itself() -> None:
     assert (host.reservation.starts_at, host.reservation.nodes) == (None, ("b",))
 
 
-def test_who_asks_for_what_no_node_offers_gets_no_reservation() -> None:
+def test_gang_that_requests_a_missing_resource_gets_no_reservation() -> None:
     host = Host(a=4)
     host.pod("old", 100, cpu=4)
     host.decide()
@@ -92,7 +92,7 @@ def test_who_asks_for_what_no_node_offers_gets_no_reservation() -> None:
     assert host.scheduler.reservation is None
 
 
-def test_who_holds_what_its_node_does_not_offer_leaves_that_too() -> None:
+def test_resource_that_the_node_does_not_offer_is_freed_with_its_pod() -> None:
     host = Host(a=2)
     placed(host, "a", "old", 100, cpu=2, gpu=1)
     host.gang("big", 2)
@@ -103,7 +103,7 @@ def test_who_holds_what_its_node_does_not_offer_leaves_that_too() -> None:
 # What is needed -------------------------------------------------------------------------------
 
 
-def test_of_each_role_and_in_all_no_more_are_needed_than_is_asked() -> None:
+def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
     """Whoever has a role counts in all too, and comes last here."""
     host = Host(a=9)
     host.pod("old", 100, cpu=8)
@@ -130,7 +130,7 @@ def least(host: Host, group: str) -> dict[str, int]:
     return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
 
 
-def test_a_gang_needs_at_least_what_as_many_ask_for_who_ask_for_the_least() -> None:
+def test_gang_needs_at_least_the_smallest_requests_of_its_minimum() -> None:
     host = Host()
     for name, cpu, gpu in (("p", 5, 1), ("q", 1, 1), ("r", 2, 0), ("s", 3, 1)):
         host.pod(name, cpu=cpu, gpu=gpu, group="big", min_available=2)
@@ -197,8 +197,8 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
 def test_plugins_are_asked_about_the_future_as_of_now(
     policy: Backfill, starts_at: float | None
 ) -> None:
-    odd = Odd("pre_filter", "pre_score")
-    host = OddHost(odd, a=2)
+    faulty = FaultyPlugin("pre_filter", "pre_score")
+    host = FaultyHost(faulty, a=2)
     host.policy = policy
     host.scheduler = host.make()
     asked: list[tuple[str, float]] = []
@@ -207,7 +207,7 @@ def test_plugins_are_asked_about_the_future_as_of_now(
         asked.append((pod.name, now))
         return Success()
 
-    odd.answers.update(pre_filter=see, pre_score=see)
+    faulty.answers.update(pre_filter=see, pre_score=see)
     host.pod("old", 100)
     host.decide()
     host.now = 7.0

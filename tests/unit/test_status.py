@@ -183,7 +183,7 @@ def test_occupied_by_is_empty_without_owners() -> None:
     assert pod_group_status(gang(), members(PENDING), before=before).occupied_by == ""
 
 
-def test_occupied_by_is_kept_without_members() -> None:
+def test_owners_are_kept_without_members() -> None:
     """F50."""
     before = PodGroupStatus(occupied_by="ns/job", phase="Running", running=3)
     after = pod_group_status(gang(), [], before=before)

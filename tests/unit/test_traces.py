@@ -55,7 +55,7 @@ def test_a_job_of_one_worker_is_a_regular_pod() -> None:
     assert len(pod.labels) == 0
 
 
-def test_a_worker_may_ask_for_no_gpu() -> None:
+def test_worker_may_request_no_gpu() -> None:
     (pod,) = _pods(_load("j,v,0,1,0,60"))
 
     assert pod.requests == Resources()

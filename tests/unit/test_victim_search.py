@@ -25,8 +25,8 @@ from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def gone(host: Host) -> set[str]:
@@ -38,7 +38,7 @@ def gone(host: Host) -> set[str]:
 
 
 @EACH_UNIT
-def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(
+def test_two_sufficient_gangs_are_evicted_before_one_of_them_and_two_small_ones(
     unit: SchedulingUnit,
 ) -> None:
     """Though more than enough goes with the second."""
@@ -52,7 +52,7 @@ def test_two_gangs_that_are_enough_go_before_one_of_them_and_two_small_ones(
 
 
 @EACH_UNIT
-def test_who_makes_room_for_fewer_than_it_seems_goes_only_where_it_is_still_the_most(
+def test_victim_that_frees_less_than_it_seems_is_evicted_only_if_still_the_most(
     unit: SchedulingUnit,
 ) -> None:
     """The third of its pods frees half of what one asks for, and nobody else is to go there."""
@@ -68,7 +68,7 @@ def test_who_makes_room_for_fewer_than_it_seems_goes_only_where_it_is_still_the_
 
 
 @EACH_UNIT
-def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(
+def test_one_sufficient_gang_is_evicted_before_two_that_only_seem_so(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, 2, 4, 3, 2, unit=unit)
@@ -84,7 +84,7 @@ def test_one_gang_that_makes_all_the_room_goes_before_two_that_only_seem_to(
 
 
 @EACH_UNIT
-def test_one_large_pod_goes_before_many_small_ones(unit: SchedulingUnit) -> None:
+def test_one_large_pod_is_evicted_before_many_small_ones(unit: SchedulingUnit) -> None:
     host = Host(4, 4, unit=unit)
     runs(host, "large", 0, cpu=4)
     for name in ("a", "b", "c", "d"):
@@ -94,7 +94,7 @@ def test_one_large_pod_goes_before_many_small_ones(unit: SchedulingUnit) -> None
 
 
 @EACH_UNIT
-def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(
+def test_one_pod_that_suffices_with_free_capacity_is_evicted_before_two(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(4, 4, unit=unit)
@@ -105,7 +105,7 @@ def test_one_pod_that_makes_room_with_what_is_free_beside_it_goes_before_two(
 
 
 @EACH_UNIT
-def test_room_for_pods_of_two_kinds_counts_for_both(unit: SchedulingUnit) -> None:
+def test_capacity_for_pods_of_two_classes_counts_for_both(unit: SchedulingUnit) -> None:
     host = Host(2, 2, unit=unit)
     host.tell(NodeAdded(make_node("n2", gpu=1)))
     runs(host, "pair", 0, 0)
@@ -132,7 +132,7 @@ def gives_up_two(host: Host) -> None:
 
 
 @EACH_UNIT
-def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(
+def test_gang_that_lost_elastic_members_is_evicted_before_two_others(
     unit: SchedulingUnit,
 ) -> None:
     """One that came last stays at first: of its role there has to be one."""
@@ -143,7 +143,7 @@ def test_of_a_gang_that_gave_up_members_the_rest_goes_before_two_others(
 
 
 @EACH_UNIT
-def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(
+def test_lower_nomination_is_taken_before_any_pod_is_evicted(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(2, unit=unit)
@@ -163,10 +163,10 @@ def test_nobody_falls_where_room_that_is_kept_for_a_lower_priority_is_enough(
 @EACH_UNIT
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize(("created", "goes"), [((1, 2), "b"), ((2, 1), "a"), ((1, 1), "b")])
-def test_of_equals_the_youngest_goes(
+def test_youngest_of_equal_victims_is_evicted(
     unit: SchedulingUnit, is_signed: bool, created: tuple[float, float], goes: str
 ) -> None:
-    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     for name, created_at in zip(("a", "b"), created, strict=True):
         host.pods(make_pod(name, cpu=1, created_at=created_at))
     host.pods(make_pod("high", cpu=1, priority=5, created_at=3))
@@ -175,7 +175,7 @@ def test_of_equals_the_youngest_goes(
 
 
 @EACH_UNIT
-def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: SchedulingUnit) -> None:
+def test_latest_elastic_members_are_evicted(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     runs(host, "low", *[0] * 5, min_available=1)
     host.gang("high", 2, 5)
@@ -183,7 +183,7 @@ def test_of_members_that_a_gang_can_do_without_the_last_to_come_go(unit: Schedul
 
 
 @EACH_UNIT
-def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: SchedulingUnit) -> None:
+def test_shared_elastic_members_of_higher_priority_are_kept(unit: SchedulingUnit) -> None:
     host = Host(7, unit=unit)
     runs(host, "lower", 0, 0, min_available=1)
     runs(host, "higher", 0, 0, min_available=1, priority=1)
@@ -193,7 +193,7 @@ def test_whom_two_gangs_can_do_without_the_higher_priority_keeps(unit: Schedulin
 
 
 @EACH_UNIT
-def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(
+def test_gang_with_more_elastic_victims_keeps_none_of_the_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(8, unit=unit)
@@ -205,7 +205,7 @@ def test_whom_two_gangs_can_do_without_the_one_keeps_that_gives_up_more(
 
 
 @EACH_UNIT
-def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: SchedulingUnit) -> None:
+def test_pod_without_requests_preempts_one_where_pods_are_counted(unit: SchedulingUnit) -> None:
     host = Host(unit=unit)
     host.tell(NodeAdded(Node(name=NodeName("n0"), allocatable={"cpu": 1, "pods": 1})))
     host.pods(make_pod("low"))
@@ -213,16 +213,16 @@ def test_who_asks_for_nothing_displaces_one_where_pods_are_counted(unit: Schedul
     assert host.evicted == ["low"]
 
 
-def test_nobody_goes_where_a_check_changes_its_mind_as_the_room_is_planned() -> None:
+def test_pod_whose_check_changes_its_answer_evicts_no_pod() -> None:
     """Who is going anyway is enough, and the first plan for that was turned down."""
-    odd = Odd("pre_filter")
-    host = Host(1, 1, odd=odd)
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, 1, faulty=faulty)
     runs(host, "low", 0)
     runs(host, "mid", 1, priority=3)
     (going,) = (pod for pod in host.cluster.pods() if pod.name == "low-0")
     host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
     answers = iter([Success(), Unschedulable("not yet")])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept) == ([], ["high"])
 
@@ -249,7 +249,7 @@ def test_within_a_rack_it_counts_what_is_lacking_there(unit: SchedulingUnit) -> 
 
 
 @EACH_UNIT
-def test_within_a_rack_the_rest_of_a_gang_that_gave_up_members_goes_before_two_others(
+def test_gang_that_lost_elastic_members_in_a_rack_is_evicted_before_two_others(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(6, unit=unit)
@@ -258,7 +258,7 @@ def test_within_a_rack_the_rest_of_a_gang_that_gave_up_members_goes_before_two_o
     assert gone(host) == {"wide"}
 
 
-def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_looked_at() -> None:
+def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None:
     """That of members who were given up before the rest of their gang fell too."""
     host = Host(6)
     gives_up_two(host)
@@ -280,7 +280,7 @@ def test_all_room_that_was_laid_open_in_a_rack_is_taken_back_before_another_is_l
 
 
 @EACH_UNIT
-def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: SchedulingUnit) -> None:
+def test_rack_with_fewer_victims_is_taken(unit: SchedulingUnit) -> None:
     host = Host(3, 2, unit=unit)
     runs(host, "three", *[0] * 3)
     runs(host, "two", *[1] * 2)
@@ -289,7 +289,7 @@ def test_of_two_racks_the_one_is_taken_where_fewer_pods_go(unit: SchedulingUnit)
 
 
 @EACH_UNIT
-def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(
+def test_rack_with_fewer_elastic_victims_is_taken(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(6, 8, unit=unit)
@@ -303,7 +303,7 @@ def test_of_two_racks_the_one_is_taken_where_fewer_members_are_given_up(
 
 
 @EACH_UNIT
-def test_of_many_racks_two_are_compared_those_where_the_most_pods_are(unit: SchedulingUnit) -> None:
+def test_two_racks_with_the_most_pods_are_compared(unit: SchedulingUnit) -> None:
     host = Host(3, 4, 5, unit=unit)
     for name in ("a", "b", "c"):
         runs(host, name, 0)

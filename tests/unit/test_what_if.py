@@ -435,7 +435,7 @@ def losing_a_member() -> tuple[Event, ...]:
     )
 
 
-def test_smallest_change_goes_on_if_a_member_is_lost_in_the_fork() -> None:
+def test_smallest_change_continues_if_a_member_is_lost_in_the_fork() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, preemption=Preemption())
     for event in losing_a_member():
@@ -445,7 +445,7 @@ def test_smallest_change_goes_on_if_a_member_is_lost_in_the_fork() -> None:
     assert smallest(scheduler, SMALL, most=2) == Sufficient(SMALL, ONE, 2, 0.0, 0.0)
 
 
-def test_smallest_change_goes_on_before_the_first_call_too() -> None:
+def test_smallest_change_continues_before_the_first_call() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, preemption=Preemption())
     for event in losing_a_member():

@@ -6,7 +6,7 @@ import pytest
 
 from gangsched import GroupKey, PodUID, Wait, explain
 from support.busy import NOW, busy_scheduler
-from support.odd_gang import host
+from support.faulty_gang import host
 
 MISFIT = explain.UnschedulableMember(PodUID("default/other"), "default/other", "full", None)
 
@@ -21,8 +21,8 @@ def test_why_of_an_active_group_names_the_last_unschedulable_member() -> None:
 
 @pytest.mark.once("says itself which unit it is about")
 def test_why_of_a_gang_held_by_another_plugin_has_no_missing_member() -> None:
-    _cluster, scheduler, odd = host("permit")
-    odd.answers["permit"] = Wait(9.0)
+    _cluster, scheduler, faulty = host("permit")
+    faulty.answers["permit"] = Wait(9.0)
     scheduler.schedule_one(now=NOW)
     uids = tuple(PodUID(f"default/w-{number}") for number in range(3))
     expected = explain.OnPermit(uids, NOW, 0, NOW + 9.0)
