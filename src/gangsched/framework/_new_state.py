@@ -13,6 +13,7 @@ from typing import Any, final
 from gangsched._core._backoff import Backoff
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
@@ -43,6 +44,9 @@ class _Callbacks:
     def sign(self, view: NodeView) -> tuple[Hashable, ...] | None:
         return signatures.node_signature(self.state, view)
 
+    def carried(self, pod: Pod) -> tuple[CarriedTerm, ...]:
+        return signatures.carried(self.state.profile, pod)
+
     def rank(self, entity: EntityView) -> Rank:
         return extension_points.queue_sort(self.state, entity)
 
@@ -69,7 +73,9 @@ def empty(
         placement=placement,
         budget=budget,
         rest=rest,
-        nodes=Nodes(cluster, callbacks.sign, watches_pods=bool(profile.pod_readers)),
+        nodes=Nodes(
+            cluster, callbacks.sign, carried=callbacks.carried if profile.affecting else None
+        ),
         queue=SchedulingQueue(callbacks.rank),
         registry=PodGroupRegistry(grace),
         preemption=preemption,

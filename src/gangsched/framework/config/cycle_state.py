@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast, final
 
+from gangsched._core._pod_counts import PodCounts
 from gangsched.model import NodeName
 from gangsched.protocols import GroupView, NodeView, StateKey
+from gangsched.protocols import PodCounts as PodCountsView
 
 __all__ = ["CycleState"]
 
@@ -18,13 +20,25 @@ class CycleState:
     """The group and the nodes of one scheduling cycle, and typed data that plugins write.
 
     It exists from ``pre_filter`` of the pod to its ``post_bind`` or its last ``unreserve``.
+
+    Args:
+        group: The pod's group; None for a regular pod.
+        nodes: The nodes.
+        counts: The counts of their pods. Without them, a plugin that asks for counts fails, unless
+            there are no nodes.
     """
 
-    __slots__ = ("_group", "_nodes", "_scratch")
+    __slots__ = ("_counts", "_group", "_nodes", "_scratch")
 
-    def __init__(self, group: GroupView | None, nodes: Mapping[NodeName, NodeView]) -> None:
+    def __init__(
+        self,
+        group: GroupView | None,
+        nodes: Mapping[NodeName, NodeView],
+        counts: PodCountsView | None = None,
+    ) -> None:
         self._group = group
         self._nodes = nodes
+        self._counts = counts
         self._scratch: dict[StateKey[Any], Any] | None = None
 
     @property
@@ -36,6 +50,15 @@ class CycleState:
     def nodes(self) -> Mapping[NodeName, NodeView]:
         """All nodes, with the members that are planned so far and without removed pods."""
         return self._nodes
+
+    @property
+    def counts(self) -> PodCountsView:
+        """Counts of the pods on these nodes by domain."""
+        if self._counts is None:
+            if self._nodes:
+                raise LookupError("the cycle was made without the counts of its nodes")
+            self._counts = PodCounts({})
+        return self._counts
 
     def read(self, key: StateKey[T]) -> T | None:
         """Return the value that was written under *key* in this cycle; None if none was."""

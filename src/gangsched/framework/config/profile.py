@@ -27,6 +27,7 @@ from gangsched.protocols import (
     NodeSignature,
     NormalizeScore,
     PermitPlugin,
+    PodsAffected,
     PodSignature,
     PodsRead,
     PostBindPlugin,
@@ -40,6 +41,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    SkipsPods,
     StateKey,
 )
 
@@ -72,6 +74,12 @@ _PAIRS: Final = (
     ("remove_pod", "add_pod"),
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
+    ("pods_affected", "reads_pods"),
+    ("nodes_named", "reads_pods"),
+    ("topology_keys", "reads_pods"),
+    ("topology_keys", "node_group"),
+    ("node_group", "topology_keys"),
+    ("skips", "filter"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -115,6 +123,9 @@ are: 'NodeResourcesFit'
             here.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
             ``gangsched.protocols.PodsRead``.
+        affecting: Those of them whose pods may affect other pods; see
+            ``gangsched.protocols.PodsAffected``.
+        skipping: The filter plugins that may accept every node for a pod, by identity.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -186,6 +197,12 @@ are: 'NodeResourcesFit'
             if not callable(getattr(plugin, "headroom", None))
         }
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
+        self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
+            self.pod_readers, "pods_affected"
+        )
+        self.skipping: Final[dict[int, SkipsPods]] = {
+            id(plugin): plugin for plugin in self._with(at["filter"], "skips")
+        }
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")

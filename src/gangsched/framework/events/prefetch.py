@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.scheduler_state import Member, State
@@ -36,6 +37,7 @@ class Seen:
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
         reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        carried: The terms that it carries to its node; see ``PodsAffected``.
     """
 
     pod: Pod
@@ -44,6 +46,7 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    carried: tuple[CarriedTerm, ...]
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -155,9 +158,16 @@ def _ask(state: State, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"raised {error!r}") from error
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
-    signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
+    signature = signatures.signature(state, shown)
+    known = state.classes.get(signature) if state.profile.signed else None
+    if known is not None:  # pods with equal signatures get equal answers
+        return Seen(
+            shown, claim, problem, signature, known.labels, known.reads_pods, known.carried
+        )
+    labels = signatures.labels_read(state, shown)
     reads_pods = signatures.reads_pods(state, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods)
+    carried = signatures.carried(state.profile, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods, carried)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

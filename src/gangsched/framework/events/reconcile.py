@@ -339,8 +339,16 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
     pod_class = state.classes.get(seen.signature)
     if pod_class is None:
-        pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
+        pod_class = PodClass(
+            seen.signature,
+            seen.pod,
+            seen.labels,
+            reads_pods=seen.reads_pods,
+            carried=seen.carried,
+        )
         state.classes[seen.signature] = pod_class
+        if pod_class.watches_pods:
+            state.watch_pods(pod_class, 1)
         if state.labels.add(seen.labels):
             state.nodes.classify_anew()
         filter_and_score.evaluate_ahead(state, pod_class, now)
@@ -353,6 +361,8 @@ def _leave_class(state: State, pod_class: PodClass) -> None:
     pod_class.users -= 1
     if not pod_class.users:
         del state.classes[pod_class.signature]
+        if pod_class.watches_pods:
+            state.watch_pods(pod_class, -1)
         if state.labels.discard(pod_class.labels):
             state.nodes.classify_anew()
 

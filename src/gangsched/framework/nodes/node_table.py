@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import final
 
 from gangsched._core._capacity import total_free
+from gangsched._core._pod_counts import PodCounts
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign
 from gangsched.framework.nodes.node_info import NodeInfo
-from gangsched.framework.nodes.pod_counts import PodCounts
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState

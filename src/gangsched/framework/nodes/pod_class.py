@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from sortedcontainers import SortedList
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
@@ -83,6 +84,9 @@ class PodClass:
         reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
+        carried: The terms that such a pod carries to its node; see ``PodsAffected``.
+        filters: The filter plugins that are asked about classes of nodes for these pods; None
+            before the first question.
         users: The number of known pods of this class.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
@@ -99,6 +103,8 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "carried",
+        "filters",
         "headroom",
         "labels",
         "reads_pods",
@@ -114,11 +120,14 @@ class PodClass:
         labels: frozenset[str] = frozenset(),
         *,
         reads_pods: bool = False,
+        carried: tuple[CarriedTerm, ...] = (),
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
         self.reads_pods: bool = reads_pods
+        self.carried: tuple[CarriedTerm, ...] = carried
+        self.filters: tuple[Any, ...] | None = None
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
@@ -131,6 +140,11 @@ class PodClass:
         self._order: Any = None
         self._by_max_pods: Any = None
         self._reasons: Counter[str] = Counter()
+
+    @property
+    def watches_pods(self) -> bool:
+        """Whether pods of this class depend on other pods on nodes, or carry terms about them."""
+        return self.reads_pods or bool(self.carried)
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
@@ -27,11 +28,15 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.placement.tentative import Tentative
+from gangsched.framework.runtime import pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import NodeName
 
-__all__ = ["accepts_all", "best", "choose", "diagnosis", "ranked"]
+__all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "ranked"]
+
+_NOT_NAMED: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+"""Said of nodes other than those that a plugin names, as kube-scheduler says it."""
 
 
 def choose(
@@ -55,14 +60,15 @@ def choose(
         domain: The nodes that may be used; None for all.
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
     """
-    if not member.pod_class.reads_pods:
+    is_affected = bool(pod_readers.affected(state, member.pod))
+    if not member.pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
             node = pod_class.best(state.nodes)
         elif node is None and domain is not None:
             node = topology.best(state, pod_class, domain)
         return pod_class.diagnosis() if node is None else node
-    check = NodeCheck(state, cycle, member.pod)
+    check = NodeCheck(state, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(state.nodes.infos[nominated]):
         return nominated
     index = best(state, pod_class, check, domain)
@@ -76,7 +82,7 @@ def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | N
     by_index = state.nodes.by_index
     accepted = (
         (score, index)
-        for score, index in ranked(pod_class.ranked(), domain)
+        for score, index in candidates(state, pod_class, check, domain)
         if not check.refusal(by_index[index])
     )
     if not check.scores:
@@ -88,17 +94,45 @@ def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | N
     return None if top is None else -top[1]
 
 
+def candidates(
+    state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None
+) -> Iterator[tuple[int, int]]:
+    """Iterate over the nodes that may be accepted, best first: (score, index).
+
+    Left out are the classes that the plugins refuse as a whole, and the nodes that they do not
+    name. O(log classes) for each node, O(names) if they name nodes.
+    """
+    if check.named is None:
+        return ranked(pod_class.ranked(), domain, check)
+    infos, classes = state.nodes.infos, state.nodes.classes
+    scores = {given: score for score, given in pod_class.ranked()}
+    found: list[tuple[int, int]] = []
+    for name in check.named:
+        info = infos.get(name)
+        given = None if info is None else classes.of(info.index)
+        if info is not None and given in scores and (domain is None or domain.has(given)):
+            found.append((-scores[given], info.index))
+    return ((-score, index) for score, index in sorted(found))
+
+
 def ranked(
-    classes: Iterable[tuple[int, NodeClass]], domain: Domain | None
+    classes: Iterable[tuple[int, NodeClass]],
+    domain: Domain | None,
+    check: NodeCheck | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Iterate over nodes, best first: (score, index). O(log classes) for each.
 
     Args:
         classes: Scores and classes, best first.
         domain: The nodes that may be used; None for all.
+        check: Classes that it refuses as a whole are left out; None to leave out none.
     """
     for score, equal in groupby(classes, key=itemgetter(0)):
-        allowed = [given for _score, given in equal if domain is None or domain.has(given)]
+        allowed = [
+            given
+            for _score, given in equal
+            if (domain is None or domain.has(given)) and (check is None or not check.refuses(given))
+        ]
         for index in merge(*(given.nodes for given in allowed)):
             yield score, int(index)
 
@@ -112,7 +146,11 @@ def diagnosis(
     """
     reasons = Counter(dict(pod_class.diagnosis().reasons))
     for _score, index in ranked(pod_class.ranked(), domain):
-        reasons.update(check.refusal(state.nodes.by_index[index]))
+        info = state.nodes.by_index[index]
+        if check.named is not None and info.node.name not in check.named:
+            reasons[_NOT_NAMED] += 1
+        else:
+            reasons.update(check.refusal(info))
     return Diagnosis(len(state.nodes.infos), tuple(sorted(reasons.items())))
 
 
@@ -129,9 +167,13 @@ def accepts_all(
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """
-    if not any(member.pod_class.reads_pods for member, _index in placed):
+    by_terms = pod_readers.affected_among(state, [member for member, _index in placed])
+    if not any(member.pod_class.reads_pods for member, _index in placed) and not any(by_terms):
         return True
-    checks = [NodeCheck(state, cycles[member.seq], member.pod) for member, _index in placed]
+    checks = [
+        NodeCheck(state, cycles[member.seq], member.pod, is_affected=bool(terms))
+        for (member, _index), terms in zip(placed, by_terms, strict=True)
+    ]
     with Tentative(state, checks) as tentative:
         for check, (member, index) in zip(checks, placed, strict=True):
             if check.refusal(state.nodes.by_index[index]):

@@ -54,7 +54,7 @@ def plan_gang(
         members = [state.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
-            cycles[member.seq] = CycleState(group, nodes)
+            cycles[member.seq] = state.new_cycle(group)
         ready, problem = _pre_filter(state, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem

@@ -84,7 +84,7 @@ class SinglePod:
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         state, member = self.state, self.member
-        cycle = CycleState(member.group, state.nodes.infos)
+        cycle = state.new_cycle(member.group)
         outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
@@ -166,7 +166,7 @@ class GangPreemptor:
                     if member.pod_class in seen:
                         continue
                     seen.add(member.pod_class)
-                    cycle = CycleState(info, state.nodes.infos)
+                    cycle = state.new_cycle(info)
                 elif self._cycles is None:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
@@ -217,7 +217,7 @@ def _shortfalls(
         return None
     found: list[Shortfall] = []
     for member, count in needed:
-        cycle = CycleState(member.group, state.nodes.infos)
+        cycle = state.new_cycle(member.group)
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
         headroom = pod_class.headroom
         if domain is not None:

@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TypeAlias, final
 
@@ -19,7 +19,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
-from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
 from gangsched.model import PreemptionPolicy, Resources, Topology
 from gangsched.resources import NOTHING
@@ -59,6 +59,8 @@ class EquivalenceClass:
         parts: The classes of the groups of a bundle that starts; empty for a group alone.
         reach: With preemption, the priority below which it may take reserved capacity, and
             whether it may evict pods too.
+        affected: For each pending member in the order in which they are tried, the carried terms
+            that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
     """
 
     needed: int
@@ -69,6 +71,7 @@ class EquivalenceClass:
     topology: Topology | None = None
     parts: tuple[EquivalenceClass, ...] = ()
     reach: tuple[int, bool] | None = None
+    affected: tuple[str, ...] = ()
 
 
 def shape(state: State, entity: QueuedEntity) -> Hashable:
@@ -85,8 +88,14 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
     floor = sum((part.floor for part in parts), start=NOTHING)
+    affected = tuple(each for part in parts for each in part.affected)
     return EquivalenceClass(
-        sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach
+        sum(part.needed for part in parts),
+        runs,
+        floor,
+        parts=parts,
+        reach=reach,
+        affected=affected,
     )
 
 
@@ -126,10 +135,13 @@ def _shape_alone(
     floor = _floor(state, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
+    affected = _affected(state, members)
     if not lacking:
         runs = groupby(members, key=_class_of)
         counts = tuple((each, len(list(run))) for each, run in runs)
-        return EquivalenceClass(more, counts, floor, topology=topology, reach=reach)
+        return EquivalenceClass(
+            more, counts, floor, topology=topology, reach=reach, affected=affected
+        )
     asked = {role for role, _count in lacking}
     found = [
         (each, len(list(run)), role)
@@ -139,7 +151,17 @@ def _shape_alone(
     ]
     counts = tuple((each, count) for each, count, _role in found)
     names = tuple(role for *_, role in found)
-    return EquivalenceClass(more, counts, floor, tuple(lacking), names, topology, reach=reach)
+    return EquivalenceClass(
+        more, counts, floor, tuple(lacking), names, topology, reach=reach, affected=affected
+    )
+
+
+def _affected(state: State, members: Sequence[Member]) -> tuple[str, ...]:
+    """Return which carried terms are about each of the members, those of each other included."""
+    found = pod_readers.affected_among(state, members)
+    if not any(found):
+        return ()
+    return tuple("; ".join(sorted(map(repr, terms))) for terms in found)
 
 
 def needed(state: State, entity: QueuedEntity) -> int:

@@ -54,14 +54,15 @@ class _Judge:
         self._cycle = cycle
         self._answers = pod_class.answers
         profile = state.profile
-        self._filters: tuple[Any, ...] = profile.filter
+        if pod_class.filters is None:
+            pod_class.filters = _filters(state, pod)
+        self._filters: tuple[Any, ...] = pod_class.filters
         self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
         self._normalizers: Mapping[int, Any] = profile.normalizers
         self._headrooms: tuple[Any, ...] = profile.headrooms
         if pod_class.reads_pods:
             # these are asked about single nodes; see pod_readers
             reading = {id(plugin) for plugin in pod_readers.readers(state, pod)}
-            self._filters = tuple(p for p in profile.filter if id(p) not in reading)
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
             self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
@@ -197,9 +198,27 @@ class _Judge:
         return score
 
 
+def _filters(state: State, pod: Pod) -> tuple[Any, ...]:
+    """Return the filters that are asked about classes of nodes for pods like *pod*.
+
+    Those that read pods on nodes are asked about single nodes, see ``pod_readers``; and those that
+    skip the pod are not asked.
+    """
+    profile = state.profile
+    apart = {id(plugin) for plugin in pod_readers.readers(state, pod, is_affected=True)}
+    return tuple(
+        plugin
+        for plugin in profile.filter
+        if id(plugin) not in apart
+        and not (
+            id(plugin) in profile.skipping and calls.call(plugin, "skips", pod, bool, pod) is True
+        )
+    )
+
+
 def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = CycleState(None, state.nodes.infos)
+    cycle = state.new_cycle(None)
     pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
     return pod_class
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import GangschedError
+from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
+__all__ = ["carried", "fitted", "labels_read", "node_signature", "reads_pods", "signature"]
 
 
 def signature(state: State, pod: Pod) -> Hashable:
@@ -69,6 +71,25 @@ def reads_pods(state: State, pod: Pod) -> bool:
         calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
     ]
     return any(answers)
+
+
+def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:
+    """Return the terms that a pod carries to its node; empty for most pods.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but terms.
+    """
+    found: tuple[CarriedTerm, ...] = ()
+    for plugin in profile.affecting:
+        try:
+            terms = plugin.pods_affected(pod)
+            if terms:
+                found = (*found, *terms)
+        except Exception as error:
+            raise calls.raised(plugin, "pods_affected", pod, error) from error
+        if not all(isinstance(term, CarriedTerm) for term in found):
+            raise calls.returned(plugin, "pods_affected", pod, terms)
+    return found
 
 
 def fitted(state: State, pod: Pod) -> frozenset[str]:

@@ -69,7 +69,7 @@ HELD: Final[Mapping[type, Held]] = {
         kept="nodes queue registry waiting members entities classes labels evicted overdue"
         " nominations reserving holding yielding"
         " tried out deferred exhausted_searches step numbers",
-        anew="priorities",
+        anew="priorities watching",
         given="cluster profile membership unit placement budget rest preemption",
         passing="seen seen_specs arrived",
     ),
@@ -78,11 +78,11 @@ HELD: Final[Mapping[type, Held]] = {
         " started_at",
         anew="group requests",
     ),
-    CycleState: Held(kept="_scratch", anew="_group _nodes"),
+    CycleState: Held(kept="_scratch", anew="_counts _group _nodes"),
     Nodes: Held(
         kept="infos assumed classes _indices altered ledger departed unread",
-        anew="by_index version pods_version _total",
-        given="_cluster _watches_pods",
+        anew="by_index counts version pods_version watches_pods _total",
+        given="_cluster",
         passing="_looked",
     ),
     NodeInfo: Held(
@@ -106,10 +106,10 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
-        " _order _ordered _by_max_pods _reasons",
+        anew="signature labels reads_pods carried filters users headroom answers _seen _epoch"
+        " _nodes _judged _order _ordered _by_max_pods _reasons",
     ),
-    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
+    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),

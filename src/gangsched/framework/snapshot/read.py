@@ -87,6 +87,9 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
+        for pod_class in state.classes.values():
+            if pod_class.watches_pods:
+                state.watch_pods(pod_class, 1)
         state.holding.update(rows.holding)
         state.yielding.update(rows.yielding)
         state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
@@ -145,7 +148,10 @@ class _Reader:
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
             reads_pods = signatures.reads_pods(state, row.sample)
-            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            carried = signatures.carried(state.profile, row.sample)
+            pod_class = PodClass(
+                signature, row.sample, labels, reads_pods=reads_pods, carried=carried
+            )
             self._pod_classes[n] = pod_class
             if row.known:
                 _fresh(state.classes, signature, f"pod_classes[{n}].sample")
@@ -214,7 +220,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos)
+            member.cycle = state.new_cycle(entity.group)
             for name, value in row.cycle:
                 key = _get(state.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
@@ -469,6 +475,7 @@ class _Reader:
             row.topology,
             tuple(self._whole_shape(part, f"{path}.parts") for part in row.parts),
             row.reach,
+            row.affected,
         )
 
 

@@ -370,6 +370,7 @@ def _shape_row(shape: EquivalenceClass, classes: _PodClasses) -> ShapeRow:
         topology=shape.topology,
         parts=tuple(_shape_row(part, classes) for part in shape.parts),
         reach=shape.reach,
+        affected=shape.affected,
     )
 
 

@@ -115,6 +115,7 @@ class State:
         seen_specs: The specifications that the current call has read.
         arrived: Pending pods that the current call found on a node, by node.
         out: The effects of the current call so far.
+        watching: How many pod classes depend on, or affect, other pods on nodes.
         reserving: The gangs that qualify for a reservation, and the reservation.
         undecided: How many searches for a placement ended with their budget.
         deferred: What plugins raised in steps that cannot stop half-way; raised at the end of
@@ -151,8 +152,26 @@ class State:
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     reserving: BackfillState = field(factory=BackfillState)
     exhausted_searches: int = 0
+    watching: int = 0
     step: int = 0
     numbers: int = 0
+
+    def new_cycle(self, group: PodGroupInfo | None) -> CycleState:
+        """Return the state of a cycle that begins. O(1)."""
+        return CycleState(group, self.nodes.infos, self.nodes.counts)
+
+    def watch_pods(self, pod_class: PodClass, change: int) -> None:
+        """Count one pod class more (1) or less (-1) that depends on, or affects, other pods.
+
+        While there is one, the nodes note when their pods change. While a class carries terms, the
+        pods on nodes are counted. O(1), O(pods on nodes) for the first, O(counts) after the last.
+        """
+        self.watching += change
+        self.nodes.watches_pods = self.watching > 0
+        if not self.watching:
+            self.nodes.counts.clear()
+        elif change > 0 and pod_class.carried:
+            self.nodes.counts.activate()
 
     def tick(self) -> int:
         """Begin a step; return its number. O(1)."""
@@ -203,6 +222,9 @@ class State:
                 raise InternalError(f"pod class {signature} miscounts its users")
         if users:
             raise InternalError(f"pod classes {list(users)} are not known")
+        watching = sum(pod_class.watches_pods for pod_class in self.classes.values())
+        if watching != self.watching:
+            raise InternalError(f"{watching} pod classes watch pods, counted as {self.watching}")
 
     def _class_users(self) -> dict[Hashable, int]:
         users: dict[Hashable, int] = {}

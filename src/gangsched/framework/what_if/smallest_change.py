@@ -125,7 +125,7 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = state.members[pod.uid]
-        cycle = CycleState(member.group, state.nodes.infos)
+        cycle = state.new_cycle(member.group)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):

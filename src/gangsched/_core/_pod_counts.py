@@ -30,9 +30,9 @@ from typing import Final, TypeAlias, final
 
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.errors import InternalError
-from gangsched.framework.nodes.matcher_index import MatcherIndex
-from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched._core._matcher_index import MatcherIndex
 from gangsched.model import Pod, PodUID
+from gangsched.protocols import NodeView
 
 __all__ = ["DomainCounts", "Domains", "PodCounts"]
 
@@ -57,7 +57,7 @@ class Domains:
     __slots__ = ("nodes", "of")
 
     def __init__(
-        self, by_index: Mapping[int, NodeInfo], key: str, matcher: NodeMatcher | None
+        self, by_index: Mapping[int, NodeView], key: str, matcher: NodeMatcher | None
     ) -> None:
         self.of: dict[int, str] = {}
         self.nodes: dict[str, int] = {}
@@ -149,7 +149,7 @@ class PodCounts:
         "is_active",
     )
 
-    def __init__(self, by_index: Mapping[int, NodeInfo], carried: _Carried | None = None) -> None:
+    def __init__(self, by_index: Mapping[int, NodeView], carried: _Carried | None = None) -> None:
         self._by_index = by_index
         self._carried = carried
         self.is_active: bool = False
@@ -160,6 +160,11 @@ class PodCounts:
         self._terms: MatcherIndex[CarriedTerm] = MatcherIndex()
         # pods on nodes by label, and by the empty pair all of them: (pod, index of its node)
         self._filed: dict[tuple[str, str], dict[PodUID, tuple[Pod, int]]] = {}
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether a pod on a node carries a term."""
+        return bool(self._carriers)
 
     # What plugins ask ----------------------------------------------------------------------
 
