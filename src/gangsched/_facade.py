@@ -45,6 +45,7 @@ ORIGINS: Final = {
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
+        "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
     ),
@@ -73,6 +74,7 @@ ORIGINS: Final = {
 """The names of the facade, by the module that defines them."""
 
 MODULES: Final = (
+    "cluster_objects",
     "constraints",
     "coscheduling",
     "errors",

@@ -14,7 +14,15 @@ from typing import Any, Final, get_origin
 
 from hypothesis import strategies as st
 
-from gangsched.events import BindFailed, Bound, NodeDeleted, PodDeleted, PodGroupDeleted
+from gangsched.cluster_objects import KINDS, VolumeSource
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    NodeDeleted,
+    ObjectDeleted,
+    PodDeleted,
+    PodGroupDeleted,
+)
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
     ContainerImage,
@@ -46,6 +54,7 @@ TYPES: Final[tuple[type[Any], ...]] = (
     *(NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm),
     *(LabelSelector, LabelSelectorRequirement, PodAffinityTerm, WeightedPodAffinityTerm),
     *(TopologySpreadConstraint, HostPort, ContainerImage),
+    *(VolumeSource, ObjectDeleted, *KINDS.values()),
 )
 """The registered types. Hypothesis builds the other events from these."""
 

@@ -25,6 +25,21 @@ from gangsched._forms import (
     row,
     union,
 )
+from gangsched.cluster_objects import (
+    AccessMode,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+    StorageClass,
+    VolumeAttachment,
+    VolumeSource,
+)
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -38,6 +53,8 @@ from gangsched.events import (
     NodeUpdated,
     Nominated,
     NominationLapsed,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -85,6 +102,7 @@ __all__ = [
     "GROUP",
     "NODE",
     "NOUNS",
+    "OBJECTS",
     "POD",
     "TOPOLOGY",
 ]
@@ -191,10 +209,93 @@ NODE: Final = Record(
     declared_features=many(TEXT),
 )
 
+_MODES: Final = many(choice(AccessMode))
+_SOURCE: Final = Record(VolumeSource, driver=TEXT, handle=TEXT, in_tree=FLAG)
+OBJECTS: Final[tuple[Record[Any], ...]] = (
+    Record(Namespace, name=TEXT, labels=NAMED),
+    Record(
+        PersistentVolumeClaim,
+        name=TEXT,
+        namespace=TEXT,
+        uid=TEXT,
+        volume=TEXT,
+        bound=FLAG,
+        lost=FLAG,
+        terminating=FLAG,
+        storage_class=TEXT,
+        access_modes=_MODES,
+        requests=RESOURCES,
+        selector=optional(_SELECTOR.form),
+        volume_mode=TEXT,
+        attributes_class=TEXT,
+        selected_node=TEXT,
+        owner=TEXT,
+    ),
+    Record(
+        PersistentVolume,
+        name=TEXT,
+        labels=NAMED,
+        capacity=RESOURCES,
+        storage_class=TEXT,
+        access_modes=_MODES,
+        volume_mode=TEXT,
+        attributes_class=TEXT,
+        node_affinity=optional(many(_TERM.form)),
+        claim=TEXT,
+        claim_uid=TEXT,
+        available=FLAG,
+        terminating=FLAG,
+        source=optional(_SOURCE.form),
+    ),
+    Record(
+        StorageClass,
+        name=TEXT,
+        provisioner=TEXT,
+        waits=FLAG,
+        allowed_topologies=many(_TERM.form),
+    ),
+    Record(CSINode, name=TEXT, drivers=many(TEXT), limits=mapping(WHOLE), migrated=many(TEXT)),
+    Record(CSIDriver, name=TEXT, tracks_capacity=FLAG, required_on_node=FLAG),
+    Record(
+        CSIStorageCapacity,
+        name=TEXT,
+        namespace=TEXT,
+        storage_class=TEXT,
+        nodes=optional(_SELECTOR.form),
+        largest_volume=RESOURCES,
+    ),
+    Record(VolumeAttachment, name=TEXT, node=TEXT, attacher=TEXT, volume=TEXT),
+    Record(
+        PodDisruptionBudget,
+        name=TEXT,
+        namespace=TEXT,
+        selector=optional(_SELECTOR.form),
+        disruptions_allowed=WHOLE,
+        disrupted_pods=Form(sorted, lambda value, path: frozenset(many(TEXT).read(value, path))),
+    ),
+    Record(
+        PriorityClass,
+        name=TEXT,
+        value=WHOLE,
+        global_default=FLAG,
+        preemption_policy=choice(PreemptionPolicy),
+    ),
+    Record(
+        RuntimeClass,
+        name=TEXT,
+        overhead=RESOURCES,
+        node_selector=NAMED,
+        tolerations=many(_TOLERATION.form),
+    ),
+)
+"""The other objects of a cluster."""
+
 NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
     *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
+    _SOURCE,
+    *OBJECTS,
 )
 """The model classes and the classes of their fields."""
 
@@ -208,6 +309,8 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
     Record(PodGroupAdded, group=GROUP.form),
     Record(PodGroupUpdated, group=GROUP.form),
     Record(PodGroupDeleted, key=TEXT),
+    Record(ObjectChanged, value=union(*OBJECTS)),
+    Record(ObjectDeleted, object_kind=TEXT, key=TEXT),
     Record(Bound, uid=TEXT, node=TEXT, attempt=WHOLE),
     Record(BindFailed, uid=TEXT, attempt=WHOLE, reason=TEXT),
 )

@@ -240,7 +240,7 @@ _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def test_shown_output_of_an_example_is_compared() -> None:
-    """A block of text after one of Python is run by nobody; what follows ``>>>`` is."""
+    """Plain text after a Python block is not run; the lines after ``>>>`` are."""
     shown = re.compile(r"^```python\n(?:(?!```).*\n)*```\n\n```text$", re.MULTILINE)
 
     assert shown.search("```python\nprint(1)\n```\n\n```text\n1\n```\n")

@@ -36,7 +36,7 @@ def test_every_module_is_read() -> None:
 
 
 def test_every_state_and_place_is_reached() -> None:
-    """A room that no module is in is a room that was forgotten when it moved."""
+    """A package of the table without modules was forgotten when its modules moved."""
     still_to_come = {"kubernetes"}
     for room in (room for rooms in HOUSE for room in rooms):
         names = [name.rstrip(".*") for floor in room.floors for name in floor]

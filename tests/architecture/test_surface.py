@@ -153,7 +153,7 @@ def test_every_error_event_noun_decision_and_status_is_on_the_facade(module: Mod
         for name in module.__all__
         if inspect.isclass(value := getattr(module, name)) or inspect.isfunction(value)
     }
-    # a mapping is given as any mapping; nobody needs to name its frozen copy
+    # a parameter takes any mapping, so no caller has to name the frozen copy
     assert public - set(gangsched.__all__) <= {"FrozenMap"}
     assert all(getattr(module, name) is EXPORTED[name] for name in public & EXPORTED.keys())
 

@@ -1,4 +1,4 @@
-"""Rows 56 to 68: finding a group, forgetting it, and what a policy can be told."""
+"""Rows 56 to 68: finding a group, forgetting it, and the arguments of a policy."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_member_is_released_when_its_sibling_has_a_node() -> None:
 
 
 def step(driver: Driver) -> list[str]:
-    """Make one decision; return the kinds of its effects, and who is bound."""
+    """Make one decision; return the kinds of its effects, and the bound pods."""
     assert driver.step()
     decided = next(told for told in reversed(driver.log) if told.call == "schedule_one")
     kinds = (Bind, PodWaiting, Release)
@@ -130,7 +130,7 @@ def test_third_member_releases_the_two_that_wait() -> None:
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @rows(45, ours=True)
 def test_the_members_that_remain_stay_ready_so_nothing_needs_to_activate_them() -> None:
-    """F6 to F8: readiness is a level, and it is their turn in the same instant."""
+    """F6 to F8: readiness is a level, and the members are tried in the same instant."""
     members = crowd(3)
     driver = a_cluster(*members, group=gang("birch", 3))
     assert step(driver) == ["PodWaiting"]

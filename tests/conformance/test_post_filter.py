@@ -35,7 +35,7 @@ FULL = "0/5 nodes are available"
 
 
 def group_with(minimum: int, holding: int, *, others: int) -> PodGroupInfo:
-    """Return a group of which some members hold a node, and the others had their turn."""
+    """Return a group of which some members hold a node, and all others were tried."""
     registry = PodGroupRegistry()
     info = registry.declare(gang("cedar", minimum))
     for number in range(holding + others):
@@ -56,7 +56,7 @@ def post_filter(group: PodGroupInfo | None, *, percentage: int = 0) -> Outcome |
 
 @rows(46, ours=True)
 def test_no_third_member_is_tried_after_a_rejection_before_the_backoff_ends() -> None:
-    """F6, F25: whatever room comes in the meantime."""
+    """F6, F25: whatever capacity is added in the meantime."""
     at_once = partial(
         presets.coscheduling, when_blocked=WhenBlocked.AT_ONCE, backoff=Backoff(1.5, 6)
     )

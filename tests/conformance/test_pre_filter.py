@@ -1,7 +1,7 @@
-"""Rows 21 to 29, 32 and 33: who is tried at all.
+"""Rows 21 to 29, 32 and 33: which pods are tried at all.
 
-The counts are the scheduler's own: the pods are told to one, and the policy is asked about the
-group as that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
+The counts are the scheduler's own: it receives the pods, and the policy is asked about the group as
+that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.driver import Driver
 
 
 def a_cluster(*pods: Pod, groups: tuple[PodGroup, ...] = ()) -> Driver:
-    """Return a cluster with room for everybody."""
+    """Return a cluster with capacity for all pods."""
     driver = Driver()
     driver.tell(NodeAdded(machine("n1", cpu=64)))
     driver.tell(*(PodGroupAdded(group) for group in groups))

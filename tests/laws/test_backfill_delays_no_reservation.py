@@ -1,8 +1,8 @@
-"""Backfill: who is let in never delays the gang for which room is reserved, and it starts in time.
+"""Backfill: an admitted pod never delays the gang with the reservation, which starts in time.
 
-With exact run times, at every decision: the instant that a gang is promised is the earliest at
-which it fits, by a count from outside; it is so before somebody is let in and after. So nobody
-who was let in moves it, and the gang starts at the instant that it was promised at first.
+With exact run times, at every decision: the reserved instant of a gang is the earliest at which it
+fits, by an independent computation, before and after each admission. So no admitted pod moves the
+reservation, and the gang starts at the instant that was reserved first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_gang_with_the_reservation_starts_at_its_instant(
 def test_gang_without_run_times_starts_when_the_drained_nodes_are_free(
     workload: Workload,
 ) -> None:
-    """Nobody is placed there meanwhile: who runs there when it is drained is waited for."""
+    """No pod is placed there meanwhile: pods that run on a drained node are waited for."""
     reservations = ReservationOracle()
     bounds: dict[GroupKey, float] = {}
 

@@ -48,7 +48,7 @@ Answer = Any
 
 
 def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
-    """Return a bundle whose turn it is, and a faulty plugin that is asked before all others."""
+    """Return a bundle that is next, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
@@ -135,7 +135,7 @@ def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_d
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("point", LATER)
 def test_refusal_of_one_member_refuses_the_bundle(point: str, name: str) -> None:
-    """F19: of whichever group; there is one reason and one rest."""
+    """F19: for any of the groups, there is one reason and one backoff."""
     refused = host(point)
     refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
     effects = refused[1].schedule_one(now=NOW) or ()
@@ -230,7 +230,7 @@ def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> No
 
 
 def test_group_evicted_before_its_cycle_is_waited_for_again() -> None:
-    """The lead was in the queue alone: nobody of it could be bound, and the other ran."""
+    """Only the leader was queued: none of its binds succeeded, and the other group ran."""
     _cluster, scheduler, _odd = hosted = host("post_filter")
     bind_only_two(hosted, scheduler.schedule_one(now=NOW))
     evict_two(hosted, now=NOW)

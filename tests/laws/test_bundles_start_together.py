@@ -57,7 +57,7 @@ def started_in_one_call(driver: Driver) -> list[set[str]]:
     return [{effect.group for effect in call} for call in calls if call]
 
 
-# Two bundles and room for one -----------------------------------------------------------------
+# Two bundles and capacity for one -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("acbd")))
@@ -134,7 +134,7 @@ def test_group_never_starts_without_its_bundle_in_any_history(
 def test_a_bundle_starts_exactly_where_all_its_minima_fit(
     policy: Policy, one: int, two: int, spare: int, room: int
 ) -> None:
-    """And members to spare of the one never cost the other its place."""
+    """Elastic members of one bundle never take the capacity of the other."""
     driver = policy.world().driver
     driver.tell(node("n", room))
     driver.tell(*(PodGroupAdded(spec(g, n, AB)) for g, n in zip(AB, (one, two), strict=True)))

@@ -55,7 +55,7 @@ NOT_WHOLE = {
 
 @pytest.mark.parametrize("problem", NOT_WHOLE)
 def test_a_group_waits_until_every_group_of_its_bundle_names_the_same(problem: str) -> None:
-    """One-sided naming is none: the group that is named starts alone, if it names nobody."""
+    """One-sided naming is no bundle: a group that names no other group starts alone."""
     driver, named = Driver(), NOT_WHOLE[problem]
     driver.tell(node("n", 9), PodGroupAdded(spec("one/a", 2, AB)))
     if named is not None:
@@ -109,7 +109,7 @@ def test_leader_states_the_failure_and_the_others_state_their_leader() -> None:
     assert str(why(driver, AB[1])) == "not admitted: starts with pod group one/a"
 
 
-# While it waits for room ----------------------------------------------------------------------
+# While it waits for capacity -------------------------------------------------------------------
 
 
 def waits(cpu: int = 3) -> Driver:
@@ -205,7 +205,7 @@ def test_a_group_that_joins_a_bundle_that_waits_is_waited_for() -> None:
 
 @pytest.mark.parametrize("group", AB)
 def test_started_group_is_not_waited_for_and_waits_for_none(group: str) -> None:
-    """The other is made anew, as a whole: it starts by itself. A member joins by itself."""
+    """A group that is recreated as a whole starts alone, and a recreated member joins alone."""
     driver = begun()
     assert settled(driver) == BOTH
     (other,) = {*AB} - {group}
@@ -240,7 +240,7 @@ def test_failed_binds_leave_no_pod_behind(policy: Policy, fates: list[Fate], cpu
 
 
 def test_group_whose_binds_all_failed_keeps_its_bundle_waiting() -> None:
-    """All binds of both fail, and one has lost a member meanwhile: nobody goes without it."""
+    """All binds of both fail, and one has lost a member meanwhile: neither starts without it."""
     driver = begun()
     driver.fate = Fate.PENDING
     driver.drain()

@@ -1,4 +1,4 @@
-"""Failure modes 3.B: who is counted, under which name, and what a group is told of itself."""
+"""Failure modes 3.B: which pods count, under which identity, and what a group knows of itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def node(cpu: int, name: str = "n") -> NodeAdded:
 
 
 def bound(driver: Driver) -> list[Pod]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return [pod for pod in driver.cluster.pods() if pod.node_name]
 
 
@@ -97,7 +97,7 @@ def test_every_reserve_is_unreserved_or_bound_exactly_once(
     world = World(driver)
     for step in steps:
         world.do(step)
-        # who waits or is being bound has taken; a restart begins a new ledger
+        # capacity is taken by waiting and binding pods; a restart begins a new ledger
         assumed = driver.scheduler._state.nodes.assumed
         assert ledgers[-1].taken == {uid: name for uid, (name, _pod) in assumed.items()}
     world.clear()
@@ -126,7 +126,7 @@ def test_after_a_rejection_a_single_member_does_not_meet_the_quorum() -> None:
 
 @pytest.mark.parametrize("order", ["first gone, then there", "first there, then gone"])
 def test_a_pod_that_is_recreated_under_its_name_is_another_member(order: str) -> None:
-    """F21: a member of a stateful set comes back with its old name, in either order of news."""
+    """F21: a member of a stateful set returns with its old name, in either order of events."""
     driver = Driver(Policy().make)
     driver.tell(node(3))
     old = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
@@ -144,7 +144,7 @@ def test_a_pod_that_is_recreated_under_its_name_is_another_member(order: str) ->
 
 
 def test_two_pods_of_one_name_are_two_members_while_both_are_there() -> None:
-    """F21: told apart by UID alone."""
+    """F21: distinguished by UID alone."""
     driver = Driver(Policy().make)
     driver.tell(node(2))
     pod = make_pod("g-0", group="g", min_available=2, cpu=1)

@@ -1,4 +1,4 @@
-"""Failure modes 3.D, second part: what is remembered, of whom, and from where (F36, F38-F42)."""
+"""Failure modes 3.D, second part: what is remembered of which objects (F36, F38-F42)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def node(cpu: int) -> NodeAdded:
 
 
 def bound(driver: Driver) -> set[PodUID]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.uid for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -61,7 +61,7 @@ def sizes(scheduler: Scheduler) -> dict[str, int]:
 
 
 def churn(driver: Driver, first: int, count: int) -> int:
-    """Let groups come and go: three at a time, every tenth in vain; return the largest map."""
+    """Let groups arrive and leave, three at a time, a tenth unstarted; return the largest map."""
     most = 0
     for n in range(first, first + count):
         driver.now += 10.0
@@ -119,7 +119,7 @@ def test_group_is_remembered_while_one_member_lives() -> None:
 
 @pytest.mark.parametrize("event", [PodDeleted(PodUID("x")), PodGroupDeleted(GroupKey("ns/x"))])
 def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
-    """F40: the add and the delete were told as one, or the add never."""
+    """F40: the add and the delete arrived as one event, or the add never arrived."""
     driver = Driver(Policy().make)
     driver.tell(event)
     assert driver.log[-1].effects == ()
@@ -219,7 +219,7 @@ def _every(nth: int, binds: list[Bind]) -> Callable[[Bind], bool]:
 
 
 def story(restart_at: int, every: int) -> tuple[set[PodUID], int]:
-    """Let two gangs and a pod come to a cluster with room for all but one; restart at a step."""
+    """Let two gangs and a pod arrive at a cluster that fits all but one; restart at a step."""
     driver = Driver(Policy().make)
     world = World(driver)
     driver.tell(node(5), PodGroupAdded(PodGroup(name="b", min_available=2)))

@@ -56,12 +56,12 @@ def node(cpu: int) -> NodeAdded:
 
 
 def effects(driver: Driver) -> list[Effect]:
-    """Return all that was told."""
+    """Return all notices."""
     return [effect for told in driver.log for effect in told.effects]
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.key for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -76,7 +76,7 @@ def in_namespace(namespace: str, number: int) -> Pod:
 def test_two_groups_of_one_name_in_two_namespaces_have_nothing_in_common(
     policy: Policy, first: int, second: int, order: list[int]
 ) -> None:
-    """F52: neither members, nor minima, nor releases; told apart in any order of arrival."""
+    """F52: members, minima and releases are kept apart in any order of arrival."""
     driver = Driver(policy.make, match=policy.match_policy)
     minima = {"a": first, "b": second}
     driver.tell(node(8))
@@ -163,7 +163,7 @@ def test_after_a_failed_member_the_policy_never_answers_with_success(
 
 @define
 class Shy:
-    """Turns one pod down before any node is looked at."""
+    """Refuse one pod before any node is visited."""
 
     name: str = "Shy"
 
@@ -177,7 +177,7 @@ class Shy:
 def test_member_refused_before_filter_leaves_no_member_waiting(
     when_blocked: WhenBlocked,
 ) -> None:
-    """F55, SP#307: two hold nodes, the third is turned down early; both give them back in time."""
+    """F55, SP#307: two hold nodes, the third is refused early; both are unassumed in time."""
 
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
@@ -209,7 +209,7 @@ timeouts = st.floats(0.25, 5000.0).map(lambda seconds: round(seconds, 2))
 def test_a_message_about_a_time_is_made_of_the_time_that_was_used(
     seconds: float, own: bool, size: int
 ) -> None:
-    """F61: the wait, the deadline, the numbers of members and the rest, each as it really was."""
+    """F61: the wait, the deadline, the numbers of members and the backoff, each as it was."""
     timeout = None if own else seconds
 
     def make(cluster: ClusterState) -> Scheduler:

@@ -44,7 +44,7 @@ def member(group: str, name: str, minimum: int, cpu: int = 1) -> Pod:
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.name for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -56,10 +56,10 @@ def free(driver: Driver) -> Mapping[str, tuple[dict[str, int], int]]:
 
 @pytest.mark.parametrize("seconds", [0, 5, 4000])
 def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
-    """YuniKorn's timer of placeholders: it never began where there were none.
+    """YuniKorn's timer of placeholders: without placeholders it never began.
 
-    Here an attempt that holds nothing ends with its last member's turn; what would be timed is
-    only ever the holding of nodes.
+    Here an attempt that holds nothing ends with its last member's cycle. Only the holding of
+    nodes is timed.
     """
     driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
     group = PodGroup(name="g", min_available=2, schedule_timeout=seconds)
@@ -85,7 +85,7 @@ def lost(pod: Pod) -> Move:
 
 
 def made_anew(pod: Pod, fresh: Pod) -> Move:
-    """Its controller makes it anew."""
+    """Its controller recreates it."""
 
     def may(driver: Driver) -> bool:
         return driver.cluster.pod(pod.uid) is None

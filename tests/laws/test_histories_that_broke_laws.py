@@ -1,7 +1,7 @@
-"""Histories that broke a law once, as short as they could be made.
+"""Histories that broke a law once, shrunk.
 
-Each is lived under the eyes of the oracle and of the scheduler's own check, comes to rest, and
-leaves nobody asleep who could start.
+Each runs under the oracle and the scheduler's own check, ends idle, and leaves no entity parked
+that could start.
 """
 
 from __future__ import annotations

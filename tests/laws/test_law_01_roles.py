@@ -1,4 +1,4 @@
-"""Law 1 for groups that give minima per role: nobody is let go before each role has its own."""
+"""Law 1 for groups with minima per role: no member is released before each role has its minimum."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Roles = tuple[tuple[str, int], ...]
 
 
 def running(world: World) -> list[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return sorted(pod.name for pod in world.driver.cluster.pods() if pod.node_name is not None)
 
 
@@ -93,7 +93,7 @@ def test_incomplete_group_names_the_missing_role() -> None:
 def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
     policy: Policy, arrivals: list[tuple[str | None, int]], room: int
 ) -> None:
-    """Spare workers that came first do not take the room of the server that came last."""
+    """Elastic workers that arrived first leave the capacity of the server that arrived last."""
     world = begun(policy, cpu=room)
     for role, count in arrivals:
         world.live(PutPods(0, count, role=role))
@@ -105,9 +105,9 @@ def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
 @pytest.mark.parametrize("when", WhenBlocked)
 def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
-    """It is out of reach as soon as no untried server is left, and the group does as told.
+    """It is out of reach as soon as no untried server is left, and the policy then applies.
 
-    Before that no worker is tried that is not needed.
+    Before that, no worker is tried that is not needed.
     """
     world = begun(Policy(when_blocked=when))
     world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=99, role="ps"), Decide())
@@ -121,7 +121,7 @@ def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) ->
 
 
 def test_another_server_is_tried_when_the_first_fits_nowhere() -> None:
-    """And before a worker that nobody needs, though that came first."""
+    """It goes before an elastic worker that arrived first."""
     world = begun(cpu=5)
     world.live(
         PutPods(0, 4, role="worker"),
@@ -213,7 +213,7 @@ def test_late_members_of_a_started_group_are_scheduled_alone_in_any_role() -> No
 
 
 def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart() -> None:
-    """Nobody let them go as a gang: a quorum that lacks a role is none."""
+    """They were not released as a gang: a quorum that lacks a role is none."""
     world = begun(roles=PS).live(PutPods(0, 6, role="worker"))
     world.live(*(ChangePod(n, "seize") for n in range(5)))
     assert len(running(world.finish())) == 5
@@ -222,7 +222,7 @@ def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart(
 
 
 def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only() -> None:
-    """Alone the server would fit, and room there is enough for as many as are needed."""
+    """The server alone would fit, and there is capacity for as many members as are needed."""
     world = begun(Policy(when_blocked=WhenBlocked.AT_ONCE), cpu=5)
     world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=5, role="ps")).finish()
     falls = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupRejected)]
@@ -234,7 +234,7 @@ def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only
 @pytest.mark.once("its scheduler decides pod by pod")
 @pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
 def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
-    """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
+    """Capacity of a failed or interrupted cycle goes to that member before an elastic one."""
     faulty = OnceOdd(point)
     profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
@@ -306,7 +306,7 @@ class TurnsDown:
     [((), 6), (("w-4",), 5), (("w-3", "w-4"), 4), (("ps-0",), 0), (("w-2", "w-3", "w-4"), 0)],
 )
 def test_member_refused_at_pre_bind_must_not_be_needed(names: tuple[str, ...], bound: int) -> None:
-    """Two workers are to spare, and no server."""
+    """Two workers are elastic, and the server is missing."""
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown(*names), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile), fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))

@@ -1,9 +1,9 @@
 """The ten laws hold at every step of any history, faults and restarts included.
 
-At each step the oracle in ``support.oracle`` looks at every effect and keeps its own account
-(laws 1, 2, 6 and 8), the scheduler's own ``_check`` looks at its memory, ``support.levels`` counts
-and sorts anew (laws 3, 4, 6 and 8), and the driver counts decisions (law 5). What needs an end is
-seen at the end of each life: ``support.final_checks`` (laws 4, 7, 9 and 10).
+At each step the oracle in ``support.oracle`` inspects every effect and keeps its own account
+(laws 1, 2, 6 and 8), the scheduler's own ``_check`` inspects its memory, ``support.levels`` counts
+and sorts again (laws 3, 4, 6 and 8), and the driver counts decisions (law 5). Laws that need an end
+are checked at the end of each life: ``support.final_checks`` (laws 4, 7, 9 and 10).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(ahead=st.sampled_from([0, 1, 30]))
     def somebody_asks_what_would_be(self, ahead: int) -> None:
-        """And nothing comes of it: the life that is told again is without the question."""
+        """The question has no consequences: the repeated life does not contain it."""
         if self.world is not None:
             self.is_well = False
             now = self.world.driver.now

@@ -1,4 +1,4 @@
-"""Laws 2 and 6: a group that falls lets go of everything at once, within one timeout."""
+"""Laws 2 and 6: a rejected group is unassumed at once, within one timeout."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Laws 2 and 10: what is known already changes nothing, however often it is told.
+"""Laws 2 and 10: known facts change nothing, however often they are reported.
 
-Old reports of binds, old facts and whole listings are told again in the middle of any history;
-nothing follows, and nothing that the scheduler remembers is different.
+Old reports of binds, old events and whole listings are repeated in the middle of any history. No
+effect follows, and the scheduler's memory is unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def memory(scheduler: Scheduler) -> dict[str, object]:
 
 
 def up_to_date(policy: Policy, steps: list[HistoryStep]) -> tuple[Driver, list[Event]]:
-    """Live a history, tell what was kept back; return the driver, and all that was ever told."""
+    """Run a history, report what was delayed; return the driver, and all reports."""
     world = policy.world().live(*steps)
     world.driver.tell_untold()
     return world.driver, [*world.told, *world.driver.reports]
@@ -51,11 +51,11 @@ def up_to_date(policy: Policy, steps: list[HistoryStep]) -> tuple[Driver, list[E
         *[PutNode(0, cpu=1), PutPods(count=1), Decide(fate=Fate.FAILED)],
         *[Pass(5), Decide(fate=Fate.PENDING)],
     ],
-)  # while its second bind is under way, it is told again that the first one failed
+)  # while its second bind is under way, the failure of the first is reported again
 def test_late_events_and_reports_of_old_attempts_change_nothing(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """F14: each is told again, the first first, then the last first."""
+    """F14: each is repeated, in order and in reverse order."""
     driver, past = up_to_date(policy, steps)
     before = memory(driver.scheduler)
     driver.log.clear()
@@ -70,7 +70,7 @@ def test_late_events_and_reports_of_old_attempts_change_nothing(
 def test_a_listing_in_the_middle_of_a_history_changes_nothing(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """Attempts, rests and waits go on as they were."""
+    """Attempts, backoff and waits continue unchanged."""
     driver, _past = up_to_date(policy, steps)
     before = memory(driver.scheduler)
     driver.log.clear()

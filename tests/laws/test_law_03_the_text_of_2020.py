@@ -1,7 +1,7 @@
-"""Law 3: where the published texts are no order, and that the page which says so is right.
+"""Law 3: where the published texts define no order, and that the page on it is right.
 
-Each counter-example is searched for anew, shrunk, compared with an exhaustive search, and then
-looked for in ``docs/explanation/differences-from-the-proposal.md``.
+Each counter-example is searched again, shrunk, compared with an exhaustive search, and then looked
+up in ``docs/explanation/differences-from-the-proposal.md``.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def is_neither_first_nor_equal(before: Less, pods: Queue) -> bool:
 
 
 def is_parted(before: Less, pods: Queue) -> bool:
-    """They are in order, and somebody stands between two members of one group."""
+    """They are in order, with another entity between two members of one group."""
     a, b, c = pods
     in_order = not (before(b, a) or before(c, b) or before(c, a))
     return in_order and a.group is not None and a.group is c.group is not b.group
 
 
 def is_interleaved(before: Less, pods: Queue) -> bool:
-    """They are in order, and it is a member of another group who stands there."""
+    """They are in order, and a member of another group is between them."""
     return is_parted(before, pods) and pods[1].group is not None
 
 

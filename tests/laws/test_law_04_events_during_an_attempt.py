@@ -1,7 +1,7 @@
-"""Law 4, where it is hardest: what happens while a group is being tried, or falls.
+"""Law 4, in the hardest case: events while a group is being tried or rejected.
 
-A try takes many calls, and facts come between them. Who was found unplaceable before the news
-must be tried again after it, whatever has become of the group meanwhile.
+A try takes many calls, and events arrive between them. A member that was refused before an event
+must be tried again after it, whatever happened to the group meanwhile.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ turns = st.one_of(st.just(Decide(1)), st.just(Decide(2)), st.just(Pass()), st.ju
 def test_each_unlike_member_is_tried_again_where_capacity_came_after_its_cycle(
     policy: Policy, pods: list[PutPods], steps: list[HistoryStep]
 ) -> None:
-    """Room only grows, between any two turns of one group; three pods run already, and end."""
+    """Capacity only grows, between any two cycles of one group; three pods run already, and end."""
     world = policy.world().live(PutNode(0, cpu=3), *[PutPods(None, 1)] * 3, Decide())
     world.live(*pods, *steps)
     no_startable_pod_is_parked(world, policy)
 
 
 def test_groups_rejected_in_one_instant_are_each_requeued_for_the_other() -> None:
-    """One can never start; the other fits as soon as the first has let go."""
+    """One can never start; the other fits as soon as the first is unassumed."""
     world = waits.world().live(PutNode(0, cpu=4))
     world.live(PutPods(0, 2, 3), PutPods(0, 1, 3, gpu=1), PutPods(2, 3, 3)).finish()
     assert running(world) == 3
@@ -114,7 +114,7 @@ def test_capacity_added_after_a_placement_requeues_the_placed_member() -> None:
 
 @pytest.mark.pod_by_pod("one turn a member")
 def test_event_during_other_cycles_is_acted_on_in_the_same_instant() -> None:
-    """F8: the first found no node; room comes; the last has none either: the first has it now."""
+    """F8: the first found no node; capacity is added; the last finds none; now the first fits."""
     world = waits.world().live(PutNode(0, cpu=2), PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3))
     world.live(PutPods(0, 1, 3, zone="b"), Decide(1), PutNode(1, cpu=1, gpu=1), Decide())
     assert world.driver.now == 0.0
@@ -123,7 +123,7 @@ def test_event_during_other_cycles_is_acted_on_in_the_same_instant() -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_capacity_added_while_another_gang_holds_the_remainder_is_remembered() -> None:
-    """Neither the news nor the other's fall alone is enough for it; both together are."""
+    """Neither the event nor the rejection of the other suffices alone; both together do."""
     world = waits.world().live(PutNode(0, cpu=1, zone="b"), PutNode(1, cpu=3))
     world.live(PutPods(1, 1, 2, zone="b"), PutPods(1, 1, 2, cpu=4), Decide(), Pass(5))
     world.live(PutPods(3, 1, 2, cpu=3, priority=0), PutPods(3, 1, 2, gpu=1), Decide())
@@ -134,7 +134,7 @@ def test_capacity_added_while_another_gang_holds_the_remainder_is_remembered() -
 
 @pytest.mark.pod_by_pod("one turn a member")
 def test_group_rejected_before_all_members_were_tried_is_not_known_to_fail() -> None:
-    """A node goes; those whose turn was to come fit elsewhere."""
+    """A node is deleted; the members that were next fit elsewhere."""
     world = Policy().world().live(PutNode(0, cpu=1), PutNode(1, cpu=2, tainted=True))
     world.live(PutPods(1, 2, 2), PutPods(1, 2, 2, tolerant=True), Decide(2), DropNode(0)).finish()
     assert running(world) == 2
@@ -144,7 +144,7 @@ def test_group_rejected_before_all_members_were_tried_is_not_known_to_fail() -> 
 def test_others_are_tried_again_when_the_last_untried_member_leaves(
     when_blocked: WhenBlocked,
 ) -> None:
-    """Nobody is left to be tried, and the group is still complete: it is neither stuck nor lost."""
+    """No untried member is left, and the group is still complete: it is neither stuck nor lost."""
     policy = Policy(when_blocked=when_blocked)
     world = policy.world().live(PutNode(0, cpu=1), PutPods(0, 1, 2), PutPods(0, 2, 2))
     world.live(PutPods(0, 1, 2, cpu=3), Decide(3), ChangePod(3), PutNode(1, cpu=1)).finish()
@@ -161,7 +161,7 @@ def test_new_member_requeues_a_group_that_could_not_be_completed() -> None:
 
 
 def test_groups_with_equal_requests_in_another_order_are_not_interchangeable() -> None:
-    """Who is placed first may take the room that another needs: so one fails, the other fits."""
+    """The first member may take the capacity of another, which then fails while a third fits."""
     policy = Policy(when_blocked=WhenBlocked.AT_ONCE)
     world = policy.world()
     # a small pod prefers the emptier node, which is the only one that can take a big one
@@ -186,7 +186,7 @@ def test_the_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node()
 
 
 def test_lower_minimum_requeues_a_failed_group() -> None:
-    """F22: it starts in that instant, or after its rest, without any other fact."""
+    """F22: it starts in that instant, or after its backoff, without any other event."""
     world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 3), PutPods(0, 3), Decide())
     world.live(Pass(60), PutGroup(0, 2)).finish()
     assert running(world) == 2

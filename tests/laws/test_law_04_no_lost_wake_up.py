@@ -1,7 +1,7 @@
-"""Law 4: whoever could start is not asleep.
+"""Law 4: no entity that could start is parked.
 
-When a scheduler is at rest, a scheduler that has just been made, on a copy of the cluster in
-which only one of the pending entities exists, starts nobody.
+When a scheduler is idle, a new scheduler on a copy of the cluster with only one of the pending
+entities starts none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_no_pod_that_could_start_is_parked_after_any_history(
 
 @pytest.mark.parametrize("late", ["member", "specification", "node"])
 def test_last_event_is_itself_the_wake_up(late: str) -> None:
-    """F24, F29: the decision falls in the instant in which the last of it all arrives."""
+    """F24, F29: the decision is made in the instant in which the last event arrives."""
     world = Policy().world()
     arrivals: dict[str, HistoryStep] = {
         "node": PutNode(0, cpu=3),
@@ -48,7 +48,7 @@ def test_last_event_is_itself_the_wake_up(late: str) -> None:
     world.live(PutPods(group=0, count=2), *(d for kind, d in arrivals.items() if kind != late))
     world.live(Decide())
     world.driver.settle()
-    world.driver.advance(60.0)  # whoever was tried in vain has rested
+    world.driver.advance(60.0)  # the backoff of each failed entity has ended
     began = world.driver.now
     assert not list(world.driver.cluster.pods_on(NodeName("n0")))
     world.live(arrivals[late], Decide())
@@ -57,7 +57,7 @@ def test_last_event_is_itself_the_wake_up(late: str) -> None:
 
 
 def test_a_group_that_was_incomplete_is_not_punished_for_it() -> None:
-    """F25: only a try that failed rests."""
+    """F25: only a failed try backs off."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))
     for n in range(2):

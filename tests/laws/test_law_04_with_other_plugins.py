@@ -1,4 +1,4 @@
-"""Law 4, where plugins know what the scheduler does not: their verdicts are news, too."""
+"""Law 4, where plugins know what the scheduler does not: their verdicts are events, too."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.units import current
 
 @frozen
 class Picky:
-    """Turns one pod down at the last gate."""
+    """Refuse one pod at ``pre_bind``."""
 
     name: str = "Picky"
 
@@ -87,7 +87,7 @@ def test_capacity_of_a_member_refused_at_pre_bind_requeues_entities() -> None:
 
 @pytest.mark.pod_by_pod("one turn a member")
 def test_member_that_changes_after_its_cycle_is_tried_again() -> None:
-    """Only the plugin knows that the change matters; the others have their turns meanwhile."""
+    """Only the plugin knows that the change matters; the others are tried meanwhile."""
     driver = driven(WhenBlocked.AT_ONCE, Approved(), cpu=2)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2)))
     pods = [

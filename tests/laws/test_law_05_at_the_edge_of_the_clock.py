@@ -1,7 +1,7 @@
-"""Law 5: a rest that is finer than the clock is a rest all the same.
+"""Law 5: a backoff that is finer than the clock still ends later.
 
 Instants are floating-point numbers: at 1.7e18, which is today in nanoseconds, the next one is 256
-later. A rest of one second is lost in it, and whoever rested would be tried again at once.
+later. A backoff of one second is lost in it, and the entity would be tried again at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Law 5: after the faults stop, every gang that fits on the empty cluster starts, in bounded time.
 
-What is promised, and why it holds, is in ``docs/explanation/liveness.md``; the bounds are computed
-by ``support.liveness.Backlog`` from what there is to do in the instant in which the faults stop.
+The guarantee and its proof are in ``docs/explanation/liveness.md``; the bounds are computed by
+``support.liveness.Backlog`` from the work that is left in the instant in which the faults stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _backoffs = st.sampled_from([Backoff(), Backoff(maximum=2)])
 
 
 def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
-    """Return those that fit on the empty cluster and of which nobody was bound."""
+    """Return the groups that fit on the empty cluster and of which no member was bound."""
     started = after.started()
     return [entity for entity in after.fitting if not started & set(entity)]
 

@@ -1,4 +1,4 @@
-"""Law 5: groups that can never start do not keep each other, or anybody, awake."""
+"""Law 5: groups that can never start do not requeue each other, or any other entity."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from support.world import World
 
 
 def impossible(world: World, group: int) -> World:
-    """Add two members of which each fits, and both together do not: no bound can tell."""
+    """Add two members, each of which fits, but not both together: no bound can prove that."""
     return world.live(PutPods(group, 1, 2, cpu=2), PutPods(group, 1, 2, cpu=2, zone="a"))
 
 
 def rejections(world: World) -> list[GroupRejected]:
-    """Return the falls of groups."""
+    """Return the rejections of groups."""
     effects = (effect for told in world.driver.log for effect in told.effects)
     return [effect for effect in effects if isinstance(effect, GroupRejected)]
 
 
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
 def test_rejected_groups_do_not_requeue_each_other_for_ever(when_blocked: WhenBlocked) -> None:
-    """What one gives back was free when the other failed before it: no news (F6, F9)."""
+    """Released capacity was free when the other failed before it: no requeueing (F6, F9)."""
     world = Policy(when_blocked=when_blocked).world().live(PutNode(0, cpu=3))
     for group in range(4):
         impossible(world, group)
@@ -33,7 +33,7 @@ def test_rejected_groups_do_not_requeue_each_other_for_ever(when_blocked: WhenBl
 
 
 def test_backoff_doubles_up_to_the_maximum() -> None:
-    """One fact, one try, one longer rest: 1, 2, 4, 8, 10, 10 seconds."""
+    """One event, one try, one longer backoff: 1, 2, 4, 8, 10, 10 seconds."""
     world = impossible(Policy().world().live(PutNode(0, cpu=3)), 0).finish()
     for turn in range(5):
         world.live(PutNode(0, cpu=3, gpu=turn % 2), Decide()).finish()
@@ -47,7 +47,7 @@ def test_backoff_doubles_up_to_the_maximum() -> None:
 
 
 def test_a_start_ends_the_row_of_failures() -> None:
-    """Who fails after it rests as after a first failure."""
+    """An entity that fails after it backs off as after a first failure."""
     world = impossible(Policy().world().live(PutNode(0, cpu=3)), 0).finish()
     world.live(PutNode(0, cpu=2), PutNode(0, cpu=3)).finish()
     world.live(PutNode(1, cpu=2)).finish()

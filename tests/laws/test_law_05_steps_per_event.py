@@ -15,7 +15,7 @@ from support.history_steps import Catch, HistoryStep
 def test_one_more_event_costs_a_few_decisions_per_pod_and_group(
     policy: Policy, history: list[HistoryStep], step: HistoryStep
 ) -> None:
-    """From rest to rest: a try each, what a fall wakes, a look at an empty queue per deadline."""
+    """From idle to idle: one try each, requeueing by a rejection, an empty poll per deadline."""
     world = policy.world().live(*history).finish()
     driver = world.driver
     world.do(Catch(late=False))

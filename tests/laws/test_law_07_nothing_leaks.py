@@ -40,7 +40,7 @@ def no_state_is_left(scheduler: Scheduler) -> None:
 def test_after_any_history_without_pods_every_map_is_empty(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """F20, F38: whoever went first, and whatever was under way."""
+    """F20, F38: in any order of departures, and whatever was under way."""
     world = policy.world().live(*steps).clear()
     no_state_is_left(world.driver.scheduler)
 
@@ -74,5 +74,5 @@ def test_groups_by_the_thousand_come_and_go_in_constant_memory() -> None:
         tracemalloc.stop()
     driver.advance(driver.now + 60)
     no_state_is_left(driver.scheduler)
-    # what is freed and made anew varies by less; a pointer that is left for each is more
+    # freed and reallocated memory varies by less; one pointer left for each is more
     assert late < early + 7 * (4 * COUNT)

@@ -49,7 +49,7 @@ def test_repeated_history_gives_the_same_effects(policy: Policy, steps: list[His
 
 
 def test_the_seed_of_pythons_hashes_does_not_matter() -> None:
-    """Nor in which order a set would be walked: with falls, refusals, restarts and listings."""
+    """Nor in the order of a set: with rejections, refusals, restarts and listings."""
     effects = b""
     for seed in ("2", "10", "11"):
         outputs = set()

@@ -128,7 +128,7 @@ def test_a_scheduler_is_pickled_and_copied_as_it_is(
 
 
 def test_waiting_gang_goes_on_after_a_restart() -> None:
-    """F42: nobody is placed twice, and what was begun is finished, with its first deadline."""
+    """F42: no pod is placed twice, and an attempt is finished with its first deadline."""
     driver = Driver(fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))
     driver.add(*(make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)))

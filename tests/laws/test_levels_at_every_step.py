@@ -27,7 +27,7 @@ from support.levels import every_entity_is_in_place
 def test_every_entity_is_in_its_place_after_every_step(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """Order, place, deadline and counts, in any history whose facts are told in time."""
+    """Order, place, deadline and counts, in any history whose events arrive in time."""
     world = policy.world()
     for step in steps:
         if isinstance(step, Catch):

@@ -86,7 +86,7 @@ def end_all(driver: Driver) -> None:
     driver.drain()
 
 
-# Who has to go --------------------------------------------------------------------------------
+# Victims --------------------------------------------------------------------------------------
 
 
 @frozen
@@ -198,7 +198,7 @@ def test_elastic_members_are_evicted_before_another_gang() -> None:
     assert {e.uid for e in told(driver, Evict)} == {"default/wide-2", "default/wide-3"}
 
 
-# Who must not ---------------------------------------------------------------------------------
+# Pods that must not be victims ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("low", [5, 6])
@@ -269,16 +269,18 @@ def test_regular_pod_preempts_and_is_preempted_as_a_gang_of_one() -> None:
     assert [e.uid for e in told(driver, Evict)] == ["default/p0", "default/p1"]
 
 
-# Who has the room -----------------------------------------------------------------------------
+# The reserved capacity ------------------------------------------------------------------------
 
 
 @one_in(2)
 @given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
-@example([0, 0, 0, 1], [3, 1, 2, 0])  # room is kept beside it for who waits for somebody else
+@example(
+    [0, 0, 0, 1], [3, 1, 2, 0]
+)  # capacity is reserved beside it for an entity that waits for another one
 def test_preemptor_starts_in_its_capacity_whatever_arrives_meanwhile(
     comers: list[int], order: list[int]
 ) -> None:
-    """F11: the room is kept until everybody is there."""
+    """F11: the capacity is reserved until the whole gang is placed."""
     driver = blocked()
     (nominated,) = told(driver, Nominated)
     for number, priority in enumerate(comers):
@@ -351,7 +353,7 @@ def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
     assert len(told(driver, Nominated)) == 1
 
 
-# When it is kept no more ----------------------------------------------------------------------
+# When the reservation ends --------------------------------------------------------------------
 
 
 def lapse_of(driver: Driver) -> str:

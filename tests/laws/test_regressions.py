@@ -32,7 +32,7 @@ def node(name: str, gpu: int) -> NodeAdded:
 
 
 def tell(cluster: InMemoryCluster, scheduler: Scheduler, now: float, *events: Event) -> None:
-    """Make facts true, and tell them."""
+    """Apply events to the cluster, and report them."""
     for event in events:
         scheduler.handle(cluster.apply(event), now=now)
 
@@ -54,7 +54,7 @@ def gang(*names: str) -> list[Pod]:
 
 
 def test_a_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
-    """Law 1: a rival takes half of the room meanwhile, so nobody of it may start."""
+    """Law 1: a rival takes half of the capacity meanwhile, so no member may start."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)
     tell(
@@ -79,7 +79,7 @@ def test_a_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
 
 
 def test_members_that_replace_all_of_a_gang_are_a_gang_again() -> None:
-    """Law 1: a rolling restart, in the middle of which a rival takes half of the room."""
+    """Law 1: a rolling restart, in the middle of which a rival takes half of the capacity."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)
     old, new = gang("u0", "u1"), gang("v0", "v1")

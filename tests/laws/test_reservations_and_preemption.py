@@ -1,6 +1,6 @@
-"""Histories that broke a law while room was reserved for one and others were displaced for another.
+"""Histories that broke a law with a reservation for one gang and victims for another.
 
-Each was found by the machine, and made as short as it goes; see ``test_histories_that_broke_laws``.
+Each was found by the state machine, and shrunk; see ``test_histories_that_broke_laws``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from support.history_steps import HistoryStep
 from support.questions import PerformedEffects, asked, events_of, explanations
 
 IDENTITIES = (r"\._state\.profile\.parts", r"\.answers")
-"""What is kept by the identity of a plugin, and so differs between two schedulers."""
+"""State that is kept by the identity of a plugin, and so differs between two schedulers."""
 SECONDS = st.sampled_from([0, 0, 1, 30])
 
 

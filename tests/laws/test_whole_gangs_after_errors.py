@@ -112,7 +112,7 @@ def test_extra_member_that_is_refused_does_not_stop_the_gang(point: str) -> None
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
 def test_group_wide_refusal_refuses_the_whole_gang(point: str) -> None:
-    """It is asked about the first member only, which is the one that is reported."""
+    """It is asked about the first member only, which is the reported one."""
     refused, asked = host(point, wide=point), list[str]()
 
     def turn_down(_cycle: object, pod: Pod, *_args: object, now: float) -> Unschedulable:

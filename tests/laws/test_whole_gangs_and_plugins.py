@@ -128,7 +128,7 @@ def test_plugins_that_answer_for_a_group_are_asked_once_at_these_points() -> Non
 
 
 def test_a_failed_bind_after_the_start_brings_its_member_back_alone() -> None:
-    """``bind`` was told as decided; its report is a fact like any other."""
+    """``bind`` was returned as decided; its report is an event like any other."""
     cluster, scheduler, _odd = host("permit")
     effects = scheduler.schedule_one(now=NOW) or ()
     first = next(e for e in effects if isinstance(e, Bind))

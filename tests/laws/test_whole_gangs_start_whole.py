@@ -57,7 +57,7 @@ def test_no_member_waits_in_any_history(policy: Policy, steps: list[HistoryStep]
 def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """Law 1: and its binds are told in the same call."""
+    """Law 1: and its binds are returned in the same call."""
     world = policy.world().live(*steps).finish()
     for told in world.driver.log:
         released = [e for e in told.effects if isinstance(e, Release)]
@@ -73,7 +73,7 @@ def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
 def test_gang_of_equal_members_starts_exactly_where_its_minimum_fits(
     rooms: list[int], minimum: int, spare: int
 ) -> None:
-    """And with as many more as there is room for."""
+    """And with as many more as fit."""
     driver = gang_driver(*(node(f"n{n}", cpu) for n, cpu in enumerate(rooms)))
     placed = place(driver, *members("g", minimum + spare, minimum, cpu=1))
     room = sum(rooms)
@@ -141,7 +141,7 @@ sizes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, ma
 def test_both_units_start_the_same_gangs_of_equal_members(
     gangs: list[tuple[int, int]], rooms: list[int]
 ) -> None:
-    """Groups that come one after the other, and room that does not change."""
+    """Groups that arrive one after the other, and constant capacity."""
     started = {}
     for unit in SchedulingUnit:
         world = Policy(unit=unit).world().live(*(PutNode(n, cpu=c) for n, c in enumerate(rooms)))

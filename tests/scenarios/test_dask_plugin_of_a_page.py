@@ -1,7 +1,6 @@
-"""The plugin of ``docs/how-to/host-dask.md`` on a real cluster, where the page does not look.
+"""The plugin of ``docs/how-to/host-dask.md`` on a real cluster, in cases that the page leaves out.
 
-Each story is a program in a process of its own, which ends by itself: whoever waits in a task waits
-for a while only.
+Each case is a program in a process of its own, which ends by itself: every wait has a time limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The backlog of ``docs/how-to/host-parsl.md``, many tasks through it, beside the one of Parsl.
+"""The backlog of ``docs/how-to/host-parsl.md`` with many tasks, compared with that of Parsl.
 
 The class is driven as by Parsl's manager, in a process of its own, with queues and no workers.
 """

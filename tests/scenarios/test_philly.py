@@ -112,7 +112,7 @@ def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
 
 
 def test_one_decision_a_gang_never_lengthens_the_wait(philly: Workload) -> None:
-    """Where no rest keeps anybody from a place that is free, each job starts when it did."""
+    """Where no backoff delays a job that fits, each job starts when it did."""
     started: list[dict[str, float | None]] = []
     for unit in SchedulingUnit:
         make = partial(
@@ -128,7 +128,7 @@ def test_one_decision_a_gang_never_lengthens_the_wait(philly: Workload) -> None:
 
 
 def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:
-    """Law 5: whoever fits is not left waiting, at any instant of the run."""
+    """Law 5: no job that fits is left waiting, at any instant of the run."""
     simulator = Simulator(philly, presets.coscheduling)
     checked = 0
     while simulator.step(until=1.5 * UNTIL_DAY * DAY) is not None:

@@ -1,4 +1,4 @@
-"""A gang whose turn it is, in one decision, with a plugin that can be made to misbehave."""
+"""A gang that is decided next, in one decision, with a plugin that can be made to misbehave."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ UNREMEMBERED = (
     r"\]\._state\.classes\[\d+\]\.(_by_room|answers)",
     r"\]\.group_wide|\]\.per_member",
 )
-"""What only ascends, and what is kept of answers."""
+"""Counters that only ascend, and cached answers."""
 
 Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
 def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str = "") -> Host:
-    """Return a gang whose turn it is, and a faulty plugin that is asked before all others."""
+    """Return a gang that is next, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())

@@ -37,11 +37,11 @@ _SOUND: dict[str, Callable[..., object]] = {
 
 @final
 class FaultyPlugin:
-    """Has the given extension points, and does nothing at them unless it is told to misbehave.
+    """A plugin with the given extension points that returns defaults unless it is to misbehave.
 
     Attributes:
-        answers: What it does at a point: raises an exception, returns a value, or calls a
-            function of what it is given.
+        answers: Its behaviour at a point: it raises an exception, returns a value, or calls a
+            function of its arguments.
         group_wide: The points at which it answers for a whole group.
     """
 

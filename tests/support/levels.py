@@ -1,7 +1,7 @@
-"""Laws 3, 4, 6 and 8 as levels: what must be true whenever a call has returned.
+"""Laws 3, 4, 6 and 8 as levels: conditions that hold after every call.
 
-Counted and sorted anew each time, from the cluster and from what the scheduler shows of itself.
-They hold wherever every fact that is true has been told.
+They are counted and sorted again each time, from the cluster and from the scheduler's views. They
+hold wherever every event has been reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def every_entity_is_in_place(world: World) -> None:
 
 
 def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
-    """Law 3: nobody's place is stale, no two share one, and the order is that of the places."""
+    """Law 3: no rank is stale, no two are equal, and the queue is sorted by rank."""
     queue = scheduler.queue
     active = queue.active
     ranks = [entity.rank for entity in active]
@@ -44,9 +44,9 @@ def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
 
 
 def everybody_pending_is_queued(world: World) -> None:
-    """Law 4: nobody who may be tried is outside of the queue, but for those who hold and wait.
+    """Law 4: every entity that may be tried is queued, except members that hold nodes and wait.
 
-    Who has no node and whose end was asked for need not be.
+    Terminating pods without a node need not be queued.
     """
     scheduler, cluster = world.driver.scheduler, world.driver.cluster
     queue = scheduler.queue
@@ -67,7 +67,7 @@ def everybody_pending_is_queued(world: World) -> None:
 
 
 def it_wakes_in_time(scheduler: Scheduler) -> None:
-    """Law 6: it asks to be called when a wait or a rest ends."""
+    """Law 6: it asks to be called when a wait or a backoff ends."""
     due = scheduler.next_deadline()
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
@@ -87,7 +87,7 @@ def counts_are_right(world: World) -> None:
         claim = claim_of(pod)
         member = scheduler._state.members.get(pod.uid)
         if member is not None and _is_being_bound(member) and not pod.node_name:
-            # whatever else it says by now, it is what was let go until its bind is reported
+            # a released member stays released until its bind is reported, whatever changes
             members.update([] if member.group is None else [member.group.key])
         elif claim is not None:
             members[claim[0]] += 1
@@ -108,5 +108,5 @@ def counts_are_right(world: World) -> None:
 
 
 def _is_being_bound(member: Member) -> bool:
-    """Say whether a member was let go, and perhaps evicted since, and its bind is not reported."""
+    """Return whether a member was released, perhaps evicted since, and its bind is not reported."""
     return member.node is not None and member.state is not MemberState.WAITING

@@ -57,7 +57,7 @@ def _evicted(world: World) -> Iterator[Pod]:
 
 
 def gives_way(policy: Policy) -> bool:
-    """Return whether a gang that cannot be completed gives way to other entities."""
+    """Return whether a gang that cannot be completed yields to other entities."""
     if policy.when_blocked is WhenBlocked.AT_ONCE:
         return policy.reject_percentage == 0
     return policy.when_blocked is WhenBlocked.UNTIL_OTHERS_TURN
@@ -130,7 +130,7 @@ class Backlog:
     def delay(self) -> float:
         """A bound on the time from the event that begins a round to its last release.
 
-        If gangs give way, an entity waits only for its own backoffs, not for others' deadlines.
+        If gangs yield, an entity waits only for its own backoffs, not for others' deadlines.
         """
         return 2 * self.rest + self.kept if self.yielding else self.seconds
 

@@ -1,4 +1,4 @@
-"""A scheduler that makes room, its cluster, and what came of it."""
+"""A scheduler with preemption, its cluster, and the effects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEFT: StateKey[tuple[str, float]] = StateKey("left")
 
 
 class Host(ImmediateHost):
-    """A scheduler that makes room, and its cluster; who is evicted goes later."""
+    """A scheduler with preemption, and its cluster; victims leave later."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Host(ImmediateHost):
 def blocked(
     *, unit: SchedulingUnit = SchedulingUnit.POD, faulty: FaultyPlugin | None = None
 ) -> Host:
-    """Return a host where room is kept for a gang of 2 on a node that two others hold."""
+    """Return a host with capacity nominated for a gang of 2 on a node that two others hold."""
     host = Host(2, unit=unit, faulty=faulty)
     host.gang("low", 2, 0)
     host.gang("high", 2, 5)
@@ -103,7 +103,7 @@ def blocked(
 
 
 def reason_of(host: Host) -> str:
-    """Return why room is kept no more, which was said once."""
+    """Return why the nomination ended, which was reported once."""
     (lapsed,) = host.told(NominationLapsed)
     assert lapsed.group == "default/high"
     return lapsed.reason
@@ -118,7 +118,7 @@ def runs(host: Host, name: str, *nodes: int, priority: int = 0, **more: Any) -> 
 
 
 def pass_to_members(host: Host, faulty: FaultyPlugin) -> None:
-    """Let what checks a member of ``high`` first leave word, which whoever checks it next finds."""
+    """Let the first check of a member of ``high`` leave a mark that the next check of it finds."""
 
     def leave(state: CycleState, pod: Pod, *, now: float) -> Outcome:
         assert state.group is not None

@@ -92,7 +92,7 @@ class SmallCluster:
         return any(self._is_enough(counts) for _free, counts in self._ways())
 
     def without_bound(self, resource: str) -> SmallCluster:
-        """Return the same room without counting a resource."""
+        """Return an equivalent node or pod without counting a resource."""
         return evolve(self, boundless=resource)
 
     def replay(self, placed: Mapping[str, str]) -> _Free:

@@ -1,4 +1,4 @@
-"""Members that hold nodes: what is told as they take them, wait, go, or are turned down."""
+"""Members that hold nodes: effects when they are assumed, wait, are released, or are refused."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_assumed_pod_that_is_refused_is_unassumed_with_a_reason(
 def test_refusal_at_pre_bind_beside_a_running_quorum_is_reported_alone(
     unit: SchedulingUnit,
 ) -> None:
-    """Nobody goes, so nobody is said to be released."""
+    """No member is released, so no release is reported."""
     match = MatchPolicy.WAITING_AND_RUNNING
     driver, faulty = faulty_driver(
         "pre_bind", unit=unit, policy=Coscheduling(match_policy=match), match=match
@@ -281,7 +281,7 @@ def test_group_that_requests_more_than_exists_is_rejected_once_with_a_reason(
 
 
 def test_capacity_of_an_unreserved_member_requeues_no_entity_that_failed_before() -> None:
-    """Counted one by one there would be room for all three; no rack has it."""
+    """Counted one by one all three would fit; no rack has the capacity."""
     driver, faulty = faulty_driver("permit", "pre_bind", unit=SchedulingUnit.POD)
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     driver.tell(PodGroupAdded(specify("before", 3, Topology("rack"))))

@@ -1,4 +1,4 @@
-"""Reservations, one story each: who may run meanwhile, and what moves or ends them."""
+"""Reservations, one case each: which pods may run meanwhile, and what moves or ends them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_capacity_free_now_and_at_the_start_of_the_gang_is_for_all() -> None:
 
 
 def test_pod_places_on_a_node_are_counted_as_amounts_are() -> None:
-    """There is room for two; of the two places one is kept, the others come back."""
+    """Two fit; one of the two places is reserved, the others return."""
     host = Host()
     offered = {"cpu": 100, "pods": 4}
     host.tell(NodeAdded(Node(name=NodeName("a"), allocatable=offered)))
@@ -208,7 +208,7 @@ def test_gang_starts_at_its_reserved_instant_during_backoff() -> None:
     host = crowded()
     host.now = 99.5
     host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
-    host.decide()  # tried in vain once more: it would rest until after the hundredth second
+    host.decide()  # one more failed try: its backoff would end after the hundredth second
     host.now = 100.0
     host.end("old")
     assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
@@ -399,7 +399,7 @@ def test_nothing_is_remembered_without_run_times() -> None:
     assert promise.ends == {}
 
 
-# Where nobody knows ---------------------------------------------------------------------------
+# Without run times ------------------------------------------------------------------------------
 
 
 def test_nodes_with_the_fewest_holders_are_drained_without_run_times() -> None:
@@ -568,7 +568,7 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
 
 
 def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
-    """Though its members find room before, and there is somebody whom it might displace."""
+    """Although its members find capacity before, and a possible victim exists."""
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
@@ -620,7 +620,7 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
 
 
 def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
-    """While who is displaced there is still to go, it holds less than nothing free."""
+    """While its victims are still there, it has less than nothing free."""
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
@@ -636,7 +636,10 @@ def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     assert list(host.scheduler._state.evicted) == ["default/low"]
     assert (node.free["cpu"], node.withheld) == (-1000, {})
     host.end("low")
-    assert host.decide() == ["big-0", "big-1"]  # who ranks higher may have the room of both
+    assert host.decide() == [
+        "big-0",
+        "big-1",
+    ]  # an entity of higher priority may take the capacity of both
 
 
 # Bundles, labels, restarts --------------------------------------------------------------------

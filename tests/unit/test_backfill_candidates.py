@@ -1,4 +1,4 @@
-"""Who asks for a reservation and may have one: who still has to start, and can."""
+"""Candidates for a reservation: gangs that still have to start, and can."""
 
 from __future__ import annotations
 

@@ -48,13 +48,13 @@ from support.gangs import members, node
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return who is planned for, from now on."""
+    """Return the entities that are planned from now on."""
     return plans(monkeypatch)
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return when it was looked for the first who can be helped, from now on."""
+    """Return the instants at which the first candidate was looked for, from now on."""
     seen: list[float] = []
     inner = candidates.first
 
@@ -177,7 +177,7 @@ def test_gang_without_a_completed_bind_preempts_nothing() -> None:
 def test_nodes_stay_drained_for_their_gang_until_the_stated_instant(
     planned: list[str],
 ) -> None:
-    """Though a node comes, and an elder asks."""
+    """Although a node is added, and an older gang qualifies."""
     host = draining()
     planned.clear()
     before = promise_of(host)
@@ -213,7 +213,7 @@ def test_last_end_of_an_admitted_gang_moves_the_reservation(
 def test_entity_that_failed_on_all_capacity_may_fit_only_after_the_reservation_moves(
     end: float, is_known: bool
 ) -> None:
-    """Who had to heed it may not have to any more."""
+    """An entity that was bound by it may be exempt by now."""
     host = crowded()
     memory(host).failed["shape"] = 1
     if end > 100.0:
@@ -357,7 +357,7 @@ def test_hopeless_entity_of_higher_priority_is_evaluated_once(asked: list[float]
 
 
 def test_no_entity_is_retried_for_a_new_reservation_that_withholds_nothing() -> None:
-    """Two nodes have room for one each of who is to be within one rack."""
+    """Two nodes fit one member each of the gang within one rack."""
     host = Host(a=4)
     host.pod("old", 100, cpu=2)
     host.pod("older", 100, cpu=2)
@@ -378,7 +378,7 @@ def test_no_entity_is_retried_for_a_new_reservation_that_withholds_nothing() -> 
 
 
 def test_gang_backs_off_though_a_possible_victim_arrives() -> None:
-    """There is no more room, and what came before was none that helps."""
+    """There is no more capacity, and the earlier capacity did not help."""
     host = FaultyHost(FaultyPlugin("post_bind"), a=2, b=2)
     host.pod("old", 100, priority=1)
     host.decide()
@@ -397,11 +397,11 @@ def test_gang_backs_off_though_a_possible_victim_arrives() -> None:
     assert big.attempts == 2
 
 
-# Who is tried ---------------------------------------------------------------------------------
+# Which entities are tried -----------------------------------------------------------------------
 
 
 def test_failure_of_an_entity_under_the_reservation_proves_nothing_for_exempt_ones() -> None:
-    """Also where somebody need not have heeded it before."""
+    """Also where an entity was exempt before."""
     host = crowded()
     for name in ("x", "y", "z"):
         host.pod(name, 100)
@@ -414,7 +414,7 @@ def test_failure_of_an_entity_under_the_reservation_proves_nothing_for_exempt_on
 
 
 class Table:
-    """For how many seconds who runs, by name."""
+    """The run times of the running pods in seconds, by name."""
 
     def __init__(self, **seconds: float) -> None:
         self.seconds = seconds
@@ -478,7 +478,7 @@ def test_a_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[st
 
 
 def first_who_may(host: Host) -> str | None:
-    """Return who would be tried first of those that need not heed the promise."""
+    """Return the entity that is tried first of those exempt from the reservation."""
     state = host.scheduler._state
     made = promise_of(host)
     with exempt(state.nodes, made.capacity.values()):

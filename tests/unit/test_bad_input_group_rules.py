@@ -1,7 +1,7 @@
-"""A plugin that breaks what is asked about a group as a whole: how many it needs, and of what.
+"""A plugin that breaks its contract on a whole group: its need of members and of resources.
 
-The scheduler cannot stop there. It goes on by the usual rule, as if the plugin were not there,
-which is compared by fingerprint with a twin to whom the plugin says just that.
+The scheduler cannot stop there. It continues by the default rule, as if the plugin were absent. The
+test compares fingerprints with a scheduler whose plugin states the default.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def host(point: str, answer: Any) -> tuple[InMemoryCluster, Scheduler, FaultyPlu
 
 
 def decide(scheduler: Scheduler) -> tuple[list[Effect], set[tuple[str, str]]]:
-    """Decide until there is nothing to decide; return the effects, and who was named for what."""
+    """Decide until the scheduler is idle; return the effects and the reported errors."""
     effects: list[Effect] = []
     named: set[tuple[str, str]] = set()
     for _turn in range(20):

@@ -1,7 +1,7 @@
-"""What goes wrong in the middle of a call that looks at several things: all of it, or nothing.
+"""Errors in the middle of a call that reads several objects: all of it happens, or nothing.
 
-A fact about a group looks at each of its members, a listing looks at everything. What raises half
-the way must leave nothing half done; and the same fact, told again, must do the whole.
+An event about a group reads each of its members, a listing reads everything. An error midway must
+leave nothing half done, and the same event, repeated, must do the whole.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ MIDDLES: dict[str, tuple[Callable[[], Host], str | None, Event]] = {
 
 
 def go_wrong(host: Host, raises_for: str | None, event: Event) -> None:
-    """Tell a fact while something is wrong."""
+    """Report an event while something fails."""
     host.raises_for, host.lies = raises_for, raises_for is None
     with pytest.raises(GangschedError):
         host.tell(event)
@@ -156,7 +156,7 @@ def test_refused_member_is_tried_though_the_first_event_was_refused() -> None:
     ],
 )
 def test_the_arrival_that_completes_a_group_wakes_it_though_first_refused(name: str) -> None:
-    """F8, F24: no wake-up is lost, in whatever way the fact came to be told twice."""
+    """F8, F24: no wake-up is lost, however the event came to be repeated."""
     make, raises_for, event = MIDDLES[name]
     host = make()
     go_wrong(host, raises_for, event)

@@ -87,7 +87,7 @@ KEPT = (
     r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
     r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
-"""What is kept of answers about nodes, to ask less often."""
+"""Cached answers about nodes."""
 TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
 """Which entity was tried last."""
 

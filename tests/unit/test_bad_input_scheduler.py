@@ -136,7 +136,7 @@ def test_a_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: An
     assert len(scheduler.queue) == 1
 
 
-# Facts that are no news -----------------------------------------------------------------------
+# Events that change nothing -------------------------------------------------------------------
 
 STRANGER = PodUID("default/stranger")
 NO_NEWS: list[Event] = [
@@ -220,7 +220,7 @@ def test_pod_shown_on_another_node_is_reported_and_changes_nothing(how: str) -> 
     assert scheduler.schedule_one(now=1.0) is not None
 
 
-# Who belongs to which group -------------------------------------------------------------------
+# Membership -----------------------------------------------------------------------------------
 
 
 def raising(_pod: Pod) -> Any:

@@ -1,4 +1,4 @@
-"""Bundles: their names, roles and labels within them, and who leads."""
+"""Bundles: their names, roles and labels within them, and their leader."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_a_bundle_is_a_set_of_keys(given: Any) -> None:
 
 
 def test_a_group_names_itself_or_not() -> None:
-    """It is in its bundle either way; who names nobody is in none."""
+    """It is in its bundle either way; a group that names no other is in none."""
     assert bundles.keys(spec("two/b", 1, ["one/a"])) == AB
     assert bundles.keys(spec("two/b", 1, AB)) == AB
     assert bundles.keys(spec("two/b", 1)) == bundles.keys(None) == ()
 
 
-# Who leads ------------------------------------------------------------------------------------
+# The leader -----------------------------------------------------------------------------------
 
 
 def test_the_first_by_key_that_has_not_started_leads() -> None:
@@ -127,7 +127,7 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
     assert running(driver) == {"two/b": 3}
 
 
-# Who is held, and why -------------------------------------------------------------------------
+# Groups that are not admitted, and why --------------------------------------------------------
 
 
 def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
@@ -200,7 +200,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
 @pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("cpu", [3, 4])
 def test_each_group_gets_its_roles(unit: SchedulingUnit, cpu: int) -> None:
-    """Workers to spare of the one do not take the room of the server of the other."""
+    """Elastic workers of the one do not take the capacity of the server of the other."""
     driver = Driver(lambda cluster: presets.coscheduling(cluster, unit=unit))
     roles = {"ps": 1, "worker": 1}
     driver.tell(node("n", cpu), *specs(*AB, roles=roles))
@@ -275,7 +275,7 @@ def test_each_group_is_within_a_value_of_its_own(placement: PlacementStrategy) -
 
 @layouts
 def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
-    """Who was placed before does not count for it."""
+    """Members that were placed before do not count for it."""
     driver = racks(r1=2, r2=1, placement=placement)
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
@@ -290,7 +290,7 @@ def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementS
 def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(
     placement: PlacementStrategy,
 ) -> None:
-    """There is room for all on the node of the first; the second belongs elsewhere."""
+    """All fit on the node of the first; the second must be in another domain."""
     driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 4, zone="z"), node("n2", 2, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -322,7 +322,7 @@ def test_elastic_members_take_no_capacity_of_another_group(
 
 
 def test_elastic_members_are_placed_in_the_same_call_if_they_fit() -> None:
-    """Placed with the others they would take the room of the second group."""
+    """Placed with the others they would take the capacity of the second group."""
     driver = racks(r1=5)
     driver.add(*pods("one/a", 5), *pods("two/b"))
     assert len(binds(decide(driver))) == 5
@@ -332,7 +332,7 @@ def test_elastic_members_are_placed_in_the_same_call_if_they_fit() -> None:
 def test_a_search_looks_at_no_node_that_is_not_within_the_value(
     placement: PlacementStrategy,
 ) -> None:
-    """There is room for all on the node of the first, which has no rack."""
+    """All fit on the node of the first, which has no rack."""
     driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 9, zone="z"), node("n2", 1, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -378,7 +378,7 @@ def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
 
 
 def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
-    """The first zone has less room that is enough; but there is the only rack."""
+    """The first zone has less sufficient capacity; but the only rack is there."""
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 2, zone="z1", rack="r"), node("n2", 3, zone="z2"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -424,7 +424,7 @@ def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
 
 
 def told(driver: Driver) -> tuple[str, str]:
-    """Return who of the bundle does not fit, and why."""
+    """Return the member of the bundle that does not fit, and why."""
     found = driver.scheduler._state.entities[key("one/a")].unschedulable_member
     assert found is not None
     return found.pod, str(found.proof)
@@ -485,7 +485,7 @@ def is_a_way(
     groups: list[list[tuple[int, int]]],
     labels: tuple[Topology | None, Topology | None],
 ) -> bool:
-    """Say whether everybody fits somewhere, each group with a label within one value of it."""
+    """Return whether all members fit, each group with a label within one value of it."""
     asks = [ask for group in groups for ask in group]
     for way in itertools.product(range(len(seats)), repeat=len(asks)):
         used = Counter[tuple[int, str]]()

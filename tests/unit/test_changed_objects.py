@@ -1,4 +1,4 @@
-"""What a fact about a pod, a group or a bundle does to what is remembered, and who is told."""
+"""The effects of an event about a pod, a group or a bundle on memory and notices."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_group_without_a_label_splits_no_node_class(
 
 
 def test_pod_that_arrives_on_a_node_refreshes_the_node() -> None:
-    """Its own news is late."""
+    """Its own event is late."""
     driver, _odd = faulty_driver(cpu=4)
     driver.add(make_pod("p", cpu=6))
     driver.drain()
@@ -211,7 +211,7 @@ def test_next_entity_is_tried_when_the_last_untried_member_leaves() -> None:
 
 
 def test_next_entity_is_tried_when_too_few_members_are_left() -> None:
-    """Two were let go, and by the policy the third is no quorum: it is held."""
+    """Two were released, and the third is no quorum by the policy: it is not admitted."""
     match = MatchPolicy.ONLY_WAITING
     driver, _odd = faulty_driver(policy=Coscheduling(match_policy=match), match=match, cpu=0)
     driver.add(*(pod for group in "gh" for pod in members(group, 3, 2, cpu=1)))
@@ -309,7 +309,7 @@ def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> N
 
 
 def test_a_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
-    """As after a restart: nobody remembers that it was let go."""
+    """As after a restart: its release is not remembered."""
     driver, _odd = faulty_driver(cpu=4)
     driver.watched = False
     driver.tell(PodGroupAdded(specify("g", 2, roles={"server": 1})))

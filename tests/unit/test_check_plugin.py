@@ -233,7 +233,7 @@ def test_a_plugin_that_fails_in_a_duty_is_found(plugin: type[object]) -> None:
 
 
 class _NoHeadroom:
-    """Fits as ``NodeResources`` does, and says that there is no room."""
+    """Fits as ``NodeResources`` does, and reports a headroom of zero."""
 
     name = "NoHeadroom"
     filter = NodeResources.filter

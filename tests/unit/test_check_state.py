@@ -30,7 +30,7 @@ def waiting(state: State) -> Member:
     return next(member for member in state.members.values() if member.state is MemberState.WAITING)
 
 
-# What somebody does to it by mistake ----------------------------------------------------------
+# Changes by mistake ---------------------------------------------------------------------------
 
 
 def tell_only_its_group(state: State) -> None:

@@ -261,7 +261,7 @@ def test_regular_pod_is_skipped() -> None:
 def test_failed_member_rejects_nothing_while_a_quorum_is_possible(
     group: FakeGroup, when: WhenBlocked
 ) -> None:
-    """Row 48, F57: spare members exist."""
+    """Row 48, F57: elastic members exist."""
     assert post_filter(group, when) == Unschedulable("full")
 
 
@@ -287,7 +287,7 @@ def test_group_that_cannot_be_completed_follows_when_blocked(
 def test_only_untried_members_can_complete_the_quorum(
     minimum: int, waiting: int, untried: int, unscheduled: int
 ) -> None:
-    """Those that were tried in vain in this round do not count."""
+    """Members that failed in this round do not count."""
     group = FakeGroup(
         min_available=minimum, waiting=waiting, untried=untried, unscheduled=unscheduled
     )

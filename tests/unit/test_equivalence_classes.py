@@ -176,7 +176,7 @@ def test_group_with_just_enough_untried_members_is_not_too_small() -> None:
 def test_rule_that_states_a_need_counts_the_present_members_of_its_kind(
     needed: int | None, present: int
 ) -> None:
-    """Of two members, one of which runs: it counts or not; all do where nobody counts."""
+    """Of two members, one of which runs: it counts or not; all do without a rule."""
     faulty = FaultyPlugin("permit", "members_needed")
     driver = ruled(faulty)
     faulty.answers["members_needed"] = needed

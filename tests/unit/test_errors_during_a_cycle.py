@@ -37,15 +37,15 @@ UNREMEMBERED = (
     r"\]\._state\.nodes\.(version|classes|_total)",
     r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
 )
-"""What only ascends, and what is kept of answers."""
+"""Counters that only ascend, and cached answers."""
 STEPS = (r"_step$",)
-"""Numbers of steps: a turn that was broken off was one too."""
+"""Numbers of steps: an interrupted cycle was one too."""
 
 Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
 def host(*points: str, cpu: int = 4, minimum: int = 2, size: int = 2) -> Host:
-    """Return a gang whose turn it is, and a faulty plugin that is asked before all others."""
+    """Return a gang that is next, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     faulty = FaultyPlugin(
         *sorted({*points, *(other for p in points for other in NEEDED.get(p, ()))})
@@ -72,7 +72,7 @@ def finish(host: Host) -> list[PodUID]:
     return gone
 
 
-# In its own turn ------------------------------------------------------------------------------
+# In its own cycle -----------------------------------------------------------------------------
 
 ALWAYS = ["pre_filter", "filter", "post_filter", "pre_score", "score", "reserve", "permit"]
 BREAKS = pytest.mark.parametrize(

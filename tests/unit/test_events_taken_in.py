@@ -1,4 +1,4 @@
-"""What a fact does to who holds a node: it is set down, bound, or waits no more."""
+"""The effect of an event on a pod that holds a node: unassumed, bound, or no longer waiting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ N = NodeName("n")
 P = PodUID("default/p")
 
 
-# Who holds a node -----------------------------------------------------------------------------
+# Pods that hold a node ------------------------------------------------------------------------
 
 
 ENDS = {
@@ -82,7 +82,7 @@ def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
 
 
 def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
-    """No plugin makes the group fall."""
+    """No plugin rejects the group."""
     driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 2))
@@ -141,7 +141,7 @@ def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
 
 
 def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
-    """A gang with one to spare, and pods that were let wait on the same nodes."""
+    """A gang with one elastic member, and pods that wait for a plugin on the same nodes."""
     driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
     driver.watched = False
     faulty.answers["permit"] = Wait(9.0)

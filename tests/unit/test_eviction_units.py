@@ -1,4 +1,4 @@
-"""Who may be displaced, by whom, and what is asked while it is planned."""
+"""Possible victims, their preemptors, and the plugin calls while preemption is planned."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of, runs
 
-# Who may be displaced -------------------------------------------------------------------------
+# Possible victims -----------------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -138,7 +138,7 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     host.at(5.0)
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/other"]
     host.end("high", "other")
-    host.at(20.0)  # it does not rest any more
+    host.at(20.0)  # its backoff has ended
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
 
 
@@ -206,7 +206,7 @@ def test_waiting_gang_is_preempted_before_a_running_gang() -> None:
 
 
 def test_gang_with_fewer_running_members_is_evicted_first() -> None:
-    """Though it is the elder."""
+    """Although it is older."""
     host = Host(4, faulty=waits_for("one-late"))
     runs(host, "one", 0, min_available=1)
     runs(host, "two", 0, 0)
@@ -233,7 +233,7 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
     ]
 
 
-# For whom -------------------------------------------------------------------------------------
+# Preemptors -----------------------------------------------------------------------------------
 
 
 def test_entity_refused_for_another_reason_preempts_nothing() -> None:
@@ -247,7 +247,7 @@ def test_entity_refused_for_another_reason_preempts_nothing() -> None:
 
 
 def test_entity_that_is_not_admitted_preempts_nothing() -> None:
-    """It falls before room is made for it as a whole, and is held then."""
+    """It is rejected before it preempts as a whole, and is not admitted then."""
     faulty = FaultyPlugin("pre_enqueue")
     host = Host(2, faulty=faulty)
     runs(host, "low", 0)
@@ -330,7 +330,7 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
 
 @EACH_UNIT
 def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
-    """Though there is room in another."""
+    """Although there is capacity in another."""
     host = Host(2, 2, unit=unit)
     topology = Topology(key="rack", required=True)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
@@ -406,7 +406,7 @@ def test_check_of_a_plan_runs_as_in_a_scheduling_cycle(
     assert len(host.evicted) == (1 if goes_alone else 2)
 
 
-# What is told, and whom it helps --------------------------------------------------------------
+# Notices, and which entities they help --------------------------------------------------------
 
 
 @EACH_UNIT

@@ -1,4 +1,4 @@
-"""When pods end, as a scheduler takes it: who is asked what, and what comes of a bad answer."""
+"""Expected ends of pods: which run times are asked for, and the effect of a bad answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Asked:
 
 @define
 class Says:
-    """Run times that say one thing of everybody, or raise it."""
+    """Run times that return one value for all pods, or raise it."""
 
     answer: Any
 
@@ -46,7 +46,7 @@ class Says:
 
 
 def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
-    """Who only waits for a permit is taken to start now."""
+    """A pod that only waits on permit is assumed to start now."""
     host = FaultyHost(FaultyPlugin("permit"), a=4)
     run_times = Asked()
     host.policy = Backfill(run_times)

@@ -427,7 +427,7 @@ class ForkedInVain(Learned):
 
 
 def reserving(run_times: Any) -> Scheduler:
-    """Return a scheduler with a gang of two for which there is no room."""
+    """Return a scheduler with a gang of two that does not fit."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, backfill=Backfill(run_times))
     node = Node(name=NodeName("n"), allocatable={"cpu": 2})

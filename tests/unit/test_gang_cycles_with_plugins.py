@@ -1,4 +1,4 @@
-"""A whole gang in its turn: whom plugins are asked about, who is blamed, and what is told."""
+"""A whole gang in its cycle: plugin calls, the blamed member, and the notices."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_each_plugin_is_asked_once_for_its_group(point: str) -> None:
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
 def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: str) -> None:
-    """Nobody else is there who answers for each member."""
+    """No other plugin answers for each member."""
     driver, faulty = faulty_driver(point, unit=SchedulingUnit.GROUP, wide=point)
     faulty.answers[point] = Unschedulable("not this gang")
     driver.add(*members("g", 2))

@@ -157,7 +157,7 @@ def test_many_keys_are_sorted_regardless_of_distance(build: str, size: int, scal
 
 @each_build
 def test_alternating_push_and_pop_is_sorted(build: str) -> None:
-    """Pop and push in turn, with some removals and rekeys, through many merges."""
+    """Alternate pops and pushes, with some removals and rekeys, through many merges."""
     rng = random.Random(7)
     heap: PriorityHeap[int] = BUILDS[build]()
     keys: dict[int, tuple[int, float, int]] = {}

@@ -168,7 +168,7 @@ KEPT = (
     r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")
-"""What only ascends, what is kept of answers about nodes, and which entity was tried last."""
+"""Counters that only ascend, cached answers about nodes, and the entity tried last."""
 
 NEEDED = {
     "headroom": ("filter",),

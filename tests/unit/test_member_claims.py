@@ -24,7 +24,7 @@ def give(driver: Driver, minimum: int, *names: str) -> None:
 
 @EACH_UNIT
 def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: SchedulingUnit) -> None:
-    """F22: nobody else comes, and nobody sleeps who could start."""
+    """F22: no other member arrives, and no entity that could start is parked."""
     driver, _odd = faulty_driver(unit=unit, cpu=4)
     driver.add(*(make_pod(name, group="g", min_available=3, cpu=1) for name in "pq"))
     give(driver, 2, "p", "q")
@@ -34,8 +34,8 @@ def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: Schedul
 
 @pytest.mark.parametrize(("names", "start"), [("p", True), ("q", False), ("qp", True)])
 def test_current_claim_of_the_first_member_binds_waiting_members(names: str, start: bool) -> None:
-    """F22: those that wait go at once; who is in stays in, also where it contradicts the first."""
-    driver, _odd = faulty_driver(cpu=2)  # no room for the third
+    """F22: waiting members are released at once; members that contradict the first stay."""
+    driver, _odd = faulty_driver(cpu=2)  # no capacity for the third
     driver.add(*(make_pod(name, group="g", min_available=3, cpu=1) for name in "pqr"))
     driver.step()
     driver.step()

@@ -190,7 +190,7 @@ def test_labels_name_no_pod_and_no_group() -> None:
     assert b"default/" not in prometheus.generate_latest(registry)
 
 
-# Who is measured --------------------------------------------------------------------------------
+# Measured schedulers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])

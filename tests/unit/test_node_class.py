@@ -1,4 +1,4 @@
-"""Nodes that no plugin can tell apart are one class, and stay so through every change."""
+"""Nodes that no plugin can distinguish are one class, and stay so through every change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shift(view: FakeNode, requests: Resources, sign: int) -> None:
 
 
 class NodeClassesMachine(RuleBasedStateMachine):
-    """Classes are kept through every change, and compared with a classification from scratch."""
+    """Classes survive every change, and are compared with a classification from scratch."""
 
     def __init__(self) -> None:
         super().__init__()

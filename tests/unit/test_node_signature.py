@@ -179,7 +179,7 @@ def test_topology_label_of_gangs_splits_node_classes() -> None:
 
 
 def test_departed_pods_do_not_split_node_classes_for_ever() -> None:
-    """A few labels without readers are kept; many are not."""
+    """A few labels without readers are retained; many are not."""
     driver = hosts()
     for number in range(12):
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})

@@ -1,4 +1,4 @@
-"""Nodes with what is free on them, kept incrementally, against a count from scratch."""
+"""Nodes with their free capacity, kept incrementally, against a count from scratch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POD = Pod(name="p", requests={"cpu": 3})
 
 
 class NodesMachine(FleetMachine):
-    """What is kept is what a count from scratch gives."""
+    """Incremental amounts equal a count from scratch."""
 
     @invariant()
     def agrees(self) -> None:
@@ -106,7 +106,7 @@ def test_a_pod_may_be_forgotten_after_its_node_is_gone() -> None:
 
 
 def test_forget_keeps_a_pod_on_its_node_when_it_is_bound_there() -> None:
-    """Law 8: told or not, it is there."""
+    """Law 8: it is there, with or without its event."""
     cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
     cluster.apply(Bound(POD.uid, N1, 1))

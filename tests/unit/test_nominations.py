@@ -1,4 +1,4 @@
-"""Room that is kept: when it is there, when it is not kept any longer, and who goes there."""
+"""Nominations: when the capacity is free, when they lapse, and which pods use them."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_finished_pod_uses_nothing_while_it_still_exists(
 def test_recreated_preemptor_does_not_back_off_once_its_capacity_is_free(
     unit: SchedulingUnit,
 ) -> None:
-    """It rested as it had failed; whoever is sent for does not, and who takes its place neither."""
+    """It backed off after its failure; a preemptor that is requeued does not, nor its successor."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, priority=5)))
     host.gang("high", 2, 5)
-    ImmediateHost.end(host, "low-0", "low-1")  # and nobody decides yet
+    ImmediateHost.end(host, "low-0", "low-1")  # and no decision is made yet
     ImmediateHost.end(host, "high-0", "high-1")
     host.gang("high", 2, 5)
     assert host.where == {"high-0": "n0", "high-1": "n0"}
@@ -86,13 +86,13 @@ def test_nomination_after_a_cycle_can_be_written(
 ) -> None:
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
-    host.at(5.0)  # it had a turn, and its room is not there yet
+    host.at(5.0)  # it was tried, and its victims are still there
     host.scheduler.restore(json.loads(json.dumps(host.scheduler.snapshot())))
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
-# When it is kept no longer --------------------------------------------------------------------
+# When it lapses -------------------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -137,7 +137,7 @@ def test_capacity_of_a_departed_member_is_free_while_that_of_others_is_reserved(
     (nominated,) = host.told(Nominated)
     (beside,) = (uid for uid, node in nominated.places if node == "n1")
     host.pods(make_pod("other", cpu=1))
-    host.at(5.0)  # it does not rest any more
+    host.at(5.0)  # its backoff has ended
     assert "other" not in host.where
     host.tell(PodDeleted(beside))
     host.decide()
@@ -210,14 +210,14 @@ def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
     assert host.scheduler.queue.is_gated(entity)
 
 
-# Who goes there -------------------------------------------------------------------------------
+# Which pods use it ----------------------------------------------------------------------------
 
 
 @EACH_UNIT
 def test_gang_that_started_meanwhile_uses_its_reserved_capacity_for_two(
     unit: SchedulingUnit,
 ) -> None:
-    """Whose turn it is then is one that no room was kept for."""
+    """The next entity then has no nomination."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     member: dict[str, Any] = {"group": "high", "min_available": 2, "priority": 5, "cpu": 1}
@@ -257,7 +257,7 @@ def test_nominated_pod_goes_to_the_best_node_while_its_victims_are_there(
     ImmediateHost.end(host, "mid")
     host.tell(NodeUpdated(make_node("n1", cpu=2, labels={"rack": "r1"})))
     change(host, "high", labels={"told": "again"})
-    host.at(5.0)  # it does not rest any more
+    host.at(5.0)  # its backoff has ended
     assert host.where == {"high": "n0", "low": "n1"}
 
 
@@ -282,7 +282,7 @@ def test_two_gangs_use_their_nominations_on_one_node(unit: SchedulingUnit) -> No
     assert host.kept == ["high-0", "high-1", "peer-0", "peer-1"]
     ImmediateHost.end(
         host, "low-0", "low-1", "lower-0", "lower-1"
-    )  # and only then somebody decides
+    )  # and only then decisions are made
     host.decide()
     assert host.where == {f"{name}-{n}": "n0" for name in BUNDLE for n in (0, 1)}
 
@@ -291,7 +291,7 @@ def test_two_gangs_use_their_nominations_on_one_node(unit: SchedulingUnit) -> No
 def test_gang_is_not_placed_beside_a_nominated_pod_on_a_node_that_shrank(
     unit: SchedulingUnit,
 ) -> None:
-    """What was kept for itself is not free there until they are gone."""
+    """Its own reserved capacity is not free there until the victims are gone."""
     host = Host(4, unit=unit)
     for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 4)):
         host.gang(name, 2, priority)
@@ -304,7 +304,7 @@ def test_gang_is_not_placed_beside_a_nominated_pod_on_a_node_that_shrank(
 
 
 def two_racks(*, unit: SchedulingUnit) -> Host:
-    """Return a host where a gang within a rack has its room kept in the younger of two."""
+    """Return a host where a gang within a rack has its reserved capacity in the younger of two."""
     host = Host(2, unit=unit)
     host.gang("mid", 2, 3)
     host.tell(NodeAdded(make_node("n1", cpu=2, labels={"rack": "r1"})))
@@ -321,7 +321,7 @@ def test_gang_goes_to_the_rack_of_its_reserved_capacity_before_an_equal_older_ra
     unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
-    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then decisions are made
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1"}
 
@@ -353,6 +353,6 @@ def test_gang_with_a_running_member_goes_to_its_reserved_capacity_in_that_rack(
     host.tell(PodAdded(evolve(runs, node_name=NodeName("n2"))))
     host.gang("high", 2, 5, min_available=3)
     assert (host.evicted, len(host.kept)) == (["low-0", "low-1"], 2)
-    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then decisions are made
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1", "high-2": "n2"}

@@ -267,7 +267,7 @@ def test_every_pod_may_be_of_a_class_of_its_own() -> None:
 
 
 class Plain:
-    """A room in which a node is how many pods it can take, of whatever kind."""
+    """A packing problem in which a node is the number of pods that it takes, of any class."""
 
     binding: tuple[str, ...] = ()
 
@@ -282,7 +282,7 @@ class Plain:
 
 
 class Boasting(Plain):
-    """A room that says it counts gpu, and takes pods where there is none."""
+    """A packing problem that claims to count gpu, and takes pods where there is none."""
 
     binding = ("gpu",)
 
@@ -562,10 +562,10 @@ def test_more_budget_never_takes_an_answer_away() -> None:
 def test_a_gang_of_odd_sizes_is_decided_to_the_last_member(
     each: int, budget: int, told: str
 ) -> None:
-    """Greedy passes end at 50 of 52: the search finds the rest, and where it ends.
+    """Greedy passes end at 50 of 52: the search finds the others, and proves where it ends.
 
-    The budgets are what it takes to look at each position once, and not at those that the nodes
-    after it cannot make up for.
+    The budgets suffice to look at each position once, except at those that the later nodes
+    cannot make up for.
     """
     answer = ask(dict.fromkeys("abcd", each), ODD_SIZES, ODD_NODES, budget=budget)
     if isinstance(answer, Packed):

@@ -168,7 +168,7 @@ def replay(problem: Problem[Box, str], one: Pass) -> None:
     [([(box("x", gpu=99, cpu=99), 3), (box("y", gpu=60, cpu=60), 2)], True), (ODD_NODES, False)],
 )
 def test_a_pass_places_what_it_says_where_it_says(room: list[tuple[Box, int]], fits: bool) -> None:
-    """Where there is room for all and to spare, each of them places all."""
+    """With more than enough capacity for all, each of them places all."""
     counts, all_kinds = dict.fromkeys("abcd", 13), Need((0, 1, 2, 3), 52)
     problem = by_number(counts, ODD_SIZES, room, all_kinds)
     made = list(passes(problem))
@@ -208,7 +208,7 @@ def test_one_of_the_passes_spreads_the_pods() -> None:
 
 
 def test_pods_that_a_node_takes_meanwhile_are_reported_in_order() -> None:
-    """What makes up for c, which no node takes, is one more of a kind that has had its turn."""
+    """One more of a class that was placed before makes up for c, which no node takes."""
     counts = {"a": 2, "b": 2, "c": 1}
     requests = {"a": {"gpu": 1}, "b": {"gpu": 2}, "c": {}}
     needs = Need((0, 1, 2), 3), Need((1,), 1)

@@ -61,7 +61,7 @@ def test_every_answer_is_what_all_ways_to_place_the_pods_say(
 
 
 def test_a_small_budget_is_never_a_wrong_answer() -> None:
-    """What is said within a budget is true, and the budget is kept."""
+    """Answers within a budget are true, and the budget is respected."""
     for seed in range(INSTANCES // 4):
         random = Random(seed)
         case = random_case(random)

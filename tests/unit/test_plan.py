@@ -120,7 +120,7 @@ def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_i
 
 
 def test_members_of_other_roles_do_not_count_for_a_role() -> None:
-    """Placed as they came, the workers leave no room for the server."""
+    """Placed in order of arrival, the workers leave no capacity for the server."""
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
     workers = members("g", 4, 2, role="worker", cpu=1)
@@ -214,7 +214,7 @@ def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
 
 
 def test_value_with_the_least_sufficient_capacity_is_first() -> None:
-    """Rooms are counted over all kinds; of none more than there are members, to be enough."""
+    """Capacity is counted over all classes; of each at most its members, to be enough."""
     nodes = [node("c", 2, rack="c"), node("b", 3, rack="b"), node("a", 4, rack="a")]
     nodes += [node("h", 2, rack="h"), *(node(f"h{n}", 1, rack="h") for n in range(5))]
     driver = gang_driver(*nodes)
@@ -274,7 +274,7 @@ def used_and_like(placement: PlacementStrategy, *asks: int) -> Driver:
 
 
 def test_node_that_becomes_equal_to_another_joins_its_class_in_a_search() -> None:
-    """Both have six left; placed one by one, the small ones leave no room for the large one."""
+    """Both have six left; placed one by one, the small ones leave no capacity for the large one."""
     driver = used_and_like(PlacementStrategy.SCORE, 2, 2, 2, 6)
     found = where(driver)
     assert found.pop("a-0") == "n0"

@@ -50,7 +50,7 @@ ANSWERS: dict[str, object] = {
     "bind": Skip(),
     "post_bind": None,
 }
-"""What is told the instant, and says nothing."""
+"""A plugin that reads the instant, and returns nothing."""
 WITHOUT_CYCLE = ("pre_enqueue", "bind", "post_bind")
 AT_A_NODE = ("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind")
 SIGNED = ("filter", "pod_signature", "node_signature")
@@ -83,7 +83,7 @@ def sound(*points: str, name: str = "FaultyPlugin") -> FaultyPlugin:
 def test_every_point_is_given_the_instant_of_the_call_its_pod_cycle_and_node(
     unit: SchedulingUnit,
 ) -> None:
-    """Also where groups fall, are held and start together."""
+    """Also where groups are rejected, not admitted and start together."""
     faulty, asked = FaultyPlugin(*ANSWERS), Counter[str]()
     driver = Driver(making(faulty, unit=unit))
 
@@ -258,7 +258,7 @@ def test_the_scores_of_all_plugins_are_added() -> None:
 
 
 def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
-    """However many pods they would have room for."""
+    """However many pods they would fit."""
     faulty = sound(*SIGNED)
     faulty.answers["filter"] = Unschedulable("not here")
     driver = Driver(making(faulty))

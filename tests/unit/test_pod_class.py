@@ -1,4 +1,4 @@
-"""Like pods are judged once, and as if each were judged anew."""
+"""Equal pods are evaluated once, and as if each were evaluated separately."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def a_class(nodes: Nodes, judge: Judging | None = None) -> PodClass:
 
 
 class PodClassMachine(FleetMachine):
-    """One class is kept through every change, the other is made anew."""
+    """One class is kept through every change, the other is made again."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -100,7 +100,7 @@ def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded(
 
 
 class RoomMachine(FleetMachine):
-    """The order of rooms is kept through every change."""
+    """The order by capacity is maintained through every change."""
 
     def __init__(self) -> None:
         super().__init__()

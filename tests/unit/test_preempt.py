@@ -1,4 +1,4 @@
-"""Making room, step by step: what breaks off in between, and what changes while room is kept."""
+"""Preemption, step by step: interruptions, and changes while capacity is nominated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from support.preemption_host import Host, blocked, reason_of
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
-# While room is kept ---------------------------------------------------------------------------
+# While capacity is nominated ------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -46,7 +46,7 @@ def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
-    host.at(5.0)  # it rested as it failed before
+    host.at(5.0)  # it backed off after its failure
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
     assert "1 node is nominated, waiting for 2 pods to terminate" in str(
         host.scheduler.why(GroupKey("default/high"))
@@ -126,7 +126,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
 
 @EACH_UNIT
 def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
-    """One that its gang does not need, a gang that falls, and a regular pod."""
+    """An elastic member, a gang that is evicted, and a regular pod."""
     host = Host(2, 2, unit=unit)
     host.gang("low", 2, 0, min_available=1)
     host.gang("alone", 1, 0, group=None, min_available=None)
@@ -167,7 +167,7 @@ def test_nominated_pod_goes_to_its_node_before_an_equal_older_node(
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.where == {"mid": "n0", "low": "n1"}
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    ImmediateHost.end(host, "mid", "low")  # and only then somebody decides
+    ImmediateHost.end(host, "mid", "low")  # and only then decisions are made
     host.decide()
     assert host.where == {"high": "n1"}
 
@@ -275,7 +275,7 @@ def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
     assert not host.scheduler._state.holding
 
 
-# For whom, and who goes -----------------------------------------------------------------------
+# Preemptors and victims -----------------------------------------------------------------------
 
 
 @EACH_UNIT

@@ -39,7 +39,7 @@ CONTRADICTS = make_pod("c", group="g", min_available=1)
 
 
 def a_state(*pods: Pod, membership: Any = None) -> tuple[InMemoryCluster, State]:
-    """Return a cluster and what is remembered of it, with some pods told."""
+    """Return a cluster and the scheduler's memory of it, with some pods reported."""
     cluster = InMemoryCluster()
     given = {} if membership is None else {"membership": membership}
     scheduler = Scheduler(cluster, presets.coscheduling_profile(), **given)

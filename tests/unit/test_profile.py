@@ -150,7 +150,7 @@ def test_pods_are_evaluated_singly_when_a_plugin_has_no_signature(point: str) ->
 
 
 def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
-    """One that bounds how many pods a node takes tells every node apart."""
+    """A plugin that bounds the pods of a node distinguishes every node."""
     judges = [
         plugin("First", "filter", "node_signature"),
         plugin("Bounding", "filter", "node_signature", "headroom"),

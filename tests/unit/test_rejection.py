@@ -1,4 +1,4 @@
-"""Giving nodes back: who is told what, who rests, and who is next."""
+"""Unassuming nodes: the notices, the backoff, and the next entity."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def attempts(driver: Driver, group: str) -> int:
     return int(info.attempts)
 
 
-# What is told ---------------------------------------------------------------------------------
+# Notices --------------------------------------------------------------------------------------
 
 
 def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> None:
-    """Law 4, F59: the group falls as a member of it goes; the other gives back the larger node."""
+    """Law 4, F59: a departure rejects the group; the other releases the larger node."""
     driver, faulty = faulty_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
     causes = list[str]()
     faulty.answers["unreserve"] = lambda _cycle, pod, _node, *, cause, now: causes.append(
@@ -142,7 +142,7 @@ def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
     assert info.was_scheduled is False
 
 
-# Who rests ------------------------------------------------------------------------------------
+# Backoff --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
@@ -181,11 +181,11 @@ def test_bind_that_fails_before_all_members_are_tried_puts_the_gang_in_backoff()
     assert set(where(driver)) == {"g-0", "g-late-0"}
 
 
-# Who is next ----------------------------------------------------------------------------------
+# The next entity ------------------------------------------------------------------------------
 
 
 def two_in_line(*points: str) -> tuple[Driver, FaultyPlugin]:
-    """Return two like gangs that failed alike, and have rested."""
+    """Return two equivalent gangs that failed alike, and are out of backoff."""
     driver, faulty = faulty_driver(*points)
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
     driver.settle()
@@ -203,7 +203,7 @@ def test_next_entity_is_tried_after_a_refused_group() -> None:
 
 
 def test_next_entity_is_tried_after_a_group_that_waits_for_a_refused_one() -> None:
-    """Nobody knows what would help the third, so the group stands in a line of its own."""
+    """No event is known to help the third, so the group has an equivalence queue of its own."""
     driver, faulty = faulty_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
     driver.add(*members("g", 3, cpu=1), *members("h", 3, cpu=1))
     driver.settle()
@@ -245,7 +245,7 @@ def test_next_entity_is_tried_after_a_member_that_is_not_admitted_any_more() -> 
 
 
 def test_equal_entity_is_not_tried_in_vain_after_a_failure() -> None:
-    """Law 5: counted one by one there is room for all, which only a try can tell is not so."""
+    """Law 5: counted one by one all fit, and only a try can prove that they do not."""
     driver = gang_driver(node("a", 2, rack="r1"), node("b", 1, rack="r2"))
     for name in "gh":
         driver.tell(PodGroupAdded(specify(name, 3, RACK)))

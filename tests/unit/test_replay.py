@@ -111,7 +111,7 @@ def test_a_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
 def test_an_object_shown_before_its_event_is_in_the_log() -> None:
     host = Host()
     host.tell(NodeAdded(NODE), PodAdded(A))
-    # somebody else's pod is on the node; nobody tells
+    # a pod of another scheduler is on the node, without an event
     seized = evolve(make_pod("x", cpu=2), node_name=NODE.name)
     host.cluster.apply(PodAdded(seized))
     host.tell(NodeAdded(evolve(NODE, labels={"a": "b"})))

@@ -1,4 +1,4 @@
-"""The report: who never fits, and what the accounts say."""
+"""The report: jobs that never fit, and the accounts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_gang_larger_than_the_cluster_never_fits() -> None:
 
 
 def test_gangs_that_differ_only_in_roles_are_tried_apart() -> None:
-    """Of one the small pod is the server, of the other the one that fills a node."""
+    """In one gang the small pod is the server, in the other the pod that fills a node."""
     arrivals: list[Event] = [node("a"), PodAdded(make_pod("runs", gpu=4, priority=1))]
     for name, server in (("a", 0), ("b", 2)):
         arrivals.append(PodGroupAdded(PodGroup(name=name, roles={"ps": 1, "worker": 1})))

@@ -1,4 +1,4 @@
-"""Wake-ups, one rule at a time: whom a fact helps, and who is not tried in vain."""
+"""Requeueing, one rule at a time: which entities an event helps, and which tries are useless."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def is_awake(driver: Driver, uid: str) -> bool:
 
 
 def test_no_more_pods_of_a_class_count_than_exist() -> None:
-    """There is room for many of one kind, and for too few of the other."""
+    """Many of one class fit, and too few of the other."""
     driver = Driver()
     driver.tell(node("cpu", 9), node("gpu", 0, 1))
     driver.add(*members("g", 1, 3, cpu=1), *members("g", 2, 3, prefix="gpu-", gpu=1))
@@ -102,7 +102,7 @@ def test_node_that_takes_no_member_may_complete_the_min_resources_of_a_group() -
 
 
 def test_node_that_takes_no_member_requeues_no_gang() -> None:
-    """Counted one by one there is room for all, as there was before."""
+    """Counted one by one all fit, as before."""
     driver = gang_driver(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     place(driver, *members("g", 3, cpu=1), spec=specify("g", 3, RACK))
     driver.settle()
@@ -128,11 +128,11 @@ def test_members_of_other_roles_count_only_for_the_total_while_a_role_lacks_some
     assert may_fit(driver, "g")
 
 
-# Nodes that a falling group gives back --------------------------------------------------------
+# Nodes that a rejected group releases ---------------------------------------------------------
 
 
 def test_released_capacity_helps_an_entity_that_failed_while_it_was_held() -> None:
-    """Law 4: whoever stands before them in the memory of those who failed."""
+    """Law 4: in any order of the failed entities."""
     driver, _odd = patient("permit")
     driver.tell(node("n", 4))
     driver.add(make_pod("before", cpu=9))
@@ -151,7 +151,7 @@ def test_released_capacity_helps_an_entity_that_failed_while_it_was_held() -> No
 
 
 def test_released_capacity_requeues_no_entity_that_failed_before_it_was_taken() -> None:
-    """Counted one by one there would be room for all three; no rack has it."""
+    """Counted one by one all three would fit; no rack has the capacity."""
     driver, _odd = patient("permit")
     driver.tell(node("a", 2, rack="r1"), node("b", 2, rack="r2"))
     place(driver, *members("before", 3, cpu=1), spec=specify("before", 3, RACK))
@@ -166,7 +166,7 @@ def test_released_capacity_requeues_no_entity_that_failed_before_it_was_taken() 
 
 
 def test_capacity_taken_in_the_last_step_helps_entities_that_failed_for_it() -> None:
-    """Law 4: no step comes between, where one group falls by the clock as the other holds on."""
+    """Law 4: no step intervenes where one group is rejected by the clock and one holds on."""
     driver, faulty = patient("pre_filter")
     faulty.answers["pre_filter"] = turn_down("first-2")
     driver.tell(node("n", 6))
@@ -192,7 +192,7 @@ def test_capacity_taken_in_the_last_step_helps_entities_that_failed_for_it() -> 
 def test_equal_entity_is_requeued_unless_it_is_known_to_fail(
     is_proven: bool,
 ) -> None:
-    """Law 4: a member that a plugin turns down proves nothing about the others."""
+    """Law 4: a member that a plugin refuses proves nothing about the others."""
     driver, faulty = patient("pre_filter")
     driver.tell(node("n", 6))
     place(driver, make_pod("runs", cpu=2))
@@ -213,11 +213,11 @@ def test_equal_entity_is_requeued_unless_it_is_known_to_fail(
     assert len(where(driver)) == (1 if is_proven else 3)
 
 
-# News in the middle of a try ------------------------------------------------------------------
+# Events in the middle of a try ----------------------------------------------------------------
 
 
 def reject_in_the_middle(large: int) -> Driver:
-    """Let a plugin end the attempt of a gang after the first of its members had its turn."""
+    """Let a plugin end the attempt of a gang after its first member was tried."""
     faulty = FaultyPlugin("post_filter")
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -284,7 +284,7 @@ def test_a_gang_that_holds_nodes_is_not_tried_for_a_node_that_takes_none_of_it()
 
 
 def test_waiting_gang_is_not_tried_again_for_an_event_that_does_not_help() -> None:
-    """Somebody joins it while the round of the others is under way."""
+    """A member joins while the round of the others is under way."""
     driver, _odd = patient("permit")
     driver.tell(node("n", 4))
     driver.add(*members("g", 4, 3, cpu=2))
@@ -300,7 +300,7 @@ def test_waiting_gang_is_not_tried_again_for_an_event_that_does_not_help() -> No
 
 
 def test_refused_gangs_that_hold_nodes_are_requeued_independently() -> None:
-    """Any fact may help any of them: nobody is like another."""
+    """Any event may help any of them: no two are equivalent."""
     driver, faulty = patient("pre_filter")
     faulty.answers["pre_filter"] = lambda _cycle, pod, *, now: (
         Unschedulable("not yet") if pod.name.endswith("1") else turn_down("")(pod)
@@ -315,7 +315,7 @@ def test_refused_gangs_that_hold_nodes_are_requeued_independently() -> None:
 
 
 def test_next_entity_is_tried_when_the_leader_is_assumed() -> None:
-    """The first is turned down afterwards, which says nothing of the other."""
+    """The first is refused afterwards, which proves nothing about the other."""
     driver, faulty = patient("pre_filter")
     driver.tell(node("n", 0))
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
@@ -341,7 +341,7 @@ def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_che
     assert attempts(driver, "g") == tried
 
 
-# Whom one may reach ---------------------------------------------------------------------------
+# Reachable victims ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -349,13 +349,13 @@ def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_che
     [(0, True, False), (1, True, True), (5, False, False), (6, False, True)],
 )
 def test_only_a_lower_priority_is_preempted(priority: int, displaces: bool, reaches: bool) -> None:
-    """Pods of priority 0 run, and give way to who displaces; room is kept for 5."""
+    """Pods of priority 0 run, and yield to a preemptor; capacity is reserved for 5."""
     state = blocked().scheduler._state
     assert [kept.priority for kept in state.nominations.values()] == [5]
     assert requeue.may_preempt_others(state, priority, displaces) is reaches
 
 
-# Who asks for a reservation -------------------------------------------------------------------
+# Candidates for a reservation -----------------------------------------------------------------
 
 
 def test_failed_preemptors_are_retried_for_capacity_they_were_denied() -> None:

@@ -124,7 +124,7 @@ def test_the_pods_of_a_job_say_which_replicas_they_are(
     assert [claim.role for claim in claims if claim is not None] == roles
 
 
-# What is told ---------------------------------------------------------------------------------
+# Notices --------------------------------------------------------------------------------------
 
 
 def test_missing_role_is_reported_in_words() -> None:
@@ -283,7 +283,7 @@ def test_rule_that_breaks_its_contract_on_roles_is_a_plugin_error(answer: Any) -
     assert scheduler._state.deferred == []
 
 
-# How many, and whose turn ---------------------------------------------------------------------
+# How many, and which is next ------------------------------------------------------------------
 
 
 def test_the_quotas_say_how_many_of_each_role_and_in_all() -> None:

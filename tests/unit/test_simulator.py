@@ -94,7 +94,7 @@ def test_used_wasted_and_idle_add_up_to_the_capacity() -> None:
     second = [(10.0, PodAdded(pod)) for pod in gang("b", 3, seconds="60")]
     given = workload((0.0, NodeAdded(node())), *first, *second)
     simulator, result = simulate(given)
-    # a uses 3 of 4 for 40 s; b holds the fourth for 10 s in vain, and runs from 40 to 100
+    # a uses 3 of 4 for 40 s; b holds the fourth for 10 s uselessly, and runs from 40 to 100
     assert simulator.now == 100.0
     used = result.summary.utilisation["nvidia.com/gpu"]
     assert used == pytest.approx((3 * 40 + 3 * 60) / (4 * 100))

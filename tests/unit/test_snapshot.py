@@ -88,7 +88,7 @@ def is_remembered(thing: object) -> bool:
 
 
 def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
-    """Who adds one says here what becomes of it: see ``HELD``."""
+    """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
     everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
     everything += everything_in(reserving_scheduler())
@@ -148,7 +148,7 @@ def test_change_of_any_kept_value_changes_the_snapshot() -> None:
 
 
 def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
-    """Change whatever is kept, one after the other; return how many changes there were."""
+    """Change each kept value, one after the other; return the number of changes."""
     before = scheduler.snapshot()
     counted = 0
     in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
@@ -162,7 +162,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
             for undo in changes(each, name):
                 try:
                     if type(each) is QueuedEntity:
-                        each._check()  # whoever holds a node has no turn
+                        each._check()  # a pod that holds a node is not next
                     assert json.dumps(scheduler.snapshot()) != json.dumps(before), (each, name)
                     counted += 1
                 except (GangschedError, LookupError):
@@ -185,7 +185,7 @@ def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler(
 
 
 def test_started_gangs_and_read_labels_are_restored() -> None:
-    """By its roles, and by who waits to join it; of labels, how many kinds of pods read them."""
+    """By its roles, and by the pods that wait to join it; labels by the number of readers."""
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
     node = Node(name=NodeName("n"), labels={"zone": "z"}, allocatable={"cpu": 2})
@@ -315,7 +315,7 @@ def nested(line: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def promise_of(entity: dict[str, Any]) -> dict[str, Any]:
-    """Return a promise that is made to a gang."""
+    """Return a reservation of a gang."""
     key, at = entity["group"], 3.0
     return {"entity": entity["seq"], "key": key, "since": at, "starts_at": at, "deadline": at}
 
@@ -511,7 +511,7 @@ NOTE: StateKey[object] = StateKey("Notes")
 
 
 class Notes:
-    """Counts whom it saw, and writes it into each cycle."""
+    """Counts the pods that it saw, and writes the count into each cycle."""
 
     name = "Notes"
     state_keys: tuple[StateKey[Any], ...] = (NOTE,)
@@ -674,7 +674,7 @@ def test_forecasts_of_unsigned_nodes_follow_from_amounts() -> None:
 
 @pytest.mark.parametrize(("minds", "edges"), [(False, "after"), (True, "endless")])
 def test_forecasts_of_unsigned_nodes_are_kept(minds: bool, edges: str) -> None:
-    """More of a resource than they offer, where nobody minds; or where it were boundless."""
+    """More of a resource than they offer, without a check; or an unbounded amount."""
     cluster = InMemoryCluster()
 
     def make() -> Scheduler:
@@ -730,7 +730,7 @@ def test_profile_refuses_two_keys_of_one_name() -> None:
     assert str(caught.value) == "state_keys: two keys are named 'Notes'"
 
 
-# What is still to be told -----------------------------------------------------------------------
+# Pending effects --------------------------------------------------------------------------------
 
 
 def test_pending_effects_and_errors_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""A scheduler goes on elsewhere from its snapshot: with the same room kept, and so on."""
+"""A scheduler continues from its snapshot: with the same reserved capacity, and so on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.preemption_host import blocked, reason_of
 from support.restored import elsewhere, posted
 from support.snapshots import Fitting, another
 
-# Room that is kept ------------------------------------------------------------------------------
+# Reserved capacity ------------------------------------------------------------------------------
 
 
 def test_restored_nomination_lapses_when_too_few_members_are_left() -> None:
@@ -60,7 +60,7 @@ def test_restored_scheduler_does_not_count_on_overdue_pods() -> None:
     assert host.kept == []
 
 
-# Who stands in line -----------------------------------------------------------------------------
+# Equivalence queues -----------------------------------------------------------------------------
 
 
 def test_failed_requests_are_restored() -> None:

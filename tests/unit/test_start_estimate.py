@@ -1,4 +1,4 @@
-"""When and where a gang can start: who is waited for, what is needed, and how far it is looked."""
+"""When and where a gang can start: the awaited pods, the need, and the horizon."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def placed(host: Host, node: str, name: str, seconds: float | None = None, **mor
 
 
 def returning(host: Host) -> set[str]:
-    """Return who will have left the nodes that are needed when the gang starts."""
+    """Return the pods that leave the needed nodes before the gang starts."""
     entries = host.scheduler._state.nodes.ledger.expected()
     return {uid.partition("/")[2] for entry in entries for uid in entry.returning or ()}
 
 
 def needed(host: Host) -> int:
-    """Return for how many pods room is reserved."""
+    """Return the number of pods for which capacity is reserved."""
     return sum(entry.pods for entry in host.scheduler._state.nodes.ledger.expected())
 
 
-# Who is waited for ----------------------------------------------------------------------------
+# Awaited pods ---------------------------------------------------------------------------------
 
 
 def test_group_that_runs_when_the_gang_starts_is_not_waited_for() -> None:
@@ -104,7 +104,7 @@ def test_resource_that_the_node_does_not_offer_is_freed_with_its_pod() -> None:
 
 
 def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
-    """Whoever has a role counts in all too, and comes last here."""
+    """A member with a role counts in the total too, and is last here."""
     host = Host(a=9)
     host.pod("old", 100, cpu=8)
     host.decide()

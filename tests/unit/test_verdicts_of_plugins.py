@@ -86,7 +86,7 @@ class Host:
 
 
 def running(*bound: str) -> Host:
-    """Return a gang of two that was let go, of which some are bound and the others being so."""
+    """Return a released gang of two, of which some are bound and the others are being bound."""
     host = Host()
     for name in "ab":
         host.tell(PodAdded(make_pod(name, group="g", min_available=2, cpu=2)))

@@ -1,4 +1,4 @@
-"""Who has to go: as few gangs as possible, then as few pods, the youngest first."""
+"""Victims: as few gangs as possible, then as few pods, the youngest first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def gone(host: Host) -> set[str]:
-    """Return the gangs of whom somebody goes."""
+    """Return the gangs of the victims."""
     return {name.partition("-")[0] for name in host.evicted}
 
 
@@ -55,7 +55,7 @@ def test_two_sufficient_gangs_are_evicted_before_one_of_them_and_two_small_ones(
 def test_victim_that_frees_less_than_it_seems_is_evicted_only_if_still_the_most(
     unit: SchedulingUnit,
 ) -> None:
-    """The third of its pods frees half of what one asks for, and nobody else is to go there."""
+    """The third of its pods frees half of the need, and no other victim is useful there."""
     host = Host(4, 3, 6, unit=unit)
     runs(host, "stays", 1, cpu=2, priority=9)
     for number, (node, cpu) in enumerate([(0, 2), (0, 2), (1, 1)]):
@@ -214,7 +214,7 @@ def test_pod_without_requests_preempts_one_where_pods_are_counted(unit: Scheduli
 
 
 def test_pod_whose_check_changes_its_answer_evicts_no_pod() -> None:
-    """Who is going anyway is enough, and the first plan for that was turned down."""
+    """The terminating pods are enough, and the first plan for that was refused."""
     faulty = FaultyPlugin("pre_filter")
     host = Host(1, 1, faulty=faulty)
     runs(host, "low", 0)
@@ -259,7 +259,7 @@ def test_gang_that_lost_elastic_members_in_a_rack_is_evicted_before_two_others(
 
 
 def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None:
-    """That of members who were given up before the rest of their gang fell too."""
+    """The capacity of elastic victims whose gang was evicted later, too."""
     host = Host(6)
     gives_up_two(host)
     for number in range(4):

@@ -103,7 +103,7 @@ def test_expire_returns_exactly_the_due_pods(
     waiting._check()
 
 
-# Who is who -----------------------------------------------------------------------------------
+# Identity -------------------------------------------------------------------------------------
 
 
 def test_pod_is_found_by_uid_only() -> None:

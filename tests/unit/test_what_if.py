@@ -64,9 +64,9 @@ ONE = Node(name=NodeName("more"), allocatable={"cpu": 1})
 
 
 def gangs(*sizes: tuple[str, int, int], room: int = 0) -> tuple[InMemoryCluster, Scheduler]:
-    """Return a scheduler with gangs of so many pods of 1 CPU, each of a priority, that have failed.
+    """Return a scheduler with failed gangs of so many pods of 1 CPU, each of a priority.
 
-    Their rest is over.
+    Their backoff has ended.
     """
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
@@ -166,7 +166,7 @@ def test_what_if_deletes_an_evicted_pod_at_once() -> None:
 
 
 def test_what_if_fails_a_bind_that_the_cluster_does_not_allow() -> None:
-    """The cluster shows already what was not told yet."""
+    """The cluster shows objects that were not reported yet."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     for event in (NodeAdded(ONE), PodAdded(make_pod("p", cpu=1)), PodAdded(make_pod("q", cpu=1))):
@@ -348,7 +348,7 @@ NOTE: StateKey[str] = StateKey("note")
 
 
 class Notes:
-    """Filters by what it wrote before, and turns pods down that are named so."""
+    """Filters by its earlier scratch, and refuses pods of given names."""
 
     name = "Notes"
 

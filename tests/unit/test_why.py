@@ -171,7 +171,7 @@ def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
 
 def test_why_of_a_group_in_backoff_states_until_when_and_attempts() -> None:
     driver = at_rest(*gang(3), when_blocked="at_once")
-    driver.tell(node("more"))  # news while it rests
+    driver.tell(node("more"))  # an event during its backoff
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
     assert (why.until, why.attempts) == (1.0, 1)

@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, final
 
+from gangsched._core._matcher_index import MatcherIndex
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.errors import InternalError
-from gangsched._core._matcher_index import MatcherIndex
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import NodeView
 

@@ -7,7 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gangsched.events import BindFailed, Bound, NodeDeleted, PodDeleted, PodGroupDeleted
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    NodeDeleted,
+    ObjectDeleted,
+    PodDeleted,
+    PodGroupDeleted,
+)
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
     Comparison,
@@ -35,6 +42,7 @@ from gangsched.model import (
 )
 from gangsched.strategies._events import clusters
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
+from gangsched.strategies._objects import deleted_objects, objects_by_type
 
 __all__ = ["strategies_of_types"]
 
@@ -53,6 +61,8 @@ def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
         PodDeleted: st.builds(PodDeleted, uids),
         NodeDeleted: st.builds(NodeDeleted, names),
         PodGroupDeleted: st.builds(PodGroupDeleted, keys),
+        ObjectDeleted: deleted_objects(),
+        **objects_by_type(),
         Bound: st.builds(Bound, uids, names, attempts),
         BindFailed: st.builds(BindFailed, uids, attempts, st.just("no answer")),
         **_of_constraints(),

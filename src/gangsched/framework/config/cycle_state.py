@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 from gangsched._core._pod_counts import PodCounts
+from gangsched.cluster_objects import ObjectStore
 from gangsched.model import NodeName
-from gangsched.protocols import GroupView, NodeView, StateKey
+from gangsched.protocols import GroupView, NodeView, ObjectsView, StateKey
 from gangsched.protocols import PodCounts as PodCountsView
 
 __all__ = ["CycleState"]
 
 T = TypeVar("T")
+
+_NO_OBJECTS: Final[ObjectsView] = ObjectStore()
 
 
 @final
@@ -24,20 +27,25 @@ class CycleState:
     Args:
         group: The pod's group; None for a regular pod.
         nodes: The nodes.
+        cluster: The cluster state. If it has ``objects``, the plugins see them; see
+            ``gangsched.protocols.ShowsObjects``.
         counts: The counts of their pods. Without them, a plugin that asks for counts fails, unless
             there are no nodes.
     """
 
-    __slots__ = ("_counts", "_group", "_nodes", "_scratch")
+    __slots__ = ("_cluster", "_counts", "_group", "_nodes", "_scratch")
 
     def __init__(
         self,
         group: GroupView | None,
         nodes: Mapping[NodeName, NodeView],
+        cluster: object = None,
         counts: PodCountsView | None = None,
     ) -> None:
         self._group = group
         self._nodes = nodes
+        # the cluster state and not its objects: a fork replaces the cluster state by its own
+        self._cluster = cluster
         self._counts = counts
         self._scratch: dict[StateKey[Any], Any] | None = None
 
@@ -59,6 +67,12 @@ class CycleState:
                 raise LookupError("the cycle was made without the counts of its nodes")
             self._counts = PodCounts({})
         return self._counts
+
+    @property
+    def objects(self) -> ObjectsView:
+        """The other objects of the cluster; none if the cluster state does not show them."""
+        found: ObjectsView | None = getattr(self._cluster, "objects", None)
+        return _NO_OBJECTS if found is None else found
 
     def read(self, key: StateKey[T]) -> T | None:
         """Return the value that was written under *key* in this cycle; None if none was."""

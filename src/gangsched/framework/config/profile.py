@@ -26,6 +26,7 @@ from gangsched.protocols import (
     NodeLabelsRead,
     NodeSignature,
     NormalizeScore,
+    ObjectsRead,
     PermitPlugin,
     PodsAffected,
     PodSignature,
@@ -80,6 +81,7 @@ _PAIRS: Final = (
     ("topology_keys", "node_group"),
     ("node_group", "topology_keys"),
     ("skips", "filter"),
+    ("objects_read", "pod_signature"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -126,6 +128,10 @@ are: 'NodeResourcesFit'
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         skipping: The filter plugins that may accept every node for a pod, by identity.
+        object_readers: The plugins that may read other objects of the cluster; see
+            ``gangsched.protocols.ObjectsRead``.
+        event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
+            that they read of a pod is in its signature.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -203,6 +209,8 @@ are: 'NodeResourcesFit'
         self.skipping: Final[dict[int, SkipsPods]] = {
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
+        self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")

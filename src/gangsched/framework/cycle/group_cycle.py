@@ -166,8 +166,9 @@ def _fail(
     member.reason = reason
     entity.unschedulable_member = unschedulable
     state.out.append(PodUnschedulable(unschedulable.uid, reason))
-    lacks_capacity = unschedulable.diagnosis is not None
-    if lacks_capacity:
+    diagnosis = unschedulable.diagnosis
+    lacks_capacity = diagnosis is not None and not diagnosis.refusal
+    if diagnosis is not None:
         entity.failed_step = state.step
     own = {party.group.key for party in bundles.pending(state, entity) if party.group is not None}
     if isinstance(answer, EvictGroup):
@@ -179,4 +180,5 @@ def _fail(
             reason = answer.reason
         else:
             apply_verdict(state, answer, now=now)
-    return Rejected(reason, lacks_capacity=lacks_capacity)
+    awaits_event = diagnosis is not None and not lacks_capacity
+    return Rejected(reason, lacks_capacity=lacks_capacity, awaits_event=awaits_event)

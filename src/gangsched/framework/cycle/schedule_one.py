@@ -170,9 +170,9 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
-    outcome = extension_points.pre_filter(state, cycle, member.pod, now)
-    if isinstance(outcome, Unschedulable):
-        return _fail(state, member, cycle, outcome.reason, now=now)
+    refusal = extension_points.pre_filter_refusal(state, cycle, member.pod, now)
+    if refusal is not None:
+        return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node: NodeName | None = None
@@ -242,7 +242,7 @@ def _fail(
         state: The scheduler's state.
         member: The pod.
         cycle: Its cycle state.
-        found: Why. A diagnosis if every node refused the pod, so that equivalent pods fail too.
+        found: Why. A diagnosis if only an event can help, so that equivalent pods fail too.
         now: The current instant.
         verdict: The verdict of ``unreserve`` on its group; None for PostFilter to be asked.
     """
@@ -269,4 +269,10 @@ def _fail(
     if isinstance(answer, HoldGroup) and answer.group in state.holding:
         state.yielding[answer.group] = answer.reason
         return KeepsWaiting()
-    return Rejected(answer.reason, lacks_capacity=equivalence.falls_short(state, entity))
+    too_few = equivalence.falls_short(state, entity)
+    awaits_event = diagnosis is not None and bool(diagnosis.refusal)
+    return Rejected(
+        answer.reason,
+        lacks_capacity=too_few and not awaits_event,
+        awaits_event=too_few and awaits_event,
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar, assert_never
 
+from gangsched.cluster_objects import KINDS
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -20,6 +21,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -57,6 +60,8 @@ def survey(state: State, event: Event) -> None:
             _survey_group(state, group.key)
         case PodGroupDeleted(key):
             _survey_group(state, key)
+        case ObjectChanged() | ObjectDeleted():
+            pass  # plugins read objects in the cycles of the pods that are requeued
         case _:
             assert_never(event)
 
@@ -83,6 +88,10 @@ def take_in(state: State, event: Event, *, now: float) -> None:
             reconcile.group_changed(state, group.key, now=now)
         case PodGroupDeleted(key):
             reconcile.group_changed(state, key, now=now)
+        case ObjectChanged(value):
+            reconcile.objects_changed(state, type(value), now=now)
+        case ObjectDeleted(kind):
+            reconcile.objects_changed(state, KINDS[kind], now=now)
         case Bound():
             reconcile.bound(state, event, now=now)
         case BindFailed():
@@ -112,6 +121,7 @@ def listing(state: State, *, now: float) -> None:
             reconcile.group_changed(state, key, now=now)
         for uid in _union(shown, state.members):
             reconcile.pod_changed(state, uid, now=now)
+        reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)
     finally:
         prefetch.close(state)

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import final
+from typing import Any, final
 
 from attrs import field, frozen
 
@@ -38,6 +38,7 @@ class Seen:
         labels: The keys of the node labels that plugins read for it.
         reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
         carried: The terms that it carries to its node; see ``PodsAffected``.
+        objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
     pod: Pod
@@ -47,6 +48,7 @@ class Seen:
     labels: frozenset[str]
     reads_pods: bool
     carried: tuple[CarriedTerm, ...]
+    objects: frozenset[type[Any]]
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -162,12 +164,20 @@ def _ask(state: State, shown: Pod) -> Seen:
     known = state.classes.get(signature) if state.profile.signed else None
     if known is not None:  # pods with equal signatures get equal answers
         return Seen(
-            shown, claim, problem, signature, known.labels, known.reads_pods, known.carried
+            shown,
+            claim,
+            problem,
+            signature,
+            known.labels,
+            known.reads_pods,
+            known.carried,
+            known.objects,
         )
     labels = signatures.labels_read(state, shown)
     reads_pods = signatures.reads_pods(state, shown)
     carried = signatures.carried(state.profile, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods, carried)
+    objects = signatures.objects_read(state, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods, carried, objects)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

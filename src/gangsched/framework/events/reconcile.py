@@ -14,6 +14,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cluster_objects import ClusterObject
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
@@ -36,7 +37,15 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "group_changed", "has_left", "node_changed", "pod_changed"]
+__all__ = [
+    "bind_failed",
+    "bound",
+    "group_changed",
+    "has_left",
+    "node_changed",
+    "objects_changed",
+    "pod_changed",
+]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
@@ -73,6 +82,22 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
         transition(state, sibling, CHANGED, now=now)
+
+
+def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
+    """Drop the answers that depend on objects of some kinds, and requeue pods that read them.
+
+    Runtime complexity: O(1) if no known pod reads objects of these kinds; else O(classes of pods),
+    plus requeueing.
+    """
+    if not state.profile.object_readers:
+        return
+    changed = frozenset(kinds)
+    readers = [each for each in state.classes.values() if not changed.isdisjoint(each.objects)]
+    for pod_class in readers:
+        pod_class.forget_judgements()
+    if readers:
+        requeue.objects_changed(state, changed, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
@@ -345,6 +370,7 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
             seen.labels,
             reads_pods=seen.reads_pods,
             carried=seen.carried,
+            objects=seen.objects,
         )
         state.classes[seen.signature] = pod_class
         if pod_class.watches_pods:

@@ -64,13 +64,17 @@ class Rejected:
     Attributes:
         reason: Why; every waiting member gets it.
         lacks_capacity: Whether too few members are left that could be placed. Otherwise the
-            attempt was cut short, and proves nothing about equivalent entities.
+            attempt was cut short, and proves nothing about equivalent entities, unless
+            *awaits_event* is true.
+        awaits_event: Whether ``pre_filter`` refused so many members before any node was looked at,
+            and only an event can change its answer.
         freed: Nodes that members of it have given back in this step already.
         evict: Whether bound members, and members being bound, are evicted too.
     """
 
     reason: str
     lacks_capacity: bool = False
+    awaits_event: bool = False
     freed: tuple[NodeName, ...] = ()
     evict: bool = False
 

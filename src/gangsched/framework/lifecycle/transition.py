@@ -257,7 +257,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
             assume.evict(state, member, outcome.reason)
         info.was_scheduled = False
     since = state.holding.get(info.key)
-    if not outcome.lacks_capacity:
+    if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)

@@ -220,10 +220,15 @@ class Nodes:
         for uid, pod in new.items():
             if info is not None and old.get(uid) is not pod:
                 counts.put(pod, info.index)
-        if before is None or info is None:
-            counts.nodes_changed()
-        elif before.node is not info.node and (
-            before.node.labels != info.node.labels or before.node.taints != info.node.taints
+        if (
+            before is None
+            or info is None
+            or (
+                before.node is not info.node
+                and (
+                    before.node.labels != info.node.labels or before.node.taints != info.node.taints
+                )
+            )
         ):
             counts.nodes_changed()
 

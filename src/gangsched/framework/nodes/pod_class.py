@@ -87,6 +87,7 @@ class PodClass:
         carried: The terms that such a pod carries to its node; see ``PodsAffected``.
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
+        objects: The classes of objects that plugins read for these pods.
         users: The number of known pods of this class.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
@@ -107,6 +108,7 @@ class PodClass:
         "filters",
         "headroom",
         "labels",
+        "objects",
         "reads_pods",
         "sample",
         "signature",
@@ -121,6 +123,7 @@ class PodClass:
         *,
         reads_pods: bool = False,
         carried: tuple[CarriedTerm, ...] = (),
+        objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
@@ -128,6 +131,7 @@ class PodClass:
         self.reads_pods: bool = reads_pods
         self.carried: tuple[CarriedTerm, ...] = carried
         self.filters: tuple[Any, ...] | None = None
+        self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
@@ -172,6 +176,15 @@ class PodClass:
             self._count(node_class, count)
         self._seen = classes.version
         self._forget_unused(classes)
+
+    def forget_judgements(self) -> None:
+        """Forget all answers, because something besides the nodes has changed. O(1).
+
+        The next ``refresh`` judges every class of nodes again.
+        """
+        self._seen = -1
+        self._judged = {}
+        self.answers.clear()
 
     def _forget_unused(self, classes: NodeClasses) -> None:
         """Drop the judgements of classes that were dropped; all moves have been counted."""

@@ -102,9 +102,7 @@ def place(
     checks: dict[Kind, NodeCheck] = {}
     if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):
         checks = {
-            kind: NodeCheck(
-                state, cycles[first.seq], first.pod, is_affected=bool(kind.affected)
-            )
+            kind: NodeCheck(state, cycles[first.seq], first.pod, is_affected=bool(kind.affected))
             for kind, first in cycle_of.items()
         }
     steps = state.budget if budget is None else budget

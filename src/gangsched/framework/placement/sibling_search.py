@@ -17,8 +17,8 @@ requires three properties of a plugin:
 
 - what is accepted depends on which pods are on which nodes, not on the order in which they came;
 - members with equal signatures are interchangeable;
-- empty nodes with equal ``node_signature``, equal labels of ``labels_read`` and equal ``node_group``
-  are, too.
+- empty nodes with equal ``node_signature``, equal labels of ``labels_read`` and equal
+  ``node_group`` are, too.
 
 Rules:
   R1  a position is which kinds are on which nodes; each is looked at once;

@@ -95,8 +95,10 @@ def _lacks_capacity(state: State, entity: QueuedEntity) -> bool:
     if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
-    if unschedulable_member is None or unschedulable_member.diagnosis is not None:
+    if unschedulable_member is None:
         return True
+    if unschedulable_member.diagnosis is not None:
+        return not unschedulable_member.diagnosis.refusal
     # late members go one by one, and only the last of them is recorded
     return len(entity) > 1 and equivalence.goes_alone(state, entity.group)
 

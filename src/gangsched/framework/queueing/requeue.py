@@ -32,11 +32,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from typing import Any
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing import bundles
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.scheduler_state import State
@@ -48,6 +50,7 @@ __all__ = [
     "forget",
     "gain",
     "may_fit",
+    "objects_changed",
     "pods_changed",
     "may_preempt_others",
     "reopen",
@@ -136,6 +139,30 @@ def _reads_pods(shape: Hashable) -> bool:
     if not isinstance(shape, EquivalenceClass):
         return True
     return bool(shape.affected) or any(pod_class.reads_pods for pod_class, _count in shape.runs)
+
+
+def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:
+    """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
+
+    Runtime complexity: O(parked classes x members of one entity of each).
+    """
+    step = state.tick()
+    for entity in state.tried.values():
+        if _reads_objects(state, entity, kinds):
+            entity.event_step = step
+    for parked in state.queue.blocked_queues():
+        reads = _reads_objects(state, parked.sample, kinds)
+        if reads and may_fit(state, parked.equivalence_class, now=now):
+            state.queue.open(parked, step=step, now=now)
+
+
+def _reads_objects(state: State, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
+    """Return whether a plugin reads objects of some kinds for an entity, or for its bundle."""
+    return any(
+        not state.members[pod.uid].pod_class.objects.isdisjoint(kinds)
+        for each in bundles.pending(state, entity)
+        for pod in each.pending
+    )
 
 
 def may_fit(

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind
+from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.runtime import calls, sort_keys
 from gangsched.framework.runtime.calls import name_of
@@ -54,6 +55,7 @@ __all__ = [
     "pre_bind",
     "pre_enqueue",
     "pre_filter",
+    "pre_filter_refusal",
     "queue_sort",
     "reserve",
     "roles_needed",
@@ -98,6 +100,25 @@ def pre_filter(
     """Run the checks that look at no node: of all plugins, or of *plugins*."""
     asked = state.profile.pre_filter if plugins is None else plugins
     return calls.first_unschedulable(asked, "pre_filter", pod, cycle, pod, now=now)
+
+
+def pre_filter_refusal(
+    state: State, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
+) -> Diagnosis | str | None:
+    """Run the same checks; return why a pod is refused, None if it passes.
+
+    Returns:
+        A diagnosis if only an event can change the answer, because the plugin reads nothing but
+        objects, nodes and pods; see ``gangsched.protocols.ObjectsRead``. Otherwise the reason.
+    """
+    asked = state.profile.pre_filter if plugins is None else plugins
+    found = calls.first_refusal(asked, "pre_filter", pod, cycle, pod, now=now)
+    if found is None:
+        return None
+    plugin, outcome = found
+    if any(plugin is one for one in state.profile.event_driven):
+        return Diagnosis(len(state.nodes.infos), (), outcome.reason)
+    return outcome.reason
 
 
 def post_filter(

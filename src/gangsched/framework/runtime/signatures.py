@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import GangschedError
@@ -23,7 +23,17 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["carried", "fitted", "labels_read", "node_signature", "reads_pods", "signature"]
+__all__ = [
+    "carried",
+    "fitted",
+    "labels_read",
+    "node_signature",
+    "objects_read",
+    "reads_pods",
+    "signature",
+]
+
+_NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
 
 def signature(state: State, pod: Pod) -> Hashable:
@@ -90,6 +100,18 @@ def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:
         if not all(isinstance(term, CarriedTerm) for term in found):
             raise calls.returned(plugin, "pods_affected", pod, terms)
     return found
+
+
+def objects_read(state: State, pod: Pod) -> frozenset[type[Any]]:
+    """Return the classes of objects that plugins read for pods like *pod*.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but classes of objects.
+    """
+    found: set[type[Any]] = set()
+    for plugin in state.profile.object_readers:
+        found.update(calls.call_for_kinds(plugin, "objects_read", pod, pod))
+    return frozenset(found) if found else _NO_OBJECTS
 
 
 def fitted(state: State, pod: Pod) -> frozenset[str]:

@@ -17,7 +17,6 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass

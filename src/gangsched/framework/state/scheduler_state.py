@@ -158,7 +158,7 @@ class State:
 
     def new_cycle(self, group: PodGroupInfo | None) -> CycleState:
         """Return the state of a cycle that begins. O(1)."""
-        return CycleState(group, self.nodes.infos, self.nodes.counts)
+        return CycleState(group, self.nodes.infos, self.cluster, self.nodes.counts)
 
     def watch_pods(self, pod_class: PodClass, change: int) -> None:
         """Count one pod class more (1) or less (-1) that depends on, or affects, other pods.

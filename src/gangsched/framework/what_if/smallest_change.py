@@ -18,7 +18,6 @@ from attrs import evolve
 from gangsched.errors import UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.scheduler_state import State
