@@ -28,9 +28,13 @@ from gangsched.framework import (
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     DefaultBinder,
+    InterPodAffinity,
     NodeAffinity,
+    NodeDeclaredFeatures,
+    NodePorts,
     NodeResources,
     NodeUnschedulable,
+    PodTopologySpread,
     PrioritySort,
     Strategy,
     TaintToleration,
@@ -220,7 +224,11 @@ def _placement(strategy: Strategy, added: tuple[object, ...]) -> tuple[object, .
         NodeUnschedulable(),
         TaintToleration(),
         NodeAffinity(),
+        NodePorts(),
         NodeResources(strategy),
+        PodTopologySpread(),
+        InterPodAffinity(),
+        NodeDeclaredFeatures(),
         *added,
         DefaultBinder(),  # last, since it never skips
     )

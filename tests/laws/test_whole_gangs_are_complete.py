@@ -185,7 +185,7 @@ def test_gang_of_which_no_member_fits_is_reported_with_its_nodes() -> None:
     driver = gang_driver(*small.nodes)
     assert place(driver, *small.pods) == {}
     found = unschedulable(driver, "g")
-    taint = "node(s) had untolerated taint {reserved: }"
+    taint = "node(s) had untolerated taint(s)"
     assert found.reason == f"0/2 nodes are available: 1 Insufficient cpu, 1 {taint}."
     assert isinstance(found.proof, Shortage)
     assert (found.proof.fits, found.proof.needed) == (0, 2)

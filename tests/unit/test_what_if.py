@@ -312,7 +312,7 @@ def test_smallest_change_reports_that_most_is_too_few() -> None:
 def test_smallest_change_names_why_a_shape_takes_no_member() -> None:
     _cluster, scheduler = gangs(("small", 2, 0), room=1)
     shapes = {
-        "node(s) had untolerated taint {reserved: }": Node(
+        "node(s) had untolerated taint(s)": Node(
             name=NodeName("m"), allocatable={"cpu": 9}, taints=(Taint("reserved"),)
         ),
         "Insufficient cpu": Node(name=NodeName("m"), allocatable={"gpu": 9}),

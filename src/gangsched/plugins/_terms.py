@@ -7,7 +7,8 @@ that comes from a file is filled in here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from gangsched.cluster_objects import Namespace
 from gangsched.constraints import (
@@ -19,10 +20,23 @@ from gangsched.constraints import (
 )
 from gangsched.constraints.matchers import NodeMatcher, PodMatcher
 from gangsched.model import Pod
-from gangsched.protocols import CycleView
+from gangsched.protocols import CycleView, NodeView
 from gangsched.resources import EMPTY, FrozenMap
 
-__all__ = ["by_name", "labels_of_namespace", "node_matcher", "spread_matcher", "term_matcher"]
+__all__ = [
+    "HOSTNAME",
+    "all_of",
+    "by_name",
+    "labels_of_namespace",
+    "node_matcher",
+    "shared_host",
+    "spread_matcher",
+    "term_matcher",
+]
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The topology key whose value differs from node to node."""
+_NO_POD: Final = PodMatcher(LabelSelector())
 
 
 def term_matcher(pod: Pod, term: PodAffinityTerm) -> PodMatcher | None:
@@ -87,6 +101,39 @@ def labels_of_namespace(state: CycleView, pod: Pod) -> FrozenMap[str]:
     """Return the labels of a pod's namespace; none if it is not known, as in kube-scheduler."""
     found = state.objects.get(Namespace, pod.namespace)
     return EMPTY if found is None else found.labels
+
+
+def all_of(matchers: Sequence[PodMatcher | None]) -> PodMatcher | None:
+    """Return which pods match every matcher, with namespaces by name; None if no pod can."""
+    known = [one for one in matchers if one is not None]
+    if not known or len(known) < len(matchers):
+        return None
+    if len(known) == 1:
+        return known[0]
+    expressions: dict[LabelSelectorRequirement, None] = {}
+    names: frozenset[str] | None = None
+    for one in known:
+        for key, value in one.selector.match_labels.items():
+            expressions[LabelSelectorRequirement(key, "In", (value,))] = None
+        expressions.update(dict.fromkeys(one.selector.match_expressions))
+        if not one.is_everywhere:
+            names = one.namespaces if names is None else names & one.namespaces
+    selector = LabelSelector(EMPTY, tuple(expressions))
+    if names is None:
+        return PodMatcher(selector, frozenset(), LabelSelector())
+    return PodMatcher(selector, names)
+
+
+def shared_host(state: CycleView, node: NodeView) -> str | None:
+    """Return the host name of a node if another node has the same; None if it is its own.
+
+    A node without a host name is in no domain of it, which tells it from the others: the empty
+    string stands for that.
+    """
+    host = node.node.labels.get(HOSTNAME)
+    if host is None:
+        return ""
+    return host if state.counts.matching(_NO_POD, HOSTNAME).nodes(host) > 1 else None
 
 
 def _filled_in(

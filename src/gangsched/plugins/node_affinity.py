@@ -1,13 +1,20 @@
-"""Filter nodes by the node selector and the required node affinity of a pod."""
+"""Filter nodes by the node selector and the required node affinity of a pod.
+
+A term may name nodes (``match_fields``), as the pods of a DaemonSet do. Names are no part of the
+class of a node, so the plugin is asked about single nodes for such a pod. If each term names its
+nodes, only these are asked about.
+
+Source: ``NodeAffinity`` of kube-scheduler 1.36.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Final, final
+from typing import Final
 
 from attrs import frozen
 
-from gangsched.model import Pod
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 
@@ -18,7 +25,6 @@ _REASON: Final = Unschedulable(
 )
 
 
-@final
 @frozen
 class NodeAffinity:
     """Refuse a node that lacks a selected label, or that matches no required affinity term."""
@@ -33,19 +39,44 @@ class NodeAffinity:
         return (pod.node_selector, pod.affinity)
 
     def node_signature(self, node: NodeView) -> Hashable:
-        """Return a constant: the plugin reads only labels."""
+        """Return a constant: the plugin reads only labels, and names of single nodes."""
         return None
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the label keys of the selector and the affinity."""
         return (*pod.node_selector, *(r.key for t in pod.affinity for r in t.requirements))
 
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether a term is about the names of nodes, so that they are asked one by one."""
+        return bool(pod.affinity) and any(term.match_fields for term in pod.affinity)
+
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has neither a selector nor a required term."""
+        return not pod.node_selector and not pod.affinity
+
+    def nodes_named(self, pod: Pod) -> Iterable[NodeName] | None:
+        """Return the nodes that the terms name; None if one of the terms names none."""
+        if not pod.affinity:
+            return None
+        names: set[NodeName] = set()
+        for term in pod.affinity:
+            own: set[str] | None = None
+            for one in term.match_fields:
+                if one.operator == "In":
+                    own = set(one.values) if own is None else own & set(one.values)
+            if own is None:
+                return None
+            names.update(map(NodeName, own))
+        return names
+
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* if its labels do not match."""
+        """Refuse *node* if its labels or its name do not match."""
         labels = node.node.labels
         for key, value in pod.node_selector.items():
             if labels.get(key) != value:
                 return _REASON
-        if pod.affinity and not any(term.matches(labels) for term in pod.affinity):
-            return _REASON
+        if pod.affinity:
+            name = node.node.name
+            if not any(term.matches(labels, name) for term in pod.affinity):
+                return _REASON
         return SUCCESS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import final
+from typing import Final, final
 
 from attrs import frozen
 
@@ -13,6 +13,8 @@ from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 
 __all__ = ["TaintToleration"]
+
+_REASON: Final = Unschedulable("node(s) had untolerated taint(s)", resolvable=False)
 
 
 @final
@@ -39,10 +41,7 @@ class TaintToleration:
             if taint.effect is TaintEffect.PREFER_NO_SCHEDULE:
                 continue
             if not any(t.tolerates(taint) for t in pod.tolerations):
-                return Unschedulable(
-                    f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",
-                    resolvable=False,
-                )
+                return _REASON
         return SUCCESS
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:

@@ -125,6 +125,8 @@ are: 'NodeResourcesFit'
             here.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
             ``gangsched.protocols.PodsRead``.
+        pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
+            one because of their names, see ``gangsched.protocols.NamesNodes``.
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         skipping: The filter plugins that may accept every node for a pod, by identity.
@@ -203,6 +205,9 @@ are: 'NodeResourcesFit'
             if not callable(getattr(plugin, "headroom", None))
         }
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
+        self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
+            p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
+        )
         self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
             self.pod_readers, "pods_affected"
         )

@@ -36,7 +36,8 @@ class Seen:
         problem: What is malformed in its claim; None if nothing is.
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
-        reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        reads_pods: Whether a plugin evaluates nodes one by one for it; see ``PodsRead``.
+        watches_pods: Whether the answers depend on the pods on nodes.
         carried: The terms that it carries to its node; see ``PodsAffected``.
         objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
@@ -47,6 +48,7 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    watches_pods: bool
     carried: tuple[CarriedTerm, ...]
     objects: frozenset[type[Any]]
 
@@ -170,14 +172,18 @@ def _ask(state: State, shown: Pod) -> Seen:
             signature,
             known.labels,
             known.reads_pods,
+            known.watches_pods,
             known.carried,
             known.objects,
         )
     labels = signatures.labels_read(state, shown)
     reads_pods = signatures.reads_pods(state, shown)
+    watches_pods = reads_pods and signatures.watches_pods(state, shown)
     carried = signatures.carried(state.profile, shown)
     objects = signatures.objects_read(state, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods, carried, objects)
+    return Seen(
+        shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects
+    )
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

@@ -369,6 +369,7 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
             seen.pod,
             seen.labels,
             reads_pods=seen.reads_pods,
+            watches_pods=seen.watches_pods,
             carried=seen.carried,
             objects=seen.objects,
         )

@@ -84,6 +84,8 @@ class PodClass:
         reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
+        watches_pods: Whether pods of this class depend on other pods on nodes, or carry terms about
+            them.
         carried: The terms that such a pod carries to its node; see ``PodsAffected``.
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
@@ -113,6 +115,7 @@ class PodClass:
         "sample",
         "signature",
         "users",
+        "watches_pods",
     )
 
     def __init__(
@@ -122,6 +125,7 @@ class PodClass:
         labels: frozenset[str] = frozenset(),
         *,
         reads_pods: bool = False,
+        watches_pods: bool = False,
         carried: tuple[CarriedTerm, ...] = (),
         objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
@@ -129,6 +133,7 @@ class PodClass:
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
         self.reads_pods: bool = reads_pods
+        self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
         self.filters: tuple[Any, ...] | None = None
         self.objects: frozenset[type[Any]] = objects
@@ -144,11 +149,6 @@ class PodClass:
         self._order: Any = None
         self._by_max_pods: Any = None
         self._reasons: Counter[str] = Counter()
-
-    @property
-    def watches_pods(self) -> bool:
-        """Whether pods of this class depend on other pods on nodes, or carry terms about them."""
-        return self.reads_pods or bool(self.carried)
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.

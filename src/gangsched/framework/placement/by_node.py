@@ -144,14 +144,22 @@ def diagnosis(
 
     Runtime complexity: O(nodes x plugins).
     """
+    infos = state.nodes.by_index
+    in_order = check.in_order(pod_class.filters or ())
+    if in_order is not None or check.named is not None:
+        reasons: Counter[str] = Counter()
+        accepted = {given for _score, given in pod_class.ranked()}
+        for index, info in infos.items():
+            given = state.nodes.classes.of(index)
+            if check.named is not None and info.node.name not in check.named:
+                reasons[_NOT_NAMED] += 1
+            elif given not in accepted or domain is None or domain.has(given):
+                reasons.update(check.first_refusal(info, in_order or ()))
+        return Diagnosis(len(infos), tuple(sorted(reasons.items())))
     reasons = Counter(dict(pod_class.diagnosis().reasons))
     for _score, index in ranked(pod_class.ranked(), domain):
-        info = state.nodes.by_index[index]
-        if check.named is not None and info.node.name not in check.named:
-            reasons[_NOT_NAMED] += 1
-        else:
-            reasons.update(check.refusal(info))
-    return Diagnosis(len(state.nodes.infos), tuple(sorted(reasons.items())))
+        reasons.update(check.refusal(infos[index]))
+    return Diagnosis(len(infos), tuple(sorted(reasons.items())))
 
 
 def accepts_all(

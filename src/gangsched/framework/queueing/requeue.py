@@ -138,7 +138,7 @@ def _reads_pods(shape: Hashable) -> bool:
     """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
     if not isinstance(shape, EquivalenceClass):
         return True
-    return bool(shape.affected) or any(pod_class.reads_pods for pod_class, _count in shape.runs)
+    return bool(shape.affected) or any(pod_class.watches_pods for pod_class, _count in shape.runs)
 
 
 def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:

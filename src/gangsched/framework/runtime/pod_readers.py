@@ -93,12 +93,11 @@ def readers(state: State, pod: Pod, *, is_affected: bool = False) -> tuple[Any, 
         pod: The pod.
         is_affected: Whether a carried term may be about the pod.
     """
-    affecting = state.profile.affecting if is_affected else ()
+    affecting = {id(plugin) for plugin in state.profile.affecting} if is_affected else ()
     return tuple(
         plugin
         for plugin in state.profile.pod_readers
-        if any(plugin is one for one in affecting)
-        or calls.call(plugin, "reads_pods", pod, bool, pod)
+        if id(plugin) in affecting or calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
 
@@ -203,6 +202,27 @@ class NodeCheck:
             plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
         )
         return answer.reasons if isinstance(answer, Unschedulable) else ()
+
+    def in_order(self, others: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return all filters in the order of the profile; None if *others* all come before these.
+
+        As in kube-scheduler, the reason against a node is that of the first filter that refuses
+        it. *others* are asked about classes of nodes, and so before these.
+        """
+        own = [plugin for plugin, _wide in self._filters]
+        wanted = {id(plugin) for plugin in (*own, *others)}
+        every = tuple(p for p in self._state.profile.filter if id(p) in wanted)
+        if self.named is None and list(map(id, every)) == list(map(id, (*others, *own))):
+            return None
+        return every
+
+    def first_refusal(self, node: NodeInfo, filters: Iterable[Any]) -> tuple[str, ...]:
+        """Return the reasons of the first of some filters that refuses a node. O(plugins)."""
+        for plugin in filters:
+            reasons = self._ask(plugin, node)
+            if reasons:
+                return reasons
+        return ()
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""

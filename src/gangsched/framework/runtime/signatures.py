@@ -31,6 +31,7 @@ __all__ = [
     "objects_read",
     "reads_pods",
     "signature",
+    "watches_pods",
 ]
 
 _NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
@@ -70,16 +71,26 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
 
 
 def reads_pods(state: State, pod: Pod) -> bool:
-    """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes.
+    """Return whether a filter or score plugin evaluates nodes one by one for *pod*.
 
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    if not state.profile.pod_readers:
-        return False
-    answers = [
-        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
-    ]
+    return _any_reads(state.profile.pod_readers, pod)
+
+
+def watches_pods(state: State, pod: Pod) -> bool:
+    """Return whether the answers for *pod* depend on which pods are on nodes.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but a bool.
+    """
+    return _any_reads(state.profile.pod_watchers, pod)
+
+
+def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
+    # all are asked, so that an answer of a wrong type is found
+    answers = [calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in plugins]
     return any(answers)
 
 

@@ -106,8 +106,8 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods carried filters users headroom answers _seen _epoch"
-        " _nodes _judged _order _ordered _by_max_pods _reasons",
+        anew="signature labels reads_pods watches_pods carried filters users headroom answers"
+        " _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),

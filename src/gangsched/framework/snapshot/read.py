@@ -148,8 +148,14 @@ class _Reader:
             labels = signatures.labels_read(state, row.sample)
             reads_pods = signatures.reads_pods(state, row.sample)
             carried = signatures.carried(state.profile, row.sample)
+            watches_pods = signatures.watches_pods(state, row.sample)
             pod_class = PodClass(
-                signature, row.sample, labels, reads_pods=reads_pods, carried=carried
+                signature,
+                row.sample,
+                labels,
+                reads_pods=reads_pods,
+                watches_pods=watches_pods,
+                carried=carried,
             )
             self._pod_classes[n] = pod_class
             if row.known:

@@ -1,0 +1,171 @@
+"""Filter nodes by the hard topology spread constraints of a pod.
+
+Theory of operation. A constraint counts matching pods by domain: by the value of a node label,
+among the nodes that have the labels of all hard constraints of the pod and that its policies
+accept. The domains are those of these nodes, so an empty domain has the count 0. A pod may go to a
+domain if its number of matching pods, with the pod itself, is at most ``max_skew`` above the
+smallest number of any domain. The counts are kept by the scheduler (``state.counts``).
+
+Source: ``PodTopologySpread`` of kube-scheduler 1.36.
+
+Rules:
+  R1  the reasons are those of kube-scheduler;
+  R2  terminating pods are not counted, and an empty selector counts no pod, as in kube-scheduler;
+  R3  with fewer than ``min_domains`` domains the smallest number is taken as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final, NamedTuple
+
+from attrs import frozen
+
+from gangsched.constraints.matchers import NodeMatcher, PodMatcher
+from gangsched.model import LabelSelector, NodeInclusionPolicy, Pod, TopologySpreadConstraint
+from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.plugins._terms import HOSTNAME, node_matcher, shared_host, spread_matcher
+from gangsched.protocols import CycleView, NodeView, StateKey
+
+__all__ = ["PodTopologySpread"]
+
+_SKEW: Final = Unschedulable("node(s) didn't match pod topology spread constraints")
+_NO_LABEL: Final = Unschedulable(
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    resolvable=False,
+)
+_NO_POD: Final = PodMatcher(LabelSelector())
+"""Matches no pod: it has no namespace."""
+
+
+class _Rule(NamedTuple):
+    """One hard constraint.
+
+    Attributes:
+        key: The topology key.
+        max_skew: The largest skew.
+        min_domains: The least number of domains.
+        pods: The pods that are counted.
+        nodes: The nodes that count.
+        itself: 1 if the pod matches its own selector, else 0.
+    """
+
+    key: str
+    max_skew: int
+    min_domains: int
+    pods: PodMatcher
+    nodes: NodeMatcher
+    itself: int
+
+
+_RULES: Final[StateKey[tuple[_Rule, ...]]] = StateKey("PodTopologySpread.rules")
+
+
+@frozen
+class PodTopologySpread:
+    """Refuse nodes in domains that would have too many matching pods."""
+
+    @property
+    def name(self) -> str:
+        """``PodTopologySpread``."""
+        return "PodTopologySpread"
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the hard constraints with what they read of the pod; None without constraints."""
+        hard = hard_constraints(pod)
+        if not hard:
+            return None
+        honors_affinity = any(c.node_affinity_policy is NodeInclusionPolicy.HONOR for c in hard)
+        honors_taints = any(c.node_taints_policy is NodeInclusionPolicy.HONOR for c in hard)
+        return (
+            hard,
+            pod.namespace,
+            pod.labels,
+            (pod.node_selector, pod.affinity) if honors_affinity else None,
+            pod.tolerations if honors_taints else None,
+        )
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Return a constant: of a node by itself the plugin reads only labels."""
+        return None
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the topology keys, except for the host name, which differs from node to node."""
+        return {one.topology_key for one in hard_constraints(pod)} - {HOSTNAME}
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the pod has hard constraints."""
+        return bool(hard_constraints(pod))
+
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no hard constraint."""
+        return not hard_constraints(pod)
+
+    def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str]:
+        """Return the topology keys."""
+        return {one.topology_key for one in hard_constraints(pod)}
+
+    def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
+        """Return what tells empty nodes with equal labels apart, besides their topology values.
+
+        That is a host name that other nodes share, and which constraints count the node at all.
+        """
+        hard = hard_constraints(pod)
+        if not hard:
+            return None
+        one = node.node
+        counted = tuple(r.nodes.matches(one.name, one.labels, one.taints) for r in _of(state, pod))
+        by_host = any(constraint.topology_key == HOSTNAME for constraint in hard)
+        return (counted, shared_host(state, node) if by_host else None)
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Refuse *node* if it lacks a label, or if its domain would be too full. O(constraints)."""
+        if not pod.topology_spread_constraints:
+            return SUCCESS
+        labels, counts = node.node.labels, state.counts
+        for rule in _of(state, pod):
+            value = labels.get(rule.key)
+            if value is None:
+                return _NO_LABEL
+            if rule.pods.selector.is_empty:
+                found, least = 0, 0
+            else:
+                domains = counts.matching(rule.pods, rule.key, rule.nodes)
+                found = domains.get(value)
+                least = 0 if domains.domains < rule.min_domains else domains.least
+            if found + rule.itself - least > rule.max_skew:
+                return _SKEW
+        return SUCCESS
+
+
+def hard_constraints(pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the constraints of a pod that are not only preferences."""
+    given = pod.topology_spread_constraints
+    return tuple(one for one in given if one.is_hard) if given else ()
+
+
+def _of(state: CycleView, pod: Pod) -> tuple[_Rule, ...]:
+    rules = state.read(_RULES)
+    if rules is None:
+        rules = _rules(pod)
+        state.write(_RULES, rules)
+    return rules
+
+
+def _rules(pod: Pod) -> tuple[_Rule, ...]:
+    hard = hard_constraints(pod)
+    keys = {one.topology_key for one in hard}
+    found: list[_Rule] = []
+    for one in hard:
+        pods = spread_matcher(pod, one)
+        found.append(
+            _Rule(
+                one.topology_key,
+                one.max_skew,
+                one.min_domains or 1,
+                _NO_POD if pods is None else pods,
+                node_matcher(pod, one, keys),
+                int(pods is not None and pods.matches(pod.namespace, pod.labels)),
+            )
+        )
+    return tuple(found)
