@@ -142,7 +142,7 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("odd", "reason"),
+    ("faulty", "reason"),
     [
         row(
             32,

@@ -107,5 +107,5 @@ def test_laws_hold_with_any_faults_and_backfill(
         Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     state = checked_by(simulator)._state
-    assert set(state.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
-    assert state.reserving.reservation is None, "law 5: room is kept for ever"
+    assert set(state.pods.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
+    assert state.reservations.backfill.reservation is None, "law 5: room is kept for ever"

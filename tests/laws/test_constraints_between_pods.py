@@ -61,9 +61,7 @@ EXPRESSIONS = st.builds(
     st.sampled_from(["app", "job"]),
     st.sampled_from(["Exists", "DoesNotExist"]),
 )
-SELECTORS = st.builds(
-    LabelSelector, LABELS, st.lists(EXPRESSIONS, max_size=1).map(tuple)
-)
+SELECTORS = st.builds(LabelSelector, LABELS, st.lists(EXPRESSIONS, max_size=1).map(tuple))
 BY_TEAM = st.sampled_from([None, None, LabelSelector(), LabelSelector({"team": "b"})])
 TERMS = st.builds(
     PodAffinityTerm,
@@ -248,9 +246,7 @@ def test_single_pod_goes_where_every_constraint_holds(world: World) -> None:
     placed = list(world.running)
     told = {e.uid: e.reason for e in reversed(seen) if isinstance(e, PodUnschedulable)}
     for pod in world.pending:
-        refused = {
-            node.name: why(world, placed, pod, node) for node in world.nodes
-        }
+        refused = {node.name: why(world, placed, pod, node) for node in world.nodes}
         if pod.uid in bound and pod.uid not in told:
             assert refused[bound[pod.uid]] is None
             placed.append((pod, by_name[bound[pod.uid]]))

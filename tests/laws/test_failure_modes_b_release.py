@@ -125,7 +125,7 @@ def test_evicted_pod_stays_evicted_whatever_is_reported_meanwhile() -> None:
         assert info.scheduled == 0
     assert evicted(driver) == [sibling.uid]
     driver.end(0)
-    assert driver.scheduler._state.evicted == set()
+    assert driver.scheduler._state.pods.evicted == set()
 
 
 def recreated(pod: Pod, fresh: Pod) -> Move:
@@ -159,7 +159,7 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
     def whole(here: Driver) -> None:
         assert len(bound(here)) == 2
         assert here.scheduler._state.nodes.assumed == {}
-        assert here.scheduler._state.evicted == set()
+        assert here.scheduler._state.pods.evicted == set()
 
     assert walk(driver, moves, at_rest=whole) > 30
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sized
 
 import pytest
-from attrs import evolve, fields
+from attrs import evolve
 from hypothesis import given
 
 from gangsched import (
@@ -29,12 +29,12 @@ from gangsched import (
     PodUpdated,
     Scheduler,
 )
-from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
+from support.remembered import remembered
 from support.world import World
 
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
@@ -53,9 +53,12 @@ def bound(driver: Driver) -> set[PodUID]:
 def sizes(scheduler: Scheduler) -> dict[str, int]:
     """Return the size of everything that a scheduler keeps, whatever it is called."""
     state = scheduler._state
-    held = [(each.name, getattr(state, each.name)) for each in fields(State)]
+    held = list(remembered(state))
     held += [(f"queue.{name}", getattr(state.queue, name)) for name in state.queue.__slots__]
-    held += [(f"waiting.{name}", getattr(state.waiting, name)) for name in state.waiting.__slots__]
+    held += [
+        (f"waiting.{name}", getattr(state.pods.waiting, name))
+        for name in state.pods.waiting.__slots__
+    ]
     held += [("assumed", state.nodes.assumed)]
     return {name: len(value) for name, value in held if isinstance(value, Sized)}
 
@@ -165,7 +168,7 @@ def test_object_in_an_event_is_read_from_the_cluster_state() -> None:
     ]
     for event in stale:
         driver.tell_again(event)
-        assert driver.scheduler._state.members[pod.uid].pod == pod
+        assert driver.scheduler._state.pods.members[pod.uid].pod == pod
     assert len(driver.scheduler.registry) == 0
     driver.drain()
     assert bound(driver) == {pod.uid}

@@ -68,7 +68,7 @@ def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
     driver.drain()
     effects = [effect for told in driver.log for effect in told.effects]
     assert [e for e in effects if isinstance(e, GroupRejected)]
-    assert driver.scheduler._state.registry.get(group.key) is not None
+    assert driver.scheduler._state.pods.registry.get(group.key) is not None
     assert driver.scheduler.next_deadline() is None
     driver.tell(node(4, "m"))
     driver.settle()

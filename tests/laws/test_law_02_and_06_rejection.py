@@ -43,7 +43,7 @@ def nothing_is_held(driver: Driver) -> None:
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
     assert state.nodes.assumed == {}
-    assert (state.holding, state.yielding) == ({}, {})
+    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
     assert all(info.waiting == info.assumed == 0 for info in driver.scheduler.registry)
 
 
@@ -173,10 +173,13 @@ def test_late_reports_of_an_old_attempt_change_nothing() -> None:
     scheduler.handle(BindFailed(pod.uid, 1, "no answer"), now=0.0)
     scheduler.advance(now=1.0)
     assert scheduler.schedule_one(now=1.0) is not None
-    before = repr(scheduler._state.members[pod.uid].state), dict(scheduler._state.nodes.assumed)
+    before = (
+        repr(scheduler._state.pods.members[pod.uid].state),
+        dict(scheduler._state.nodes.assumed),
+    )
     assert scheduler.handle(BindFailed(pod.uid, 1, "no answer"), now=1.0) == ()
     assert before == (
-        repr(scheduler._state.members[pod.uid].state),
+        repr(scheduler._state.pods.members[pod.uid].state),
         dict(scheduler._state.nodes.assumed),
     )
     scheduler.handle(cluster.apply(Bound(pod.uid, NodeName("n"), 2)), now=1.0)

@@ -21,7 +21,7 @@ def memory(scheduler: Scheduler) -> dict[str, object]:
     return {
         "members": {
             uid: (member.state, member.node, member.attempt, member.group and member.group.key)
-            for uid, member in state.members.items()
+            for uid, member in state.pods.members.items()
         },
         "active": [(e.seq, e.rank, [p.uid for p in e.pending]) for e in queue.active],
         "backoff": [(e.seq, e.rank, e.backoff_until) for e in queue.backoff],

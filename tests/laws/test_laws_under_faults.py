@@ -31,7 +31,7 @@ def no_startable_pod_is_parked(simulator: Simulator) -> None:
 def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
     state = checked_by(simulator)._state
     pods = {pod.uid for pod in simulator.cluster.pods()}
-    assert set(state.members) <= pods, "law 7: pods that are gone"
+    assert set(state.pods.members) <= pods, "law 7: pods that are gone"
     nodes = {node.name for node in simulator.cluster.nodes()}
     assert set(state.nodes.infos) <= nodes, "law 7: nodes that are gone"
 
@@ -59,7 +59,7 @@ def test_laws_hold_with_any_faults_and_preemption(
         Simulator(ranked, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     nobody_is_remembered_who_is_gone(simulator)
-    assert not checked_by(simulator)._state.nominations
+    assert not checked_by(simulator)._state.reservations.nominations
 
 
 def _ranked(workload: Workload) -> Workload:

@@ -358,7 +358,7 @@ def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
 
 def lapse_of(driver: Driver) -> str:
     (lapsed,) = told(driver, NominationLapsed)
-    assert not driver.scheduler._state.nominations
+    assert not driver.scheduler._state.reservations.nominations
     assert not len(driver.scheduler._state.nodes.ledger)
     return lapsed.reason
 

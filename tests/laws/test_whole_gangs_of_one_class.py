@@ -52,7 +52,7 @@ def placed(*cpus: int) -> dict[str, str]:
     for number, cpu in enumerate(cpus):
         pod = make_pod(f"w-{number}", group="w", min_available=len(cpus), cpu=cpu)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
-    assert len(scheduler._state.classes) == 1
+    assert len(scheduler._state.pod_classes.by_signature) == 1
     effects = scheduler.schedule_one(now=NOW) or ()
     scheduler._check()
     return {effect.uid: effect.node for effect in effects if isinstance(effect, Bind)}

@@ -26,10 +26,10 @@ __all__ = ["Host", "host", "memory", "nothing_is_kept", "only"]
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
-    r"\]\._state\.step$",
+    r"\]\._state\.attempts\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
-    r"\]\._state\.classes\[\d+\]\.(_by_room|answers)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_by_room|answers)",
     r"\]\.group_wide|\]\.per_member",
 )
 """Counters that only ascend, and cached answers."""
@@ -59,7 +59,7 @@ def memory(host: Host, *but: str) -> Fingerprint:
 def nothing_is_kept(scheduler: Scheduler) -> None:
     state = scheduler._state
     assert state.nodes.assumed == {}
-    assert (list(scheduler.waiting), state.holding) == ([], {})
+    assert (list(scheduler.waiting), state.attempts.holding) == ([], {})
     assert all(info.pod_count == 0 for info in state.nodes.infos.values())
     scheduler._check()
 

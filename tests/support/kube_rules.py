@@ -242,5 +242,3 @@ def _includes(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> boo
             if not soft and not any(one.tolerates(taint) for one in pod.tolerations):
                 return False
     return True
-
-

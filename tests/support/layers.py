@@ -122,7 +122,13 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "sortedcontainers": ("_core", "framework", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
+    "aiohttp": ("kubernetes",),
+    "httptools": ("kubernetes",),
     "kubernetes": ("kubernetes",),
+    "kubernetes_asyncio": ("kubernetes",),
+    "msgspec": ("kubernetes",),
+    "uvloop": ("kubernetes",),
+    "yarl": ("kubernetes",),
     "prometheus_client": ("metrics",),
     "hypothesis": ("_hypothesis", "strategies", "testing"),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gangsched import MemberState, Scheduler
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from support.account import claim_of
 from support.placement_oracle import may_be_placed
 from support.world import World
@@ -54,7 +54,7 @@ def everybody_pending_is_queued(world: World) -> None:
         p.uid for e in (*queue.active, *queue.backoff, *queue.unschedulable) for p in e.pending
     }
     under_way, refused = set(), set()
-    for uid, member in scheduler._state.members.items():
+    for uid, member in scheduler._state.pods.members.items():
         if member.node is not None:
             under_way.add(uid)
         if member.state is MemberState.REFUSED:
@@ -71,8 +71,8 @@ def it_wakes_in_time(scheduler: Scheduler) -> None:
     due = scheduler.next_deadline()
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
-    ends += [n.deadline for n in scheduler._state.nominations.values() if n.awaited]
-    promise = scheduler._state.reserving.reservation
+    ends += [n.deadline for n in scheduler._state.reservations.nominations.values() if n.awaited]
+    promise = scheduler._state.reservations.backfill.reservation
     ends += [] if promise is None else [promise.deadline]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 
@@ -85,7 +85,7 @@ def counts_are_right(world: World) -> None:
     members: Counter[str] = Counter()
     for pod in cluster.pods():
         claim = claim_of(pod)
-        member = scheduler._state.members.get(pod.uid)
+        member = scheduler._state.pods.members.get(pod.uid)
         if member is not None and _is_being_bound(member) and not pod.node_name:
             # a released member stays released until its bind is reported, whatever changes
             members.update([] if member.group is None else [member.group.key])
@@ -99,7 +99,7 @@ def counts_are_right(world: World) -> None:
         assert info.assigned == bound[info.key], f"law 8: {info.key} miscounts who runs"
         assert info.waiting == len(scheduler.waiting.of(info.key)), f"law 8: {info.key} waits"
         assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"
-        of_group = [m for m in scheduler._state.members.values() if m.group is info]
+        of_group = [m for m in scheduler._state.pods.members.values() if m.group is info]
         for role in {m.role for m in of_group if m.role is not None}:
             states = [m.state for m in of_group if m.role == role]
             counts = info.role(role)

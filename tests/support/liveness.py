@@ -257,7 +257,7 @@ class Aftermath:
 
     def _kept(self) -> float:
         """Return the longest time of a reservation: by guessed run times, then by draining."""
-        if self.driver.scheduler._state.reserving.policy is None:
+        if self.driver.scheduler._state.reservations.backfill.policy is None:
             return 0.0
         assert self.policy.backfill is not None
         guessed = 0.0 if self.policy.backfill.run_times is None else LONGEST
@@ -299,7 +299,7 @@ class Aftermath:
             fresh.tell(NodeAdded(info.node))
         for group in cluster.pod_groups():
             fresh.tell(PodGroupAdded(group))
-        for uid in sorted(state.members, key=lambda uid: state.members[uid].seq):
+        for uid in sorted(state.pods.members, key=lambda uid: state.pods.members[uid].seq):
             pod = cluster.pod(uid)
             assert pod is not None
             if _runs(pod):

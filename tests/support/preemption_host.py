@@ -84,7 +84,7 @@ class Host(ImmediateHost):
         """The pods that nodes withhold capacity for, by name."""
         state = self.scheduler._state
         withheld = {id(e) for info in state.nodes.infos.values() for e in info.nominated}
-        pods = (each for n in state.nominations.values() for each in n.pods.values())
+        pods = (each for n in state.reservations.nominations.values() for each in n.pods.values())
         found = sorted(e.uid.partition("/")[2] for e in pods if id(e.reserved) in withheld)
         assert len(found) == len(withheld)
         return found

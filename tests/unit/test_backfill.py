@@ -339,10 +339,10 @@ def test_owner_of_the_reservation_is_exempt_whatever_its_run_time(
     host = crowded()
     host.at(5.0)
     state = host.scheduler._state
-    promise = state.reserving.reservation
+    promise = state.reservations.backfill.reservation
     assert promise is not None
     assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
-    state.reserving.failed.clear()
+    state.reservations.backfill.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.expected_run = remembered
     assert reserving._first_exempt(state, promise, 5.0) is promise.entity
@@ -368,7 +368,7 @@ def test_run_time_of_a_waiting_pod_is_asked_again_after_its_event() -> None:
 
 def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() -> None:
     host = crowded()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     for n in range(3):
         host.now = n
@@ -380,7 +380,7 @@ def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() ->
         )
         host.end(f"s{n}", f"t{n}")
         host.decide()
-        assert host.scheduler._state.reserving.reservation is promise
+        assert host.scheduler._state.reservations.backfill.reservation is promise
         assert promise.ends == {"default/old": 100.0}
 
 
@@ -391,11 +391,11 @@ def test_nothing_is_remembered_without_run_times() -> None:
     host.decide()
     host.gang("big", 2, cpu=2)
     host.decide()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     host.pod("new")
     assert host.decide() == ["new"]
-    assert host.scheduler._state.reserving.reservation is promise
+    assert host.scheduler._state.reservations.backfill.reservation is promise
     assert promise.ends == {}
 
 
@@ -522,7 +522,7 @@ def test_one_bad_run_time_is_named_per_call() -> None:
     state = host.scheduler._state
     ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
     assert ends == [math.inf, math.inf]
-    (problem,) = state.deferred
+    (problem,) = state.call.deferred
     assert isinstance(problem, PluginError)
     assert problem.subject == "default/p"
 
@@ -633,7 +633,7 @@ def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     assert (host.reservation.starts_at, node.withheld) == (100.0, {"cpu": 1000})
     host.pod("mid", None, cpu=2, priority=3)
     assert host.decide() == []
-    assert list(host.scheduler._state.evicted) == ["default/low"]
+    assert list(host.scheduler._state.pods.evicted) == ["default/low"]
     assert (node.free["cpu"], node.withheld) == (-1000, {})
     host.end("low")
     assert host.decide() == [

@@ -67,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def memory(host: Host) -> BackfillState:
-    return host.scheduler._state.reserving
+    return host.scheduler._state.reservations.backfill
 
 
 def promise_of(host: Host) -> ActiveReservation:
@@ -167,7 +167,7 @@ def test_gang_without_a_completed_bind_preempts_nothing() -> None:
     driver.add(*members("g", 2))
     driver.fate = Fate.FAILED
     driver.step()
-    reserving = driver.scheduler._state.reserving
+    reserving = driver.scheduler._state.reservations.backfill
     assert list(reserving.asking) == []
 
 
@@ -494,7 +494,7 @@ def test_earliest_pod_that_fits_and_ends_in_time_is_tried() -> None:
         host.pod(name, cpu=cpu)
     assert host.decide() == []
     state = host.scheduler._state
-    waiting = {member.pod.name: member.entity for member in state.members.values()}
+    waiting = {member.pod.name: member.entity for member in state.pods.members.values()}
 
     def ending(*names: str) -> Host:
         table.seconds = dict.fromkeys(names, 20.0)

@@ -81,14 +81,14 @@ STOPS = pytest.mark.parametrize(
         for n, answer in enumerate(answers)
     ],
 )
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 """What only ascends, and means nothing by itself."""
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
-    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 """Cached answers about nodes."""
-TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+TURNS = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")
 """Which entity was tried last."""
 
 

@@ -81,7 +81,7 @@ def test_the_first_by_key_that_has_not_started_leads() -> None:
     driver.tell(*specs("b/x", "a/y", "c/z"))
     driver.add(*(p for group in ("c/z", "b/x", "a/y") for p in pods(group)))
     state = driver.scheduler._state
-    entities = {g: state.entities[GroupKey(g)] for g in ("a/y", "b/x", "c/z")}
+    entities = {g: state.pods.entities[GroupKey(g)] for g in ("a/y", "b/x", "c/z")}
     gated = [state.queue.is_gated(entity) for entity in entities.values()]
     assert gated == [False, True, True]
     for entity in entities.values():
@@ -96,7 +96,7 @@ def test_started_group_is_of_no_concern_to_its_bundle() -> None:
     driver.settle()
     state = driver.scheduler._state
     for group in AB:
-        entity = state.entities[key(group)]
+        entity = state.pods.entities[key(group)]
         assert bundles.pending(state, entity) == [entity]
         assert bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
 
@@ -108,7 +108,7 @@ def test_the_others_of_a_bundle_are_without_itself() -> None:
     state = driver.scheduler._state
     for group, other in (AB, AB[::-1]):
         spec_of_it = driver.cluster.pod_group(key(group))
-        assert bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
+        assert bundles.siblings(state, spec_of_it) == [state.pods.entities[key(other)]]
 
 
 def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
@@ -120,7 +120,7 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
     driver.add(*pods("one/a", cpu=99))
     driver.settle()
     state = driver.scheduler._state
-    entity = state.entities[key("two/b")]
+    entity = state.pods.entities[key("two/b")]
     assert bundles.pending(state, entity) == [entity]
     driver.add(*pods("two/b", 1, first=2))
     driver.settle()
@@ -133,7 +133,7 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
 def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
     """Return what is said of a pod that a group would have next."""
     state = driver.scheduler._state
-    return bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
+    return bundles.pre_enqueue(state, pods(group)[0], state.pods.registry.get(key(group)), now)
 
 
 def test_entity_that_starts_with_another_states_it_and_needs_no_capacity() -> None:
@@ -189,7 +189,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
 
     faulty.answers["pre_enqueue"] = ask
     state = scheduler._state
-    info = state.registry.get(key("one/a"))
+    info = state.pods.registry.get(key("one/a"))
     bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
     assert asked == [("a-1", "one/a"), ("b-0", "two/b")]
 
@@ -425,7 +425,7 @@ def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
 
 def told(driver: Driver) -> tuple[str, str]:
     """Return the member of the bundle that does not fit, and why."""
-    found = driver.scheduler._state.entities[key("one/a")].unschedulable_member
+    found = driver.scheduler._state.pods.entities[key("one/a")].unschedulable_member
     assert found is not None
     return found.pod, str(found.proof)
 

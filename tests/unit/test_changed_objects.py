@@ -107,7 +107,7 @@ def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
 def test_node_labels_are_dropped_with_their_last_reader() -> None:
     driver, _odd = faulty_driver(cpu=4)
     driver.tell(node("m", 4, zone="z", rack="r"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     assert len(labels) == 0
     driver.tell(PodGroupAdded(specify("g", 1, Topology("rack"))))
     assert len(labels) == 1
@@ -116,7 +116,7 @@ def test_node_labels_are_dropped_with_their_last_reader() -> None:
     driver.tell(PodGroupDeleted(G))
     assert len(labels) == 0
     driver = gang_driver(node("n", 4, zone="z"))
-    labels = driver.scheduler._state.labels
+    labels = driver.scheduler._state.pod_classes.labels
     driver.add(evolve(make_pod("p"), node_selector={"zone": "z"}))
     assert len(labels) == 1
     driver.delete(P)
@@ -327,7 +327,7 @@ def test_specification_without_members_is_forgotten_when_it_is_deleted() -> None
     driver.advance(5.0)
     driver.tell(PodGroupDeleted(G))
     driver.tell(PodGroupDeleted(GroupKey("default/never")))
-    assert driver.scheduler._state.registry.get(G) is None
+    assert driver.scheduler._state.pods.registry.get(G) is None
 
 
 def test_departure_from_a_consistent_group_rereads_no_other_member() -> None:

@@ -92,7 +92,7 @@ def test_rebuild_refuses_a_listing_under_other_identities(preset: Any) -> None:
     with pytest.raises(ClusterStateError):
         scheduler.rebuild(now=0.0)
 
-    assert not scheduler._state.members
+    assert not scheduler._state.pods.members
     assert not len(scheduler.registry)
 
 
@@ -103,5 +103,5 @@ def test_an_event_that_was_not_applied_changes_nothing() -> None:
 
     assert scheduler.handle(PodAdded(make_pod("a", cpu=1)), now=0.0) == ()
     assert scheduler.handle(NodeAdded(Node(name="n")), now=0.0) == ()
-    assert not scheduler._state.members
+    assert not scheduler._state.pods.members
     assert scheduler.schedule_one(now=0.0) is None

@@ -34,13 +34,13 @@ NOTHING = Resources({})
 
 def shape(driver: Driver, key: str) -> equivalence.EquivalenceClass:
     state = driver.scheduler._state
-    found = equivalence.shape(state, state.entities[GroupKey(key)])
+    found = equivalence.shape(state, state.pods.entities[GroupKey(key)])
     assert isinstance(found, equivalence.EquivalenceClass)
     return found
 
 
 def info_of(driver: Driver, key: str) -> Any:
-    return driver.scheduler._state.registry.get(GroupKey(key))
+    return driver.scheduler._state.pods.registry.get(GroupKey(key))
 
 
 def ruled(faulty: FaultyPlugin | None = None) -> Driver:
@@ -130,14 +130,14 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     driver = gang_driver(node("n", 2, rack="r"))
     driver.tell(PodGroupAdded(specify("g", 2, Topology("rack"))))
     driver.add(*members("g", 2, cpu=1))
-    entity = driver.scheduler._state.entities[GroupKey("default/g")]
+    entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
     assert isinstance(
         equivalence.shape(driver.scheduler._state, entity), equivalence.EquivalenceClass
     )
     driver.drain()
     late = members("g", 1, 2, prefix="late", cpu=1)
     driver.add(*late)
-    entity = driver.scheduler._state.entities[GroupKey("default/g")]
+    entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
     assert equivalence.shape(driver.scheduler._state, entity) == entity.seq
 
 
@@ -166,7 +166,7 @@ def test_group_with_just_enough_untried_members_is_not_too_small() -> None:
     driver = Driver()
     driver.add(*members("g", 2, cpu=1))
     state = driver.scheduler._state
-    entity = state.entities[GroupKey("default/g")]
+    entity = state.pods.entities[GroupKey("default/g")]
     assert not equivalence.falls_short(state, entity)
     entity.mark_tried(entity.pod.uid)
     assert equivalence.falls_short(state, entity)

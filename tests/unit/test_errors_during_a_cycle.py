@@ -33,9 +33,9 @@ from support.fingerprint import Fingerprint, fingerprint, without
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
-    r"\]\._state\.step$",
+    r"\]\._state\.attempts\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
 )
 """Counters that only ascend, and cached answers."""
 STEPS = (r"_step$",)

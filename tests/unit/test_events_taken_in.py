@@ -89,9 +89,9 @@ def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
     driver.drain()
     driver.delete("default/g-1")
     state = driver.scheduler._state
-    assert state.entities[G].failures == 0
+    assert state.pods.entities[G].failures == 0
     driver.delete("default/g-0")
-    assert state.holding == {}
+    assert state.attempts.holding == {}
 
 
 def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> None:
@@ -101,7 +101,7 @@ def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> Non
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
     driver.tell(NodeDeleted(N))
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 @pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
@@ -134,7 +134,7 @@ def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
     assert told(driver, PodScheduled) == [PodScheduled(PodUID("default/g-0"), N)]
     assert bound == [("g-0", "n", 2.0)]
     assert list(driver.scheduler.waiting) == []
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 # Waits that are over --------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_expired_wait_of_one_member_leaves_its_group_without_nodes() -> None:
     assert len(driver.scheduler.waiting) == 1
     driver.advance(5.0)
     assert told(driver, GroupRejected) == []
-    assert driver.scheduler._state.holding == {}
+    assert driver.scheduler._state.attempts.holding == {}
 
 
 # Binds ----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
         driver.fate = fate
         driver.advance(driver.now + 20.0)
         driver.step()
-        assert driver.scheduler._state.members[P].entity.failures == failures
+        assert driver.scheduler._state.pods.members[P].entity.failures == failures
         if fate is Fate.DONE:
             update(driver, P, node_name=None)
 

@@ -317,9 +317,9 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
     for number, (cpu, role) in enumerate(asked):
         host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=cpu, role=role)))
     state = host.scheduler._state
-    info = state.registry.get(spec.key)
+    info = state.pods.registry.get(spec.key)
     assert info is not None
-    preemptor = GangPreemptor(state, state.entities[spec.key], info, host.now)
+    preemptor = GangPreemptor(state, state.pods.entities[spec.key], info, host.now)
     shortfalls = preemptor.shortfalls(None)
     assert shortfalls is not None
     found = {

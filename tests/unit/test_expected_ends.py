@@ -80,7 +80,7 @@ def test_bad_run_times_are_reported_with_the_pod_and_the_cause(
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
     assert group_run_times.end_of(state, POD, None, 0.0) == math.inf
-    (error,) = state.deferred
+    (error,) = state.call.deferred
     assert isinstance(error, PluginError)
     assert str(error) == f"plugin 'run_times' at expected_end for default/p: {problem}"
     assert error.__cause__ is (answer if isinstance(answer, Exception) else None)

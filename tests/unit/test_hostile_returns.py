@@ -162,12 +162,12 @@ def test_every_point_is_covered() -> None:
     assert ALLOWED.keys() == calls.EXPECTED.keys() >= set(POINTS)
 
 
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
-    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
-CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")
 """Counters that only ascend, cached answers about nodes, and the entity tried last."""
 
 NEEDED = {

@@ -98,4 +98,4 @@ def test_no_capacity_is_nominated_for_a_late_member_that_fits_and_is_refused_by_
     faulty.answers["reserve"] = Unschedulable("volume is busy")
     host.pods(late("a"), late("huge", cpu=99))
     assert (host.evicted, host.told(Nominated)) == ([], [])
-    assert GroupKey("default/high") in host.scheduler._state.entities
+    assert GroupKey("default/high") in host.scheduler._state.pods.entities

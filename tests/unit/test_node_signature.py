@@ -185,7 +185,7 @@ def test_departed_pods_do_not_split_node_classes_for_ever() -> None:
         (pod,) = members(f"g{number}", 1, 2, selector={f"label-{number}": "x"})
         driver.add(pod)
         driver.delete(pod.uid)
-    assert len(driver.scheduler._state.labels.keys) <= 9
+    assert len(driver.scheduler._state.pod_classes.labels.keys) <= 9
 
 
 def test_gang_with_a_new_topology_key_splits_node_classes_by_it() -> None:
@@ -193,6 +193,6 @@ def test_gang_with_a_new_topology_key_splits_node_classes_by_it() -> None:
     for label, classes in (("rack", 1), ("zone", 2), ("host", 4)):
         driver.tell(PodGroupAdded(specify("g", 2, Topology(label))))
         assert class_count(driver) == classes
-        assert len(driver.scheduler._state.labels) == 1
+        assert len(driver.scheduler._state.pod_classes.labels) == 1
     driver.tell(PodGroupAdded(specify("g", 2)))
-    assert len(driver.scheduler._state.labels) == 0
+    assert len(driver.scheduler._state.pod_classes.labels) == 0

@@ -205,7 +205,7 @@ def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
         host.at(60.0)
         host.end("low-0", "low-1")
     assert reason_of(host) == ("on hold" if is_there else "2 pods did not terminate in time")
-    entity = host.scheduler._state.entities[HIGH]
+    entity = host.scheduler._state.pods.entities[HIGH]
     assert (host.where, entity.reason) == ({}, "on hold")
     assert host.scheduler.queue.is_gated(entity)
 

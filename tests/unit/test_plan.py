@@ -146,7 +146,7 @@ def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
     faulty.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
-    found = driver.scheduler._state.entities[GroupKey("default/g")].unschedulable_member
+    found = driver.scheduler._state.pods.entities[GroupKey("default/g")].unschedulable_member
     assert found is not None
     assert found.reason == "too few members may be placed"
 
@@ -207,9 +207,9 @@ def test_several_values_of_a_label_are_named_in_order() -> None:
 def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     """Return in which order values are tried for three of the first pod and one of each other."""
     state = driver.scheduler._state
-    info = state.registry.get(GroupKey("default/g"))
+    info = state.pods.registry.get(GroupKey("default/g"))
     assert info is not None
-    counts = {state.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
+    counts = {state.pods.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
     return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
 
 
@@ -340,7 +340,9 @@ def test_late_member_goes_to_the_domain_of_a_gang_that_is_being_bound(
     driver.drain()
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
-    bound = {member.pod.name for member in driver.scheduler._state.members.values() if member.node}
+    bound = {
+        member.pod.name for member in driver.scheduler._state.pods.members.values() if member.node
+    }
     running_now = set(where(driver)) | bound
     assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
 

@@ -266,10 +266,10 @@ def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
     driver.add(make_pod("p"))
     driver.step()
     state = driver.scheduler._state
-    (pod_class,) = state.classes.values()
+    (pod_class,) = state.pod_classes.by_signature.values()
     assert str(pod_class.diagnosis()) == "0/2 nodes are available: 2 not here."
     assert pod_class.headroom == 0
-    member = state.members[PodUID("default/p")]
+    member = state.pods.members[PodUID("default/p")]
     (given,) = state.nodes.classes.occupied()
     judge = filter_and_score._Judge(state, CycleState(None, {}), pod_class, member.pod, 0.0)
     assert judge.screen(given) == (0, ("not here",))
@@ -281,13 +281,13 @@ def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.add(make_pod("p", created_at=7.0))
     state = driver.scheduler._state
-    entity = state.members[PodUID("default/p")].entity
+    entity = state.pods.members[PodUID("default/p")].entity
     faulty.answers["queue_sort"] = OOPS
     assert extension_points.queue_sort(state, entity) == (inf, inf, 7.0, entity.seq)
-    assert [str(error) for error in state.deferred] == [
+    assert [str(error) for error in state.call.deferred] == [
         "plugin 'FaultyPlugin' at queue_sort for default/p: raised ZeroDivisionError('oops')"
     ]
-    state.deferred.clear()
+    state.call.deferred.clear()
 
 
 def test_a_pod_that_is_held_because_a_plugin_raised_says_so() -> None:

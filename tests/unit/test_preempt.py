@@ -118,7 +118,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
     host = Host(*nodes, unit=unit)
     host.gang("low", count, 0)
     host.gang("high", count, 5)
-    assert host.scheduler._state.entities[GroupKey("default/high")].reason == says
+    assert host.scheduler._state.pods.entities[GroupKey("default/high")].reason == says
     host.at(60.0)
     who = "1 pod" if count == 1 else f"{count} pods"
     assert reason_of(host) == f"{who} did not terminate in time"
@@ -268,11 +268,11 @@ def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=0)
-    assert len(host.scheduler._state.holding) == 1
+    assert len(host.scheduler._state.attempts.holding) == 1
     faulty.answers["pre_enqueue"] = Unschedulable("on hold")
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
-    assert not host.scheduler._state.holding
+    assert not host.scheduler._state.attempts.holding
 
 
 # Preemptors and victims -----------------------------------------------------------------------
@@ -322,7 +322,7 @@ def test_preemption_works_for_a_plugin_without_signature(
         Unschedulable("never") if pod.name == "high-0" else Success()
     )
     host.gang("high", 2, 5, min_available=1)
-    assert not host.scheduler._state.profile.signed
+    assert not host.scheduler._state.settings.profile.signed
     assert host.evicted == ["low"]
     host.end("low")
     assert host.where == {"high-1": "n0"}
@@ -360,7 +360,7 @@ def test_gang_with_a_waiting_member_of_a_role_loses_no_elastic_member() -> None:
     host.end("ps")
     faulty.answers["permit"] = Wait(50.0)
     host.pods(of_role("ps-again", "ps"))
-    info = host.scheduler._state.registry.get(GroupKey("default/low"))
+    info = host.scheduler._state.pods.registry.get(GroupKey("default/low"))
     assert info is not None
     assert (info.waiting, info.scheduled) == (1, 4)
     faulty.answers.clear()

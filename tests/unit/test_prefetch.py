@@ -56,7 +56,7 @@ def on(pod: Pod, node: NodeName) -> Pod:
 
 def looks(state: State) -> tuple[set[str], set[str]]:
     """Return which pods and which nodes were looked at."""
-    return set(state.seen), set(state.nodes._looked)
+    return set(state.call.seen), set(state.nodes._looked)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
     cluster.apply(PodAdded(B))
     prefetch.everything(state)
     assert looks(state) == ({A.uid, B.uid}, {N1, N2})
-    assert state.seen[A.uid] is None
+    assert state.call.seen[A.uid] is None
 
 
 @pytest.mark.parametrize(

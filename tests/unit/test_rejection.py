@@ -69,7 +69,7 @@ def turn_down(*names: str) -> Any:
 
 
 def attempts(driver: Driver, group: str) -> int:
-    info: Any = driver.scheduler._state.registry.get(GroupKey(f"default/{group}"))
+    info: Any = driver.scheduler._state.pods.registry.get(GroupKey(f"default/{group}"))
     return int(info.attempts)
 
 
@@ -138,7 +138,7 @@ def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
     assert [e.uid for e in effects if isinstance(e, Evict)] == ["default/g-0", "default/g-1"]
     told = [(e.uid, e.reason) for e in effects if isinstance(e, PodRejected)]
     assert told == [("default/g-late-0", "make room")]
-    info: Any = driver.scheduler._state.registry.get(G)
+    info: Any = driver.scheduler._state.pods.registry.get(G)
     assert info.was_scheduled is False
 
 

@@ -43,14 +43,14 @@ def key(group: str) -> GroupKey:
 
 
 def attempts(driver: Driver, group: str) -> int:
-    info: Any = driver.scheduler._state.registry.get(key(group))
+    info: Any = driver.scheduler._state.pods.registry.get(key(group))
     return int(info.attempts)
 
 
 def may_fit(driver: Driver, group: str, *names: str) -> bool:
     """Say whether a group may be placed, and if names are given, whether these nodes matter."""
     state = driver.scheduler._state
-    shape = equivalence.shape(state, state.entities[key(group)])
+    shape = equivalence.shape(state, state.pods.entities[key(group)])
     return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
 
 
@@ -71,7 +71,7 @@ def turn_down(name: str) -> Any:
 
 
 def is_awake(driver: Driver, uid: str) -> bool:
-    entity = driver.scheduler._state.members[PodUID(uid)].entity
+    entity = driver.scheduler._state.pods.members[PodUID(uid)].entity
     return entity in driver.scheduler.queue.active
 
 
@@ -351,7 +351,7 @@ def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_che
 def test_only_a_lower_priority_is_preempted(priority: int, displaces: bool, reaches: bool) -> None:
     """Pods of priority 0 run, and yield to a preemptor; capacity is reserved for 5."""
     state = blocked().scheduler._state
-    assert [kept.priority for kept in state.nominations.values()] == [5]
+    assert [kept.priority for kept in state.reservations.nominations.values()] == [5]
     assert requeue.may_preempt_others(state, priority, displaces) is reaches
 
 
@@ -360,8 +360,8 @@ def test_only_a_lower_priority_is_preempted(priority: int, displaces: bool, reac
 
 def test_failed_preemptors_are_retried_for_capacity_they_were_denied() -> None:
     state = gang_driver(node("a", 1), backfill=Backfill()).scheduler._state
-    state.reserving.failed.update({"before": 4, "since": 5, "same": 6})
+    state.reservations.backfill.failed.update({"before": 4, "since": 5, "same": 6})
     requeue.gain(state, [NodeName("a")], now=0.0, since=5, disproved="same")
-    assert state.reserving.failed == {"before": 4, "same": 6}
+    assert state.reservations.backfill.failed == {"before": 4, "same": 6}
     requeue.gain(state, [NodeName("a")], now=0.0)
-    assert state.reserving.failed == {}
+    assert state.reservations.backfill.failed == {}

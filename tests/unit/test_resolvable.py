@@ -59,7 +59,7 @@ def test_pods_are_evicted_only_where_the_refusal_is_resolvable(
     plugin = faulty(is_signed)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
     host = Host(1, unit=unit, faulty=plugin)
-    assert host.scheduler._state.profile.signed is is_signed
+    assert host.scheduler._state.settings.profile.signed is is_signed
     host.pods(make_pod("low", cpu=1))
     more: dict[str, Any] = {} if group is None else {"group": group, "min_available": 1}
     plugin.answers["filter"] = crowded("n0", resolvable=False)
@@ -172,7 +172,9 @@ def test_pre_filter_runs_before_a_filter_is_asked_whether_it_is_resolvable() -> 
 def test_pods_on_a_tainted_node_are_not_evicted() -> None:
     """The taint stays when they are gone."""
     host = Host()
-    host.scheduler = presets.coscheduling(host.cluster, preemption=host.scheduler._state.preemption)
+    host.scheduler = presets.coscheduling(
+        host.cluster, preemption=host.scheduler._state.settings.preemption
+    )
     node = make_node("n0", cpu=1)
     host.tell(NodeAdded(node))
     low = make_pod("low", cpu=1)

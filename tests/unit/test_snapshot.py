@@ -151,7 +151,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     """Change each kept value, one after the other; return the number of changes."""
     before = scheduler.snapshot()
     counted = 0
-    in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
+    in_no_order = {"entities", "classes", "by_signature", "_known", "_of", "_roles", *but}
     shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
         if isinstance(each, EquivalenceClass) and not any(each is shape for shape in shapes):
@@ -640,11 +640,15 @@ def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_re
     data = posted(scheduler.snapshot())
     fitting = Fitting(signs=True)
     other = another(cluster, fitting)
-    before = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    before = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     fitting.is_broken = True
     with pytest.raises(PluginError, match="'Fitting' at node_signature for n1: raised OSError"):
         other.restore(data)
-    after = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    after = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     assert after == before
     fitting.is_broken = False
     other.restore(data)
@@ -748,8 +752,8 @@ def test_pending_effects_and_errors_are_kept() -> None:
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=0)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=0)
     error = PluginError("Broken", "post_bind", "default/p", "raised OSError('no route')")
-    scheduler._state.deferred.append(error)
-    scheduler._state.out.extend(another_effect())
+    scheduler._state.call.deferred.append(error)
+    scheduler._state.call.out.extend(another_effect())
     other = another(cluster, Broken())
     other.restore(posted(scheduler.snapshot()))
     with pytest.raises(PluginError) as caught:
@@ -767,7 +771,7 @@ def another_effect() -> tuple[Any, ...]:
 def test_nominations_are_restored_only_with_preemption() -> None:
     scheduler = nominating_scheduler()
     data = posted(scheduler.snapshot())
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     other = presets.coscheduling(cluster, preemption=Preemption())
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
@@ -778,25 +782,25 @@ def test_nominations_are_restored_only_with_preemption() -> None:
 def test_reservation_is_kept_with_the_class_of_a_failed_pod_that_left() -> None:
     """What a shape asks for is known by a pod of each class, though no pod is of it any more."""
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     huge = evolve(make_pod("huge", cpu=9), annotations={"seconds": "1"})
     tell(cluster, scheduler, PodAdded(huge), now=1)
     while scheduler.schedule_one(now=1) is not None:
         pass
     tell(cluster, scheduler, PodDeleted(huge.uid), now=1)
-    (shape,) = scheduler._state.reserving.failed
+    (shape,) = scheduler._state.reservations.backfill.failed
     assert isinstance(shape, EquivalenceClass)
     assert shape.runs[0][0].sample == huge
-    assert shape.runs[0][0] not in scheduler._state.classes.values()
+    assert shape.runs[0][0] not in scheduler._state.pod_classes.by_signature.values()
     data = posted(scheduler.snapshot())
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
     assert posted(other.snapshot()) == data
-    (found,) = other._state.reserving.failed
+    (found,) = other._state.reservations.backfill.failed
     assert isinstance(found, EquivalenceClass)
     assert found.runs[0][0].sample == huge
-    assert found.runs[0][0] not in other._state.classes.values()
+    assert found.runs[0][0] not in other._state.pod_classes.by_signature.values()
     assert other.reservation == scheduler.reservation
 
 
@@ -874,7 +878,7 @@ def test_reserved_capacity_without_a_known_owner_is_refused(
     change: Callable[[dict[str, Any]], object], told: tuple[str, object, str]
 ) -> None:
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     data = posted(scheduler.snapshot())
     change(data)
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
@@ -888,7 +892,7 @@ def test_reserved_capacity_without_a_known_owner_is_refused(
 def test_pending_error_that_is_no_plugin_error_gives_no_snapshot() -> None:
     _cluster, scheduler = busy_scheduler()
     error = InvalidValueError("now", None, "seconds")
-    scheduler._state.deferred.append(error)
+    scheduler._state.call.deferred.append(error)
     with pytest.raises(InvalidValueError) as caught:
         scheduler.snapshot()
     assert (caught.value.field, caught.value.value) == ("deferred", error)

@@ -39,14 +39,14 @@ def unsigned() -> tuple[Data, Callable[[], Scheduler]]:
 
 def nominating() -> tuple[Data, Callable[[], Scheduler]]:
     scheduler = nominating_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     data = posted(scheduler.snapshot())
     return data, lambda: presets.coscheduling(cluster, preemption=Preemption())
 
 
 def reserving() -> tuple[Data, Callable[[], Scheduler]]:
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     policy = Backfill(AnnotatedRunTimes("seconds"))
     return posted(scheduler.snapshot()), lambda: presets.gang(cluster, backfill=policy)
 

@@ -177,7 +177,7 @@ def test_later_error_of_a_plugin_is_raised_before_earlier_ones() -> None:
     scheduler = another(cluster, fitting)
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2)), now=0)
     earlier = PluginError("Fitting", "post_bind", "default/p", "raised OSError('no route')")
-    scheduler._state.deferred.append(earlier)
+    scheduler._state.call.deferred.append(earlier)
     fitting.is_broken = True
     with pytest.raises(PluginError, match="'Fitting' at node_signature for n: raised OSError"):
         elsewhere(scheduler)

@@ -113,8 +113,8 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
         host.pod(f"big-{n}", group="big", role=role)
     host.decide()
     state = host.scheduler._state
-    entity = state.entities[BIG]
-    everybody = sorted((state.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
+    entity = state.pods.entities[BIG]
+    everybody = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
     index = state.nodes.infos[NodeName("a")].index
     plan = Plan(state)
     plan.placed = [(member, index) for member in everybody]
@@ -126,7 +126,7 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
 def least(host: Host, group: str) -> dict[str, int]:
     """Return what a gang asks for at least, in whole units."""
     state = host.scheduler._state
-    found = start_estimate._least(state, state.entities[group_key("default", group)])
+    found = start_estimate._least(state, state.pods.entities[group_key("default", group)])
     return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
 
 

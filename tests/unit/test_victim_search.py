@@ -170,7 +170,7 @@ def test_youngest_of_equal_victims_is_evicted(
     for name, created_at in zip(("a", "b"), created, strict=True):
         host.pods(make_pod(name, cpu=1, created_at=created_at))
     host.pods(make_pod("high", cpu=1, priority=5, created_at=3))
-    assert host.scheduler._state.profile.signed == is_signed
+    assert host.scheduler._state.settings.profile.signed == is_signed
     assert host.evicted == [goes]
 
 
@@ -266,9 +266,9 @@ def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None
         host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=1, min_available=4)))
     state = host.scheduler._state
     key = GroupKey("default/high")
-    info = state.registry.get(key)
+    info = state.pods.registry.get(key)
     assert info is not None
-    task = GangPreemptor(state, state.entities[key], info, host.now)
+    task = GangPreemptor(state, state.pods.entities[key], info, host.now)
     view = NodesView(state.nodes)
     search = victim_search._Search(state, task, view, None, lambda _index: True)
     found = search.run(candidates.units(state, 5, (info,)))

@@ -13,7 +13,7 @@ MISFIT = explain.UnschedulableMember(PodUID("default/other"), "default/other", "
 
 def test_why_of_an_active_group_names_the_last_unschedulable_member() -> None:
     _cluster, scheduler = busy_scheduler()
-    scheduler._state.members[PodUID("default/active-0")].entity.unschedulable_member = MISFIT
+    scheduler._state.pods.members[PodUID("default/active-0")].entity.unschedulable_member = MISFIT
     why = scheduler.why(PodUID("default/active-0"))
     assert isinstance(why, explain.Queued)
     assert (why.behind, why.unschedulable_member) == (None, MISFIT)

@@ -68,7 +68,7 @@ def survey(state: State, event: Event) -> None:
 
 def _survey_group(state: State, key: GroupKey) -> None:
     prefetch.spec(state, key)
-    info = state.registry.get(key)
+    info = state.pods.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)
 
@@ -108,18 +108,18 @@ def listing(state: State, *, now: float) -> None:
     """
     try:
         prefetch.everything(state)
-        nodes = [node.name for node in state.cluster.nodes()]
-        groups = [group.key for group in state.cluster.pod_groups()]
+        nodes = [node.name for node in state.settings.cluster.nodes()]
+        groups = [group.key for group in state.settings.cluster.pod_groups()]
         for key in groups:
             prefetch.spec(state, key)
-        shown = [pod.uid for pod in sorted(state.cluster.pods(), key=_by_right)]
-        for uid in [uid for uid in state.members if reconcile.has_left(state, uid)]:
+        shown = [pod.uid for pod in sorted(state.settings.cluster.pods(), key=_by_right)]
+        for uid in [uid for uid in state.pods.members if reconcile.has_left(state, uid)]:
             reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
-        for key in _union(groups, [info.key for info in state.registry]):
+        for key in _union(groups, [info.key for info in state.pods.registry]):
             reconcile.group_changed(state, key, now=now)
-        for uid in _union(shown, state.members):
+        for uid in _union(shown, state.pods.members):
             reconcile.pod_changed(state, uid, now=now)
         reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)

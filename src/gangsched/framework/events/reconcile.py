@@ -32,7 +32,8 @@ from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
@@ -54,9 +55,9 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
     _look_at_node(state, name, now=now)
     if name not in state.nodes.infos:
-        on_it = [waiting for waiting in state.waiting if waiting.node == name]
+        on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
-            member = state.members[waiting.uid]
+            member = state.pods.members[waiting.uid]
             if member.state is MemberState.WAITING:
                 _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
 
@@ -64,20 +65,20 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     """Read a group's specification again. O(members)."""
     spec = prefetch.spec(state, key)
-    known = state.registry.get(key)
+    known = state.pods.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
     before = None if known is None else known.spec
     _read_labels(state, before, spec)
     if spec is None:
-        state.registry.undeclare(key, now=now)
+        state.pods.registry.undeclare(key, now=now)
     else:
-        state.registry.declare(spec)
-    info = state.registry.get(key)
+        state.pods.registry.declare(spec)
+    info = state.pods.registry.get(key)
     if info is not None and info.members:
-        for member in state.of_group(info):
+        for member in state.pods.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
-        entity = state.entities.get(key)
+        entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
@@ -90,10 +91,14 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
     Runtime complexity: O(1) if no known pod reads objects of these kinds; else O(classes of pods),
     plus requeueing.
     """
-    if not state.profile.object_readers:
+    if not state.settings.profile.object_readers:
         return
     changed = frozenset(kinds)
-    readers = [each for each in state.classes.values() if not changed.isdisjoint(each.objects)]
+    readers = [
+        each
+        for each in state.pod_classes.by_signature.values()
+        if not changed.isdisjoint(each.objects)
+    ]
     for pod_class in readers:
         pod_class.forget_judgements()
     if readers:
@@ -104,20 +109,20 @@ def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -
     """Tell nodes apart by the topology label of a group, for as long as a group has it."""
     changed = False
     if spec is not None and spec.topology is not None:
-        changed = state.labels.add((spec.topology.key,))
+        changed = state.pod_classes.labels.add((spec.topology.key,))
     if before is not None and before.topology is not None:
-        changed = state.labels.discard((before.topology.key,)) or changed
+        changed = state.pod_classes.labels.discard((before.topology.key,)) or changed
     if changed:
         state.nodes.classify_anew()
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state, uid), state.members.get(uid)
+    seen, member = prefetch.look(state, uid), state.pods.members.get(uid)
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
-            state.evicted.discard(uid)
+            state.pods.evicted.discard(uid)
         return
     pod = seen.pod
     if (
@@ -129,7 +134,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state, seen)
     wanted = _wanted(pod, problem)
-    if uid in state.evicted and wanted in _EVICTABLE:
+    if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
@@ -138,15 +143,15 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
-        fresh = state.members[uid]
+        fresh = state.pods.members[uid]
         fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
         restated: PodGroupInfo | None = None
         if member.state is MemberState.REFUSED and claim is not None:
-            state.registry.join(pod, claim, wanted)
-        elif claim is not None and state.registry.restate(pod, claim, wanted):
+            state.pods.registry.join(pod, claim, wanted)
+        elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
             restated = member.group
         _change_class(state, member, seen, now=now)
         _update(state, member, pod, wanted, problem, now=now)
@@ -157,7 +162,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
 
 def has_left(state: State, uid: PodUID) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(state, uid), state.members[uid]
+    seen, member = prefetch.look(state, uid), state.pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
@@ -165,7 +170,7 @@ def has_left(state: State, uid: PodUID) -> bool:
 
 def bound(state: State, event: Bound, *, now: float) -> None:
     """Read a pod whose bind was reported as performed."""
-    member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
+    member, pod = state.pods.members.get(event.uid), state.settings.cluster.pod(event.uid)
     awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
     if awaited and pod is not None and pod.node_name is None:
         raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
@@ -175,7 +180,7 @@ def bound(state: State, event: Bound, *, now: float) -> None:
 def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     """Take a pod whose bind failed off its node; it is tried again after a backoff."""
     pod_changed(state, event.uid, now=now)
-    member = state.members.get(event.uid)
+    member = state.pods.members.get(event.uid)
     if (
         member is None
         or not _is_being_bound(member)
@@ -183,12 +188,12 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         or member.node is None
     ):
         return
-    node, evicted = member.node, event.uid in state.evicted
+    node, evicted = member.node, event.uid in state.pods.evicted
     has_started = attempts.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
     verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
-    state.out.append(PodUnschedulable(event.uid, member.reason))
+    state.call.out.append(PodUnschedulable(event.uid, member.reason))
     attempts.forget_start(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
         apply_verdict(state, verdict, now=now)
@@ -210,15 +215,15 @@ def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
     """Return why a pod cannot join the group that it claims; None if it can."""
     if seen.claim is None:
         return None
-    member = state.members.get(seen.pod.uid)
+    member = state.pods.members.get(seen.pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
     if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
         return None
-    return state.registry.conflict(seen.pod, seen.claim)
+    return state.pods.registry.conflict(seen.pod, seen.claim)
 
 
 def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
-    info = state.registry.get(claim.group)
+    info = state.pods.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
 
@@ -271,19 +276,19 @@ def _admit(
     pod, claim = seen.pod, seen.claim
     info: PodGroupInfo | None = None
     if claim is not None:
-        info = state.registry.join(pod, claim, wanted)
-        entity = state.entities.get(claim.group)
+        info = state.pods.registry.join(pod, claim, wanted)
+        entity = state.pods.entities.get(claim.group)
         if entity is None:
-            entity = QueuedGroup(state.number(), pod.created_at, info)
+            entity = QueuedGroup(state.pods.number(), pod.created_at, info)
             entity.failures, entity.backoff_until = info.failures, info.backoff_until
-            state.entities[claim.group] = entity
+            state.pods.entities[claim.group] = entity
     else:
-        entity = QueuedEntity(state.number(), pod.created_at)
+        entity = QueuedEntity(state.pods.number(), pod.created_at)
     pod_class = _join_class(state, seen, now=now)
-    member = Member(pod, state.number(), entity, info, pod_class, wanted)
+    member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
-    state.members[pod.uid] = member
-    state.count_priority(pod.priority, 1)
+    state.pods.members[pod.uid] = member
+    state.pods.count_priority(pod.priority, 1)
     if claim is not None:
         member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
@@ -330,7 +335,7 @@ def _update(
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
-    state.put(member, wanted)
+    state.pods.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     requeue_entity.settle(state, member.entity, now=now)
@@ -344,15 +349,15 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
-    del state.members[uid]
-    state.count_priority(member.pod.priority, -1)
+    del state.pods.members[uid]
+    state.pods.count_priority(member.pod.priority, -1)
     _leave_class(state, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        state.registry.leave(info.key, uid, now=now)
+        state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
-            del state.entities[info.key]
-            state.reserving.forget(info.key)
+            del state.pods.entities[info.key]
+            state.reservations.backfill.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
@@ -362,7 +367,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
 
 def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
-    pod_class = state.classes.get(seen.signature)
+    pod_class = state.pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
         pod_class = PodClass(
             seen.signature,
@@ -373,10 +378,10 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
             carried=seen.carried,
             objects=seen.objects,
         )
-        state.classes[seen.signature] = pod_class
+        state.pod_classes.by_signature[seen.signature] = pod_class
         if pod_class.watches_pods:
             state.watch_pods(pod_class, 1)
-        if state.labels.add(seen.labels):
+        if state.pod_classes.labels.add(seen.labels):
             state.nodes.classify_anew()
         filter_and_score.evaluate_ahead(state, pod_class, now)
     pod_class.users += 1
@@ -387,10 +392,10 @@ def _leave_class(state: State, pod_class: PodClass) -> None:
     """Count a pod as one less of its equivalence class, and drop the class after the last."""
     pod_class.users -= 1
     if not pod_class.users:
-        del state.classes[pod_class.signature]
+        del state.pod_classes.by_signature[pod_class.signature]
         if pod_class.watches_pods:
             state.watch_pods(pod_class, -1)
-        if state.labels.discard(pod_class.labels):
+        if state.pod_classes.labels.discard(pod_class.labels):
             state.nodes.classify_anew()
 
 
@@ -404,7 +409,7 @@ def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> No
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
     """Re-read the members that were refused because their claims contradicted earlier members."""
-    for member in state.of_group(info):
+    for member in state.pods.of_group(info):
         if member.state is MemberState.REFUSED:
             pod_changed(state, member.pod.uid, now=now)
 
@@ -413,15 +418,15 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     """Make an assumed pod assigned: the cluster state shows it on its node."""
     uid, node = member.pod.uid, member.node
     assert node is not None
-    state.waiting.remove(uid)
+    state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
-    state.put(member, MemberState.ASSIGNED)
+    state.pods.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
     member.started_at = now
     assume.note_permit_ended(state, member.group)
     member.node = member.cycle = None
     member.reason = ""
-    state.out.append(PodScheduled(uid, node))
+    state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state, member.pod, node, now)
 
 
@@ -439,7 +444,7 @@ def _put_down(
     assert node is not None
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state, member, node, reason)
-    if member.pod.uid in state.evicted:
+    if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
@@ -453,10 +458,10 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
-        state.out.append(PodRefused(pod.uid, member.reason))
+        state.call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
-        state.out.append(PodNotAdmitted(pod.uid, member.reason))
+        state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
@@ -467,7 +472,7 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         requeue.gain(state, (name,), now=now)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
-    if state.arrived:
+    if state.call.arrived:
         _look_at_arrived(state, name, now=now)
 
 
@@ -477,7 +482,7 @@ def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
     Another scheduler has bound them. Until they are known as assigned, they would be placed a
     second time, and counted twice. O(pods on the node).
     """
-    for uid in state.arrived.pop(name, ()):
+    for uid in state.call.arrived.pop(name, ()):
         pod_changed(state, uid, now=now)
 
 

@@ -40,5 +40,5 @@ def review(state: State, entity: QueuedEntity, *, now: float) -> None:
     denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
     is_denied = isinstance(denied, Unschedulable)
     is_shared = bundles.is_shared(state, entity)
-    if is_shared or is_denied != state.queue.is_gated(entity) or not state.profile.signed:
+    if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         settle(state, entity, now=now)

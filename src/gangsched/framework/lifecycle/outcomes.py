@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from gangsched.events import Bind
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from gangsched.model import NodeName
 
 __all__ = [

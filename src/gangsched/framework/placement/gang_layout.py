@@ -20,7 +20,8 @@ from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 
 __all__ = ["asks", "plan_gang", "unschedulable"]
 
@@ -49,7 +50,7 @@ def plan_gang(
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
     for each, group in party:
-        members = [state.members[pod.uid] for pod in each.pending]
+        members = [state.pods.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
             cycles[member.seq] = state.new_cycle(group)
@@ -87,8 +88,8 @@ def _pre_filter(
     state: State, members: list[Member], cycles: _Cycles, *, now: float
 ) -> tuple[list[Member], UnschedulableMember | None]:
     """Return the members that pass ``pre_filter``, and the first member that does not."""
-    for_all = state.profile.group_wide["pre_filter"]
-    for_each = state.profile.per_member["pre_filter"]
+    for_all = state.settings.profile.group_wide["pre_filter"]
+    for_each = state.settings.profile.per_member["pre_filter"]
     first = members[0]
     why = extension_points.pre_filter_refusal(state, cycles[first.seq], first.pod, now, for_all)
     if why is not None:

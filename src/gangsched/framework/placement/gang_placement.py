@@ -38,7 +38,8 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable
 
 __all__ = ["place"]
@@ -72,7 +73,7 @@ def place(
     terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
     for member, affected in zip(members, by_terms, strict=True):
         if (
-            state.profile.signed
+            state.settings.profile.signed
             and before is not None
             and _is_like(member, before)
             and affected == terms
@@ -82,7 +83,7 @@ def place(
         assert member.group is not None
         terms = affected
         kind = Kind(member.pod_class, member.requests, member.group.key, member.role, affected)
-        if state.profile.signed and kinds and kind in kinds:
+        if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
             continue
@@ -105,7 +106,7 @@ def place(
             kind: NodeCheck(state, cycles[first.seq], first.pod, is_affected=bool(kind.affected))
             for kind, first in cycle_of.items()
         }
-    steps = state.budget if budget is None else budget
+    steps = state.settings.search_budget if budget is None else budget
     task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, checks)
     if checks:
         found = _place_by_node(task, groups)
@@ -119,7 +120,7 @@ def place(
             first.uid, first.key, "too few members may be placed", None
         )
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
-        state.exhausted_searches += 1
+        state.attempts.exhausted_searches += 1
     return found
 
 
@@ -269,7 +270,7 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.state.placement)
+        count = plan.place(pod_class, task.judges[pod_class], left, task.state.settings.placement)
         if count < len(left) and rest is None:
             rest = (left[count], pod_class)
     return rest

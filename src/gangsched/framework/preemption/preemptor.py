@@ -25,7 +25,8 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Required, Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import Outcome, Unschedulable
 
@@ -161,8 +162,8 @@ class GangPreemptor:
         state, seen = self.state, set[PodClass]()
         for each, info in self.parties:
             for pod in each.pending:
-                member = state.members[pod.uid]
-                if state.profile.signed:
+                member = state.pods.members[pod.uid]
+                if state.settings.profile.signed:
                     if member.pod_class in seen:
                         continue
                     seen.add(member.pod_class)
@@ -194,7 +195,7 @@ class GangPreemptor:
         members differ, another choice may be possible too; so the numbers are only an estimate.
         """
         for each, _info in self.parties:
-            members = sorted((self.state.members[p.uid] for p in each.pending), key=_arrival)
+            members = sorted((self.state.pods.members[p.uid] for p in each.pending), key=_arrival)
             (_all, more), *roles = equivalence.quotas(self.state, each)
             taken: list[Member] = []
             for role, count in roles:
@@ -213,7 +214,7 @@ def _shortfalls(
     state: State, needed: Sequence[tuple[Member, int]], domain: Domain | None, *, now: float
 ) -> list[Shortfall] | None:
     """Return the classes of pods that exceed free capacity, each class considered by itself."""
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         return None
     found: list[Shortfall] = []
     for member, count in needed:

@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 
 A try that failed proves something about its equivalence class only as long as nothing changed. The
-proof is kept in *steps*: ``State.step`` ascends with each event and each decision, so that causes
-can be ordered without looking at the time. An entity remembers four steps of its current attempt.
+proof is kept in *steps*: ``Attempts.step`` ascends with each event and each decision, so that
+causes can be ordered without looking at the time. An entity remembers four steps of its current
+attempt.
 
 -   ``tried_step``: a member was last tried.
 -   ``failed_step``: a member last found no node; -1 while every member found one. Only such a
@@ -82,7 +83,7 @@ def gain(
             entity of that class can make more of them.
     """
     if names:
-        state.reserving.note_capacity_gain(since, disproved)
+        state.reservations.backfill.note_capacity_gain(since, disproved)
         _open(state, names, now=now, since=since, disproved=disproved)
 
 
@@ -100,8 +101,8 @@ def _open(
     since: int | None,
     disproved: Hashable,
 ) -> None:
-    step = state.tick()
-    for entity in state.tried.values():
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
     for line in state.queue.blocked_queues():
@@ -122,10 +123,10 @@ def pods_changed(state: State, *, now: float) -> None:
 
     Runtime complexity: O(1) if there is no such pod, else O(parked classes).
     """
-    if not state.watching:
+    if not state.pod_classes.watching:
         return
-    step = state.tick()
-    for entity in state.tried.values():
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
         # whether a term was about it when it was tried is not known, so any entity is noted
         entity.event_step = step
     for parked in state.queue.blocked_queues():
@@ -146,8 +147,8 @@ def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) ->
 
     Runtime complexity: O(parked classes x members of one entity of each).
     """
-    step = state.tick()
-    for entity in state.tried.values():
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
         if _reads_objects(state, entity, kinds):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
@@ -159,7 +160,7 @@ def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) ->
 def _reads_objects(state: State, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
     """Return whether a plugin reads objects of some kinds for an entity, or for its bundle."""
     return any(
-        not state.members[pod.uid].pod_class.objects.isdisjoint(kinds)
+        not state.pods.members[pod.uid].pod_class.objects.isdisjoint(kinds)
         for each in bundles.pending(state, entity)
         for pod in each.pending
     )
@@ -206,18 +207,18 @@ def may_fit(
 
 def may_preempt_others(state: State, priority: int, displaces: bool) -> bool:
     """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
-    if displaces and any(lower < priority for lower in state.priorities):
+    if displaces and any(lower < priority for lower in state.pods.priorities):
         return True
-    return any(kept.priority < priority for kept in state.nominations.values())
+    return any(kept.priority < priority for kept in state.reservations.nominations.values())
 
 
 def begin_try(state: State, entity: QueuedEntity) -> tuple[int, int]:
     """Note that a member of an entity is tried in this step; return the steps before it. O(1)."""
     before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
-        entity.round_step = state.step
-    entity.tried_step = state.step
-    state.tried[entity.seq] = entity
+        entity.round_step = state.attempts.step
+    entity.tried_step = state.attempts.step
+    state.attempts.tried[entity.seq] = entity
     return before
 
 
@@ -225,13 +226,13 @@ def undo_try(state: State, entity: QueuedEntity, before: tuple[int, int]) -> Non
     """Undo ``begin_try`` for a cycle that was broken off. O(1)."""
     entity.round_step, entity.tried_step = before
     if entity.tried_step < 0:
-        state.tried.pop(entity.seq, None)
+        state.attempts.tried.pop(entity.seq, None)
 
 
 def note_entity_event(state: State, entity: QueuedEntity) -> None:
     """Note an event about an entity: what its tries have proven may hold no more. O(1)."""
-    if entity.seq in state.tried:
-        entity.event_step = state.tick()
+    if entity.seq in state.attempts.tried:
+        entity.event_step = state.attempts.tick()
 
 
 def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
@@ -245,10 +246,10 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
     forget(state, entity)
     if step < 0 or stirred < 0:
         return step
-    return -1 if may_fit(state, shape, now=now) else state.step
+    return -1 if may_fit(state, shape, now=now) else state.attempts.step
 
 
 def forget(state: State, entity: QueuedEntity) -> None:
     """Forget what the tries of an entity have proven. O(1)."""
     entity.tried_step = entity.failed_step = entity.event_step = -1
-    state.tried.pop(entity.seq, None)
+    state.attempts.tried.pop(entity.seq, None)

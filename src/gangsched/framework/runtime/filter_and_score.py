@@ -27,7 +27,8 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.runtime import calls, pod_readers
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -53,7 +54,7 @@ class _Judge:
         self._state = state
         self._cycle = cycle
         self._answers = pod_class.answers
-        profile = state.profile
+        profile = state.settings.profile
         if pod_class.filters is None:
             pod_class.filters = _filters(state, pod)
         self._filters: tuple[Any, ...] = pod_class.filters
@@ -95,7 +96,7 @@ class _Judge:
         return True
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
-        profile = self._state.profile
+        profile = self._state.settings.profile
         if not profile.pre_score and not self._normalizers:
             return
         views = self._views(found)
@@ -117,7 +118,7 @@ class _Judge:
         return sum(weight * self._ask(plugin, "score", given) for plugin, weight in self._weighted)
 
     def _ask(self, plugin: Any, point: str, given: NodeClass) -> Any:
-        part = self._state.profile.parts.get(id(plugin))
+        part = self._state.settings.profile.parts.get(id(plugin))
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
@@ -204,7 +205,7 @@ def _filters(state: State, pod: Pod) -> tuple[Any, ...]:
     Those that read pods on nodes are asked about single nodes, see ``pod_readers``; and those that
     skip the pod are not asked.
     """
-    profile = state.profile
+    profile = state.settings.profile
     apart = {id(plugin) for plugin in pod_readers.readers(state, pod, is_affected=True)}
     return tuple(
         plugin
@@ -228,7 +229,7 @@ def evaluate_ahead(state: State, pod_class: PodClass, now: float) -> None:
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
-    if state.profile.signed:
+    if state.settings.profile.signed:
         with suppress(GangschedError):
             judged(state, pod_class, now)
 
@@ -243,7 +244,7 @@ def evaluate_nodes(
         returned.
     """
     pod_class = member.pod_class
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
         pod_class = PodClass(
             pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
@@ -262,6 +263,6 @@ def is_resolvable(
     ``UnschedulableAndUnresolvable``.
     """
     pod_class = member.pod_class
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
     return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)

@@ -93,10 +93,10 @@ def readers(state: State, pod: Pod, *, is_affected: bool = False) -> tuple[Any, 
         pod: The pod.
         is_affected: Whether a carried term may be about the pod.
     """
-    affecting = {id(plugin) for plugin in state.profile.affecting} if is_affected else ()
+    affecting = {id(plugin) for plugin in state.settings.profile.affecting} if is_affected else ()
     return tuple(
         plugin
-        for plugin in state.profile.pod_readers
+        for plugin in state.settings.profile.pod_readers
         if id(plugin) in affecting or calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
@@ -140,8 +140,10 @@ class NodeCheck:
         self._cycle = cycle
         self._pod = pod
         filters = [p for p in reading if callable(getattr(p, "filter", None))]
-        self._weighted = tuple(each for each in state.profile.weighted if id(each[0]) in numbers)
-        self._normalizers = state.profile.normalizers
+        self._weighted = tuple(
+            each for each in state.settings.profile.weighted if id(each[0]) in numbers
+        )
+        self._normalizers = state.settings.profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
@@ -157,7 +159,7 @@ class NodeCheck:
         keys = calls.call(
             plugin, "topology_keys", self._pod, (Iterable, type(None)), self._cycle, self._pod
         )
-        return keys is not None and set(keys) <= set(self._state.labels.keys)
+        return keys is not None and set(keys) <= set(self._state.pod_classes.labels.keys)
 
     def _named(self, reading: Iterable[Any]) -> frozenset[NodeName] | None:
         found: frozenset[NodeName] | None = None
@@ -211,7 +213,7 @@ class NodeCheck:
         """
         own = [plugin for plugin, _wide in self._filters]
         wanted = {id(plugin) for plugin in (*own, *others)}
-        every = tuple(p for p in self._state.profile.filter if id(p) in wanted)
+        every = tuple(p for p in self._state.settings.profile.filter if id(p) in wanted)
         if self.named is None and list(map(id, every)) == list(map(id, (*others, *own))):
             return None
         return every

@@ -43,10 +43,10 @@ def signature(state: State, pod: Pod) -> Hashable:
     Raises:
         PluginError: A plugin raised, or returned a value that cannot be hashed.
     """
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         return pod.uid
     try:  # with every pod event, so all plugins at once
-        parts = tuple([plugin.pod_signature(pod) for plugin in state.profile.signers])
+        parts = tuple([plugin.pod_signature(pod) for plugin in state.settings.profile.signers])
         hash(parts)
     except Exception:
         # one by one, to name the plugin that failed
@@ -55,7 +55,9 @@ def signature(state: State, pod: Pod) -> Hashable:
 
 
 def _signature_by_plugin(state: State, pod: Pod) -> tuple[Hashable, ...]:
-    return tuple(_hashable(plugin, "pod_signature", pod, pod) for plugin in state.profile.signers)
+    return tuple(
+        _hashable(plugin, "pod_signature", pod, pod) for plugin in state.settings.profile.signers
+    )
 
 
 def labels_read(state: State, pod: Pod) -> frozenset[str]:
@@ -65,7 +67,7 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
         PluginError: A plugin raised, or returned anything but strings.
     """
     keys: set[str] = set()
-    for plugin in state.profile.label_readers:
+    for plugin in state.settings.profile.label_readers:
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
@@ -76,7 +78,7 @@ def reads_pods(state: State, pod: Pod) -> bool:
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    return _any_reads(state.profile.pod_readers, pod)
+    return _any_reads(state.settings.profile.pod_readers, pod)
 
 
 def watches_pods(state: State, pod: Pod) -> bool:
@@ -85,7 +87,7 @@ def watches_pods(state: State, pod: Pod) -> bool:
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    return _any_reads(state.profile.pod_watchers, pod)
+    return _any_reads(state.settings.profile.pod_watchers, pod)
 
 
 def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
@@ -120,7 +122,7 @@ def objects_read(state: State, pod: Pod) -> frozenset[type[Any]]:
         PluginError: A plugin raised, or returned anything but classes of objects.
     """
     found: set[type[Any]] = set()
-    for plugin in state.profile.object_readers:
+    for plugin in state.settings.profile.object_readers:
         found.update(calls.call_for_kinds(plugin, "objects_read", pod, pod))
     return frozenset(found) if found else _NO_OBJECTS
 
@@ -132,7 +134,7 @@ def fitted(state: State, pod: Pod) -> frozenset[str]:
         PluginError: A plugin raised, or returned anything but strings.
     """
     names: set[str] = set()
-    for plugin in state.profile.fittings:
+    for plugin in state.settings.profile.fittings:
         names.update(calls.call_for_names(plugin, "fitted", pod, pod))
     return frozenset(names)
 
@@ -147,11 +149,11 @@ def node_signature(
         view: The node.
         keys: The keys of the labels that are read; None for those that are read at present.
     """
-    signers = state.profile.node_signers
+    signers = state.settings.profile.node_signers
     if not signers:
         return None
     labels = view.node.labels
-    names = state.labels.keys if keys is None else keys
+    names = state.pod_classes.labels.keys if keys is None else keys
     read = tuple((key, labels.get(key)) for key in names)
     try:
         parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
@@ -164,11 +166,11 @@ def node_signature(
 
 def _defer_signing_error(state: State, view: NodeView) -> None:
     """Ask the plugins again one by one, to name the plugin that failed."""
-    for plugin in state.profile.node_signers:
+    for plugin in state.settings.profile.node_signers:
         try:
             _hashable(plugin, "node_signature", view.node, view)
         except GangschedError as error:
-            state.deferred.append(error)
+            state.call.deferred.append(error)
             return
 
 

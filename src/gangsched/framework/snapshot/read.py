@@ -33,8 +33,9 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
 )
 from gangsched.framework.state.nomination import NominatedPod, Nomination
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.reservation_state import ActiveReservation
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["read_into"]
@@ -78,22 +79,22 @@ class _Reader:
         self._read_node_classes()
         self._read_queue()
         for n, waiting in enumerate(rows.waiting):
-            _get(state.members, waiting.uid, f"waiting[{n}].uid")
-            _fresh(state.waiting, waiting.uid, f"waiting[{n}].uid")
-            state.waiting.put(waiting)
-        state.evicted.update(rows.evicted)
-        state.overdue.update(rows.overdue)
+            _get(state.pods.members, waiting.uid, f"waiting[{n}].uid")
+            _fresh(state.pods.waiting, waiting.uid, f"waiting[{n}].uid")
+            state.pods.waiting.put(waiting)
+        state.pods.evicted.update(rows.evicted)
+        state.reservations.overdue.update(rows.overdue)
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
-        for pod_class in state.classes.values():
+        for pod_class in state.pod_classes.by_signature.values():
             if pod_class.watches_pods:
                 state.watch_pods(pod_class, 1)
-        state.holding.update(rows.holding)
-        state.yielding.update(rows.yielding)
-        state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
-        state.out.extend(rows.out)
-        state.step, state.numbers, state.exhausted_searches = (
+        state.attempts.holding.update(rows.holding)
+        state.attempts.yielding.update(rows.yielding)
+        state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
+        state.call.out.extend(rows.out)
+        state.attempts.step, state.pods.numbers, state.attempts.exhausted_searches = (
             rows.step,
             rows.numbers,
             rows.exhausted_searches,
@@ -116,7 +117,7 @@ class _Reader:
     # Pods and groups --------------------------------------------------------------------------
 
     def _read_groups(self) -> None:
-        registry, rows = self._state.registry, self._rows
+        registry, rows = self._state.pods.registry, self._rows
         for n, row in enumerate(rows.groups):
             _fresh(registry._groups, row.key, f"groups[{n}].key")
             registry._groups[row.key] = PodGroupInfo(
@@ -139,7 +140,7 @@ class _Reader:
         registry._numbers = rows.group_numbers
 
     def _group(self, key: GroupKey, path: str) -> PodGroupInfo:
-        return _get(self._state.registry._groups, key, path)
+        return _get(self._state.pods.registry._groups, key, path)
 
     def _read_pod_classes(self) -> None:
         state = self._state
@@ -147,7 +148,7 @@ class _Reader:
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
             reads_pods = signatures.reads_pods(state, row.sample)
-            carried = signatures.carried(state.profile, row.sample)
+            carried = signatures.carried(state.settings.profile, row.sample)
             watches_pods = signatures.watches_pods(state, row.sample)
             pod_class = PodClass(
                 signature,
@@ -159,12 +160,12 @@ class _Reader:
             )
             self._pod_classes[n] = pod_class
             if row.known:
-                _fresh(state.classes, signature, f"pod_classes[{n}].sample")
-                state.classes[signature] = pod_class
+                _fresh(state.pod_classes.by_signature, signature, f"pod_classes[{n}].sample")
+                state.pod_classes.by_signature[signature] = pod_class
         for n, (key, count) in enumerate(self._rows.labels):
-            _fresh(state.labels._readers, key, f"labels[{n}]")
-            state.labels._readers[key] = count
-        state.labels.keys = tuple(sorted(state.labels._readers))
+            _fresh(state.pod_classes.labels._readers, key, f"labels[{n}]")
+            state.pod_classes.labels._readers[key] = count
+        state.pod_classes.labels.keys = tuple(sorted(state.pod_classes.labels._readers))
 
     def _read_entities(self) -> None:
         for n, row in enumerate(self._rows.entities):
@@ -178,8 +179,8 @@ class _Reader:
             )
             self._entities[row.seq] = entity
             if row.group is not None:
-                _fresh(self._state.entities, row.group, f"{path}.group")
-                self._state.entities[row.group] = entity
+                _fresh(self._state.pods.entities, row.group, f"{path}.group")
+                self._state.pods.entities[row.group] = entity
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.event_step, entity.round_step = row.event_step, row.round_step
@@ -195,11 +196,11 @@ class _Reader:
     def _read_members(self) -> None:
         state, rows = self._state, self._rows
         for n, row in enumerate(rows.members):
-            _fresh(state.members, row.pod.uid, f"members[{n}].pod.uid")
-            state.members[row.pod.uid] = self._member(row, f"members[{n}]")
-            state.count_priority(row.pod.priority, 1)
+            _fresh(state.pods.members, row.pod.uid, f"members[{n}].pod.uid")
+            state.pods.members[row.pod.uid] = self._member(row, f"members[{n}]")
+            state.pods.count_priority(row.pod.priority, 1)
         for n, group in enumerate(rows.groups):
-            info = state.registry._groups[group.key]
+            info = state.pods.registry._groups[group.key]
             for uid in group.members:
                 member = self._known(uid, f"groups[{n}].members")
                 if member.group is not info or uid in info.members:
@@ -227,12 +228,12 @@ class _Reader:
         if row.cycle is not None:
             member.cycle = state.new_cycle(entity.group)
             for name, value in row.cycle:
-                key = _get(state.profile.scratch_keys, name, f"{path}.cycle")
+                key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
         return member
 
     def _known(self, uid: PodUID, path: str) -> Member:
-        return _get(self._state.members, uid, path)
+        return _get(self._state.pods.members, uid, path)
 
     def _load(self, row: EntityRow, path: str) -> None:
         tried = set(row.tried)
@@ -304,7 +305,7 @@ class _Reader:
             others = {pod.uid: pod for pod in row.pods}
             info = state.nodes.infos[row.node.name]
             for uid in info.holders:
-                member = state.members.get(uid)
+                member = state.pods.members.get(uid)
                 pod = others.get(uid) or (None if member is None else member.pod)
                 if pod is not None:
                     info.show(pod)
@@ -363,8 +364,8 @@ class _Reader:
 
     def _read_nominations(self) -> None:
         for n, row in enumerate(self._rows.nominations):
-            _fresh(self._state.nominations, row.entity, f"nominations[{n}].entity")
-            self._state.nominations[row.entity] = Nomination(
+            _fresh(self._state.reservations.nominations, row.entity, f"nominations[{n}].entity")
+            self._state.reservations.nominations[row.entity] = Nomination(
                 entity=self._entity(row.entity, f"nominations[{n}].entity"),
                 priority=row.priority,
                 pods={
@@ -389,7 +390,7 @@ class _Reader:
             )
 
     def _read_reserving(self) -> None:
-        row, reserving = self._rows.reserving, self._state.reserving
+        row, reserving = self._rows.reserving, self._state.reservations.backfill
         if row is None:
             return
         reserving.asking.update(dict.fromkeys(row.asking))
