@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import final
+from typing import Any, final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 from attrs.validators import instance_of, optional
 
 from gangsched._fields import (
@@ -70,10 +70,11 @@ class StorageClass:
         return short_repr(self)
 
 
-def _check_limits(_owner: object, _attribute: object, value: object) -> None:
+def _check_limits(_owner: Any, _attribute: Attribute[Any], value: Any) -> None:
     if not isinstance(value, FrozenMap):
         raise InvalidValueError("limits", value, "a mapping of names of drivers to ints")
-    for name, limit in value.items():
+    limits: FrozenMap[Any] = value
+    for name, limit in limits.items():
         if type(limit) is not int or limit < 0:
             raise InvalidValueError(f"limits.{name}", limit, "an int >= 0")
 

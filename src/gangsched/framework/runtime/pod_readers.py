@@ -34,7 +34,8 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.runtime import calls
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -140,10 +141,9 @@ class NodeCheck:
         self._cycle = cycle
         self._pod = pod
         filters = [p for p in reading if callable(getattr(p, "filter", None))]
-        self._weighted = tuple(
-            each for each in state.settings.profile.weighted if id(each[0]) in numbers
-        )
-        self._normalizers = state.settings.profile.normalizers
+        profile = state.settings.profile
+        self._weighted = tuple(each for each in profile.weighted if id(each[0]) in numbers)
+        self._normalizers = profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))

@@ -85,7 +85,7 @@ HELD: Final[Mapping[type, Held]] = {
         " started_at",
         anew="group requests",
     ),
-    CycleState: Held(kept="_scratch", anew="_counts _group _nodes"),
+    CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
     Nodes: Held(
         kept="infos assumed classes _indices altered ledger departed unread",
         anew="by_index counts version pods_version watches_pods _total",
@@ -113,8 +113,8 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels objects reads_pods watches_pods carried filters users headroom answers"
-        " _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
+        anew="signature labels objects reads_pods watches_pods carried filters users headroom"
+        " answers _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),

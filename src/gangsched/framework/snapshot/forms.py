@@ -83,7 +83,7 @@ def _read_key_part(value: Any, path: str) -> Any:
 _KEY_PART: Final[Form[Any]] = Form(_write_key_part, _read_key_part)
 """One part of a sort key: a number, a string or a tuple of parts."""
 
-_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS)
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS, refusal=TEXT)
 _SHORTAGE: Final = Record(
     Shortage,
     needed=WHOLE,

@@ -150,6 +150,7 @@ class _Reader:
             reads_pods = signatures.reads_pods(state, row.sample)
             carried = signatures.carried(state.settings.profile, row.sample)
             watches_pods = signatures.watches_pods(state, row.sample)
+            objects = signatures.objects_read(state, row.sample)
             pod_class = PodClass(
                 signature,
                 row.sample,
@@ -157,6 +158,7 @@ class _Reader:
                 reads_pods=reads_pods,
                 watches_pods=watches_pods,
                 carried=carried,
+                objects=objects,
             )
             self._pod_classes[n] = pod_class
             if row.known:

@@ -20,7 +20,6 @@ from typing import final
 from attrs import define, field
 
 from gangsched._core._queue import SchedulingQueue
-from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
@@ -31,6 +30,7 @@ from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import HOLDING, Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.settings import Settings
+from gangsched.protocols import GroupView
 
 __all__ = ["State"]
 
@@ -60,8 +60,12 @@ class State:
     attempts: Attempts = field(factory=Attempts)
     call: CurrentCall = field(factory=CurrentCall)
 
-    def new_cycle(self, group: PodGroupInfo | None) -> CycleState:
-        """Return the state of a cycle that begins. O(1)."""
+    def new_cycle(self, group: GroupView | None) -> CycleState:
+        """Return the state of a new scheduling cycle of one pod. O(1).
+
+        Args:
+            group: The pod's group; None for a regular pod.
+        """
         return CycleState(group, self.nodes.infos, self.settings.cluster, self.nodes.counts)
 
     def watch_pods(self, pod_class: PodClass, change: int) -> None:
