@@ -155,12 +155,23 @@ def _selects(
     if not _label_selects(term.label_selector, other.labels):
         return False
     for key in term.match_label_keys:
-        if key in owner.labels and other.labels.get(key) != owner.labels[key]:
+        if (
+            _fills_in(owner, key, term.label_selector)
+            and other.labels.get(key) != owner.labels[key]
+        ):
             return False
     for key in term.mismatch_label_keys:
         if key in owner.labels and other.labels.get(key) == owner.labels[key]:
             return False
     return True
+
+
+def _fills_in(owner: Pod, key: str, selector: LabelSelector | None) -> bool:
+    """Return whether a key is to be filled in: the API server has not done so before."""
+    done = selector is not None and any(
+        one.key == key and one.operator == "In" for one in selector.match_expressions
+    )
+    return key in owner.labels and not done
 
 
 def _together(term: PodAffinityTerm, one: Node, other: Node) -> bool:
@@ -209,7 +220,7 @@ def _skew(
         same = all(
             other.labels.get(key) == pod.labels[key]
             for key in constraint.match_label_keys
-            if key in pod.labels
+            if _fills_in(pod, key, selector)
         )
         return other.namespace == pod.namespace and same and _label_selects(selector, other.labels)
 

@@ -2,8 +2,8 @@
 
 Theory of operation. Affinity between pods and spreading ask how many matching pods are in a domain:
 on the nodes with one value of a label. To count them in each decision costs O(pods). So a count is
-made once, when a plugin first asks for it, and then follows each pod that is put on a node or taken
-off it: bound, assumed, planned in the current decision, or removed by it.
+made once, when a plugin first asks for it. Then it follows each pod that is put on a node or taken
+off it. That may be a bound or assumed pod, or one that the current decision plans or removes.
 
 Three things make that cheap. Pods are filed under their labels, so that the first count of a
 matcher with a label looks only at pods with that label. Matchers are filed under theirs, so that a

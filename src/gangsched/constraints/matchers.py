@@ -1,8 +1,7 @@
 """Which pods, and which nodes, a constraint is about: the keys of counts that are kept.
 
-Two constraints with equal matchers share one count, so a matcher is in a form of its own: a
-selector with the label keys of ``match_label_keys`` filled in, namespaces by name, and of node
-affinity only what a spread constraint honours.
+Two constraints with equal matchers share one count. So a matcher has a form of its own: a selector
+with ``match_label_keys`` filled in, and of node affinity only what a spread constraint honours.
 
 Rules:
   R1  a matcher is a frozen value. It is compared and hashed by its attributes;

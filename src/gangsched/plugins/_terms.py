@@ -1,8 +1,7 @@
 """The terms of a pod with everything filled in that depends on the pod itself.
 
-The API server fills in ``matchLabelKeys`` when it creates a pod, so that a selector which it has
-filled in has a condition on these keys already; filling in once more changes nothing then. A pod
-that comes from a file is filled in here.
+The API server fills in ``matchLabelKeys`` when it creates a pod. Then the selector has a condition
+on these keys, and nothing is filled in again. A pod that comes from a file is filled in here.
 """
 
 from __future__ import annotations

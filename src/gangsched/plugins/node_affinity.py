@@ -44,6 +44,8 @@ class NodeAffinity:
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the label keys of the selector and the affinity."""
+        if not pod.node_selector and not pod.affinity:
+            return ()
         return (*pod.node_selector, *(r.key for t in pod.affinity for r in t.requirements))
 
     def reads_pods(self, pod: Pod) -> bool:

@@ -1,7 +1,7 @@
 """Filter nodes by the hard topology spread constraints of a pod.
 
-Theory of operation. A constraint counts matching pods by domain: by the value of a node label,
-among the nodes that have the labels of all hard constraints of the pod and that its policies
+Theory of operation. A constraint counts matching pods by domain: by the value of a node label.
+Only nodes count that have the labels of all hard constraints of the pod, and that its policies
 accept. The domains are those of these nodes, so an empty domain has the count 0. A pod may go to a
 domain if its number of matching pods, with the pod itself, is at most ``max_skew`` above the
 smallest number of any domain. The counts are kept by the scheduler (``state.counts``).
@@ -72,7 +72,7 @@ class PodTopologySpread:
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the hard constraints with what they read of the pod; None without constraints."""
-        hard = hard_constraints(pod)
+        hard = _hard(pod)
         if not hard:
             return None
         honors_affinity = any(c.node_affinity_policy is NodeInclusionPolicy.HONOR for c in hard)
@@ -91,26 +91,28 @@ class PodTopologySpread:
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the topology keys, except for the host name, which differs from node to node."""
-        return {one.topology_key for one in hard_constraints(pod)} - {HOSTNAME}
+        if not pod.topology_spread_constraints:
+            return ()
+        return {one.topology_key for one in _hard(pod)} - {HOSTNAME}
 
     def reads_pods(self, pod: Pod) -> bool:
         """Return whether the pod has hard constraints."""
-        return bool(hard_constraints(pod))
+        return bool(_hard(pod))
 
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no hard constraint."""
-        return not hard_constraints(pod)
+        return not _hard(pod)
 
     def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str]:
         """Return the topology keys."""
-        return {one.topology_key for one in hard_constraints(pod)}
+        return {one.topology_key for one in _hard(pod)}
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
         """Return what tells empty nodes with equal labels apart, besides their topology values.
 
         That is a host name that other nodes share, and which constraints count the node at all.
         """
-        hard = hard_constraints(pod)
+        hard = _hard(pod)
         if not hard:
             return None
         one = node.node
@@ -138,7 +140,7 @@ class PodTopologySpread:
         return SUCCESS
 
 
-def hard_constraints(pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+def _hard(pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
     """Return the constraints of a pod that are not only preferences."""
     given = pod.topology_spread_constraints
     return tuple(one for one in given if one.is_hard) if given else ()
@@ -153,7 +155,7 @@ def _of(state: CycleView, pod: Pod) -> tuple[_Rule, ...]:
 
 
 def _rules(pod: Pod) -> tuple[_Rule, ...]:
-    hard = hard_constraints(pod)
+    hard = _hard(pod)
     keys = {one.topology_key for one in hard}
     found: list[_Rule] = []
     for one in hard:

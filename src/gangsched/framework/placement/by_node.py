@@ -61,7 +61,9 @@ def choose(
         domain: The nodes that may be used; None for all.
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
     """
-    is_affected = bool(pod_readers.affected(state, member.pod))
+    # no call where no pod carries a term, since most decisions pass here
+    has_terms = state.nodes.counts.has_terms
+    is_affected = has_terms and bool(pod_readers.affected(state, member.pod))
     if not member.pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
@@ -176,6 +178,8 @@ def accepts_all(
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """
+    if not state.pod_classes.watching:
+        return True
     by_terms = pod_readers.affected_among(state, [member for member, _index in placed])
     if not any(member.pod_class.reads_pods for member, _index in placed) and not any(by_terms):
         return True

@@ -69,7 +69,9 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
-    by_terms = pod_readers.affected_among(state, members)
+    by_terms: Sequence[frozenset[PodMatcher]] = [pod_readers.NO_TERMS] * len(members)
+    if state.pod_classes.watching:
+        by_terms = pod_readers.affected_among(state, members)
     terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
     for member, affected in zip(members, by_terms, strict=True):
         if (

@@ -136,7 +136,7 @@ def _shape_alone(
     floor = _floor(state, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
-    affected = _affected(state, members)
+    affected = _affected(state, members) if state.pod_classes.watching else ()
     if not lacking:
         runs = groupby(members, key=_class_of)
         counts = tuple((each, len(list(run))) for each, run in runs)

@@ -13,9 +13,9 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 A pod on a node may also affect pods for which no plugin reads pods (``pods_affected``). A pod that
 a carried term is about is treated in the same way, by the plugins with such terms (``affected``).
 
-Some of these plugins read no more of a node than a few labels (``topology_keys``). If the labels
-are among those that tell classes of nodes apart, the plugin is asked once for all nodes with equal
-labels, until a member is placed or taken back.
+Some of these plugins read no more of a node than a few labels (``topology_keys``). If these labels
+tell classes of nodes apart, the plugin is asked once for all nodes with equal labels. When a member
+is placed or taken back, it is asked again.
 
 Rules:
   R1  for a pod for which no plugin reads pods and that no term is about, nothing is asked here and

@@ -68,6 +68,11 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
     """
     keys: set[str] = set()
     for plugin in state.settings.profile.label_readers:
+        try:  # with every pod event, and most plugins read no label for most pods
+            if plugin.labels_read(pod) == ():
+                continue
+        except Exception:
+            pass  # asked again, to name the plugin
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
@@ -92,8 +97,17 @@ def watches_pods(state: State, pod: Pod) -> bool:
 
 def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
     # all are asked, so that an answer of a wrong type is found
-    answers = [calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in plugins]
-    return any(answers)
+    found = False
+    for plugin in plugins:
+        try:
+            answer: object = plugin.reads_pods(pod)
+        except Exception as error:
+            raise calls.raised(plugin, "reads_pods", pod, error) from error
+        if answer is True:
+            found = True
+        elif answer is not False:
+            raise calls.returned(plugin, "reads_pods", pod, answer)
+    return found
 
 
 def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:

@@ -21,6 +21,8 @@ from attrs import frozen
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._matcher_index import MatcherIndex
+from gangsched._core._pod_counts import PodCounts
 from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -92,6 +94,11 @@ HELD: Final[Mapping[type, Held]] = {
         given="_cluster",
         passing="_looked",
     ),
+    # counted anew from the pods on nodes
+    PodCounts: Held(
+        anew="_by_index _carried _carriers _counts _domains _filed _matchers _terms is_active"
+    ),
+    MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
         kept="node index free holders withheld withheld_pods",
         anew="nominated expected pods_by_uid",
