@@ -55,7 +55,7 @@ def what_is_said_is_true(small: SmallCluster, proof: object) -> None:
 
 @one_in(2)
 @given(small_clusters(), layouts)
-def test_a_gang_starts_exactly_where_some_placement_exists(
+def test_gang_starts_exactly_where_some_placement_exists(
     small: SmallCluster, placement: PlacementStrategy
 ) -> None:
     """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
@@ -173,7 +173,7 @@ def test_larger_budget_decides_what_a_smaller_one_does_not() -> None:
 
 
 @pytest.mark.parametrize("placement", list(PlacementStrategy))
-def test_a_placement_that_greed_misses_is_found_in_every_layout(
+def test_placement_that_greed_misses_is_found_in_every_layout(
     placement: PlacementStrategy,
 ) -> None:
     assert PARTED.possible()

@@ -92,7 +92,8 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         Room((("objects.*",), ("objects",)), free=True),
         Room((("replay.*",), ("replay",)), free=True),
     ),
-    (_shell("simulation"), _shell("drivers"), _shell("kubernetes"), _shell("metrics")),
+    (_shell("simulation"), _shell("drivers"), _shell("metrics")),
+    (_shell("kubernetes"),),
     (_shell("cli"),),
     (_shell("strategies"), _shell("testing")),
     (_shell("_hypothesis"),),
@@ -127,9 +128,9 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "kubernetes": ("kubernetes",),
     "kubernetes_asyncio": ("kubernetes",),
     "msgspec": ("kubernetes",),
-    "uvloop": ("kubernetes",),
+    "uvloop": ("cli",),
     "yarl": ("kubernetes",),
-    "prometheus_client": ("metrics",),
+    "prometheus_client": ("metrics", "kubernetes"),
     "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
 """Which packages may import which third parties; the empty name stands for all packages."""

@@ -14,7 +14,8 @@ from gangsched.protocols import CycleView, NodeView
 
 __all__ = ["TaintToleration"]
 
-_REASON: Final = Unschedulable("node(s) had untolerated taint(s)", resolvable=False)
+# without the taint, as kube-scheduler counts nodes since 1.36
+_UNTOLERATED: Final = Unschedulable("node(s) had untolerated taint(s)", resolvable=False)
 
 
 @final
@@ -36,12 +37,12 @@ class TaintToleration:
         return node.node.taints
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* for the first taint that *pod* does not tolerate."""
+        """Refuse *node* if it has a taint that *pod* does not tolerate."""
         for taint in node.node.taints:
             if taint.effect is TaintEffect.PREFER_NO_SCHEDULE:
                 continue
             if not any(t.tolerates(taint) for t in pod.tolerations):
-                return _REASON
+                return _UNTOLERATED
         return SUCCESS
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
