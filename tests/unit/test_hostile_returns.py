@@ -149,6 +149,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "labels_read": are_names,
     "fitted": are_names,
     "reads_pods": lambda value: type(value) is bool,
+    "objects_read": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "skips": lambda value: type(value) is bool,
     "pods_affected": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "topology_keys": lambda value: value is None or are_names(value),

@@ -1,9 +1,9 @@
 """Filter nodes by required affinity and anti-affinity between pods.
 
-Theory of operation. A term is about the domain of a node. The scheduler
-counts how many pods match a term in each domain (``state.counts``), so a filter costs O(terms). The pod
-that is placed first of a group with affinity to itself is accepted in every domain, as in
-kube-scheduler: otherwise none of the group could ever start.
+Theory of operation. A term is about the domain of a node. The scheduler counts how many pods match
+a term in each domain (``state.counts``), so a filter costs O(terms). The pod that is placed first
+of a group with affinity to itself is accepted in every domain, as in kube-scheduler: otherwise none
+of the group could ever start.
 
 Anti-affinity works in both directions. A pod with anti-affinity carries its terms to its node
 (``pods_affected``), and keeps later pods away even if these have no terms themselves.
