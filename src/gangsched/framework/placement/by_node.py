@@ -24,6 +24,7 @@ from typing import Final
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
@@ -31,7 +32,7 @@ from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.runtime import pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
 __all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "ranked"]
@@ -41,7 +42,8 @@ _NOT_NAMED: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
 def choose(
-    state: State,
+    settings: Settings,
+    nodes: Nodes,
     cycle: CycleState,
     member: Member,
     pod_class: PodClass,
@@ -54,7 +56,8 @@ def choose(
     are asked about x plugins).
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        nodes: The nodes.
         cycle: The cycle of the pod.
         member: The pod.
         pod_class: Its class, judged.
@@ -62,30 +65,30 @@ def choose(
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
     """
     # no call where no pod carries a term, since most decisions pass here
-    has_terms = state.nodes.counts.has_terms
-    is_affected = has_terms and bool(pod_readers.affected(state, member.pod))
+    has_terms = nodes.counts.has_terms
+    is_affected = has_terms and bool(pod_readers.affected(nodes, member.pod))
     if not member.pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
-            node = pod_class.best(state.nodes)
+            node = pod_class.best(nodes)
         elif node is None and domain is not None:
-            node = topology.best(state, pod_class, domain)
+            node = topology.best(nodes, pod_class, domain)
         return pod_class.diagnosis() if node is None else node
-    check = NodeCheck(state, cycle, member.pod, is_affected=is_affected)
-    if nominated is not None and not check.refusal(state.nodes.infos[nominated]):
+    check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
+    if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
-    index = best(state, pod_class, check, domain)
+    index = best(nodes, pod_class, check, domain)
     if index is None:
-        return diagnosis(state, pod_class, check, domain)
-    return state.nodes.by_index[index].node.name
+        return diagnosis(nodes, pod_class, check, domain)
+    return nodes.by_index[index].node.name
 
 
-def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
+def best(nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
     """Return the index of the best node that is accepted; None if none is."""
-    by_index = state.nodes.by_index
+    by_index = nodes.by_index
     accepted = (
         (score, index)
-        for score, index in candidates(state, pod_class, check, domain)
+        for score, index in candidates(nodes, pod_class, check, domain)
         if not check.refusal(by_index[index])
     )
     if not check.scores:
@@ -98,7 +101,7 @@ def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | N
 
 
 def candidates(
-    state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None
+    nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None
 ) -> Iterator[tuple[int, int]]:
     """Iterate over the nodes that may be accepted, best first: (score, index).
 
@@ -107,7 +110,7 @@ def candidates(
     """
     if check.named is None:
         return ranked(pod_class.ranked(), domain, check)
-    infos, classes = state.nodes.infos, state.nodes.classes
+    infos, classes = nodes.infos, nodes.classes
     scores = {given: score for score, given in pod_class.ranked()}
     found: list[tuple[int, int]] = []
     for name in check.named:
@@ -141,19 +144,19 @@ def ranked(
 
 
 def diagnosis(
-    state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
+    nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
 ) -> Diagnosis:
     """Return why no node can take a pod, the refusals by plugins that read pods included.
 
     Runtime complexity: O(nodes x plugins).
     """
-    infos = state.nodes.by_index
+    infos = nodes.by_index
     in_order = check.in_order(pod_class.filters or ())
     if in_order is not None or check.named is not None:
         reasons: Counter[str] = Counter()
         accepted = {given for _score, given in pod_class.ranked()}
         for index, info in infos.items():
-            given = state.nodes.classes.of(index)
+            given = nodes.classes.of(index)
             if check.named is not None and info.node.name not in check.named:
                 reasons[_NOT_NAMED] += 1
             elif given not in accepted or domain is None or domain.has(given):
@@ -166,7 +169,10 @@ def diagnosis(
 
 
 def accepts_all(
-    state: State, placed: Sequence[tuple[Member, int]], cycles: Mapping[int, CycleState]
+    settings: Settings,
+    nodes: Nodes,
+    placed: Sequence[tuple[Member, int]],
+    cycles: Mapping[int, CycleState],
 ) -> bool:
     """Return whether members may go to these nodes one after another, in this order.
 
@@ -174,22 +180,23 @@ def accepts_all(
     x plugins) where a plugin has ``add_pod``.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        nodes: The nodes.
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """
-    if not state.pod_classes.watching:
+    if not nodes.watches_pods:
         return True
-    by_terms = pod_readers.affected_among(state, [member for member, _index in placed])
+    by_terms = pod_readers.affected_among(nodes, [member for member, _index in placed])
     if not any(member.pod_class.reads_pods for member, _index in placed) and not any(by_terms):
         return True
     checks = [
-        NodeCheck(state, cycles[member.seq], member.pod, is_affected=bool(terms))
+        NodeCheck(settings, nodes, cycles[member.seq], member.pod, is_affected=bool(terms))
         for (member, _index), terms in zip(placed, by_terms, strict=True)
     ]
-    with Tentative(state, checks) as tentative:
+    with Tentative(nodes, checks) as tentative:
         for check, (member, index) in zip(checks, placed, strict=True):
-            if check.refusal(state.nodes.by_index[index]):
+            if check.refusal(nodes.by_index[index]):
                 return False
             tentative.put(member, index)
     return True

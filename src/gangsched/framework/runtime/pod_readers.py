@@ -27,15 +27,16 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -48,18 +49,18 @@ NO_TERMS: Final[frozenset[PodMatcher]] = frozenset()
 """What a pod is affected by if no term is about it."""
 
 
-def affected(state: State, pod: Pod) -> frozenset[PodMatcher]:
+def affected(nodes: Nodes, pod: Pod) -> frozenset[PodMatcher]:
     """Return what the terms that pods on nodes carry, and that are about *pod*, select.
 
     Runtime complexity: O(1) if no pod carries a term, else as ``PodCounts.carried_about``.
     """
-    if not state.nodes.counts.has_terms:
+    if not nodes.counts.has_terms:
         return NO_TERMS
-    found = frozenset(term.pods for term, _counts in state.nodes.counts.carried_about(pod))
+    found = frozenset(term.pods for term, _counts in nodes.counts.carried_about(pod))
     return found or NO_TERMS
 
 
-def affected_among(state: State, members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
+def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
     """Return the same for members that are placed together, also by the terms of each other.
 
     Runtime complexity: O(members), and O(members x terms) if members carry terms.
@@ -70,9 +71,9 @@ def affected_among(state: State, members: Sequence[Member]) -> list[frozenset[Po
         for term in pod_class.carried
     }
     if not carried:
-        if not state.nodes.counts.has_terms:
+        if not nodes.counts.has_terms:
             return [NO_TERMS] * len(members)
-        return [affected(state, member.pod) for member in members]
+        return [affected(nodes, member.pod) for member in members]
     known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
     found: list[frozenset[PodMatcher]] = []
     for member in members:
@@ -81,23 +82,23 @@ def affected_among(state: State, members: Sequence[Member]) -> list[frozenset[Po
         terms = known.get(place)
         if terms is None:
             own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
-            terms = known[place] = affected(state, pod).union(own) or NO_TERMS
+            terms = known[place] = affected(nodes, pod).union(own) or NO_TERMS
         found.append(terms)
     return found
 
 
-def readers(state: State, pod: Pod, *, is_affected: bool = False) -> tuple[Any, ...]:
+def readers(settings: Settings, pod: Pod, *, is_affected: bool = False) -> tuple[Any, ...]:
     """Return the filter and score plugins that read, for *pod*, which pods are on nodes.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
         pod: The pod.
         is_affected: Whether a carried term may be about the pod.
     """
-    affecting = {id(plugin) for plugin in state.settings.profile.affecting} if is_affected else ()
+    affecting = {id(plugin) for plugin in settings.profile.affecting} if is_affected else ()
     return tuple(
         plugin
-        for plugin in state.settings.profile.pod_readers
+        for plugin in settings.profile.pod_readers
         if id(plugin) in affecting or calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
@@ -107,7 +108,7 @@ class NodeCheck:
     """The plugins that read pods on nodes, for one pod or for pods like it.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
         cycle: The cycle that the plugins are given; of like pods, that of the first.
         pod: The pod; of like pods, the first.
         is_affected: Whether a carried term may be about the pod, now or after a sibling is placed.
@@ -119,13 +120,14 @@ class NodeCheck:
 
     __slots__ = (
         "_cycle",
+        "_every",
         "_extensions",
         "_filters",
         "_groupers",
+        "_nodes",
         "_normalizers",
         "_pod",
         "_refused",
-        "_state",
         "_weighted",
         "_wide",
         "named",
@@ -133,15 +135,22 @@ class NodeCheck:
     )
 
     def __init__(
-        self, state: State, cycle: CycleState, pod: Pod, *, is_affected: bool = False
+        self,
+        settings: Settings,
+        nodes: Nodes,
+        cycle: CycleState,
+        pod: Pod,
+        *,
+        is_affected: bool = False,
     ) -> None:
-        reading = readers(state, pod, is_affected=is_affected)
+        reading = readers(settings, pod, is_affected=is_affected)
         numbers = {id(plugin) for plugin in reading}
-        self._state = state
+        self._nodes = nodes
+        self._every = settings.profile.filter
         self._cycle = cycle
         self._pod = pod
         filters = [p for p in reading if callable(getattr(p, "filter", None))]
-        profile = state.settings.profile
+        profile = settings.profile
         self._weighted = tuple(each for each in profile.weighted if id(each[0]) in numbers)
         self._normalizers = profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
@@ -159,7 +168,15 @@ class NodeCheck:
         keys = calls.call(
             plugin, "topology_keys", self._pod, (Iterable, type(None)), self._cycle, self._pod
         )
-        return keys is not None and set(keys) <= set(self._state.pod_classes.labels.keys)
+        return keys is not None and set(keys) <= self._labels()
+
+    def _labels(self) -> set[str]:
+        """Return the keys of the labels that tell classes of nodes apart."""
+        given = next(self._nodes.classes.occupied(), None)
+        if given is None or given.key is None:
+            return set()
+        # the last part of a key: each label with its value
+        return {name for name, _value in cast("Iterable[tuple[str, object]]", given.key[-1])}
 
     def _named(self, reading: Iterable[Any]) -> frozenset[NodeName] | None:
         found: frozenset[NodeName] | None = None
@@ -176,7 +193,7 @@ class NodeCheck:
         """Return why a node cannot take the pod; empty if it can. O(plugins)."""
         for plugin, wide in self._filters:
             if wide:
-                reasons = self._of_class(plugin, self._state.nodes.classes.of(node.index), node)
+                reasons = self._of_class(plugin, self._nodes.classes.of(node.index), node)
             else:
                 reasons = self._ask(plugin, node)
             if reasons:
@@ -187,7 +204,7 @@ class NodeCheck:
         """Return whether all nodes of a class are refused by their labels. O(plugins)."""
         if not self._wide or given.key is None or not given.nodes:
             return False
-        sample = self._state.nodes.by_index[given.nodes[0]]
+        sample = self._nodes.by_index[given.nodes[0]]
         return any(self._of_class(plugin, given, sample) for plugin in self._wide)
 
     def _of_class(self, plugin: Any, given: NodeClass, node: NodeInfo) -> tuple[str, ...]:
@@ -213,7 +230,7 @@ class NodeCheck:
         """
         own = [plugin for plugin, _wide in self._filters]
         wanted = {id(plugin) for plugin in (*own, *others)}
-        every = tuple(p for p in self._state.settings.profile.filter if id(p) in wanted)
+        every = tuple(p for p in self._every if id(p) in wanted)
         if self.named is None and list(map(id, every)) == list(map(id, (*others, *own))):
             return None
         return every

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import LabelsRead
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 
 __all__ = ["PodClasses"]
@@ -35,6 +36,19 @@ class PodClasses:
     by_signature: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
     labels: LabelsRead = field(factory=LabelsRead)
     watching: int = 0
+
+    def watch(self, pod_class: PodClass, change: int, nodes: Nodes) -> None:
+        """Count one class more (1) or less (-1) that depends on, or affects, other pods.
+
+        While there is one, the nodes note when their pods change. While a class carries terms, the
+        pods on nodes are counted. O(1), O(pods on nodes) for the first, O(counts) after the last.
+        """
+        self.watching += change
+        nodes.watches_pods = self.watching > 0
+        if not self.watching:
+            nodes.counts.clear()
+        elif change > 0 and pod_class.carried:
+            nodes.counts.activate()
 
     def _check(self) -> None:
         for signature, pod_class in self.by_signature.items():
