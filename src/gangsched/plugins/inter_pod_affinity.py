@@ -21,14 +21,16 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
-from attrs import frozen
+from attrs import field, frozen
 
+from gangsched._fields import check_count
 from gangsched.cluster_objects import Namespace
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
-from gangsched.model import Pod, PodAffinityTerm
+from gangsched.model import NodeName, Pod, PodAffinityTerm
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.plugins._scores import BEST
 from gangsched.plugins._terms import (
     HOSTNAME,
     all_of,
@@ -39,7 +41,7 @@ from gangsched.plugins._terms import (
 )
 from gangsched.protocols import CycleView, NodeView, StateKey
 
-__all__ = ["InterPodAffinity"]
+__all__ = ["InterPodAffinity", "PreferredInterPodAffinity"]
 
 _AFFINITY: Final = Unschedulable("node(s) didn't match pod affinity rules", resolvable=False)
 _ANTI_AFFINITY: Final = Unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -64,6 +66,9 @@ class _Rules(NamedTuple):
 
 
 _RULES: Final[StateKey[_Rules]] = StateKey("InterPodAffinity.rules")
+_PREFERENCES: Final[StateKey[tuple[tuple[PodMatcher, str, int], ...]]] = StateKey(
+    "InterPodAffinity.preferences"
+)
 
 
 @frozen
@@ -178,3 +183,91 @@ def _is_about(state: CycleView, term: CarriedTerm, pod: Pod) -> bool:
 
 def _selects_namespaces(terms: Iterable[PodAffinityTerm]) -> bool:
     return any(term.namespace_selector is not None for term in terms)
+
+
+@final
+@frozen
+class PreferredInterPodAffinity(InterPodAffinity):
+    """``InterPodAffinity`` with the score of kube-scheduler: the preferred terms, both ways.
+
+    Attributes:
+        hard_pod_affinity_weight: How much a required affinity term of a pod on a node attracts the
+            pods that it is about, 0 to 100.
+    """
+
+    hard_pod_affinity_weight: int = field(default=1, validator=check_count)
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the terms with what they read of the pod itself; None for a pod without terms."""
+        preferred = (pod.preferred_pod_affinity, pod.preferred_pod_anti_affinity)
+        required = super().pod_signature(pod)
+        if required is None and not any(preferred):
+            return None
+        return (required, preferred, pod.namespace, pod.labels)
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the topology keys of all terms, except for the host name."""
+        preferred = (*pod.preferred_pod_affinity, *pod.preferred_pod_anti_affinity)
+        keys = {one.pod_affinity_term.topology_key for one in preferred}
+        return (keys | set(super().labels_read(pod))) - {HOSTNAME}
+
+    def objects_read(self, pod: Pod) -> Iterable[type[Namespace]]:
+        """Return the namespaces if a term selects them by their labels."""
+        preferred = (*pod.preferred_pod_affinity, *pod.preferred_pod_anti_affinity)
+        by_labels = _selects_namespaces([one.pod_affinity_term for one in preferred])
+        return (Namespace,) if by_labels else super().objects_read(pod)
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the pod has terms."""
+        preferred = pod.preferred_pod_affinity or pod.preferred_pod_anti_affinity
+        return bool(preferred) or super().reads_pods(pod)
+
+    def pods_affected(self, pod: Pod) -> tuple[CarriedTerm, ...]:
+        """Return the terms of the required anti-affinity, and all others with their weights."""
+        weighted = [(each.pod_affinity_term, each.weight) for each in pod.preferred_pod_affinity]
+        weighted += [
+            (each.pod_affinity_term, -each.weight) for each in pod.preferred_pod_anti_affinity
+        ]
+        if self.hard_pod_affinity_weight:
+            weighted += [(term, self.hard_pod_affinity_weight) for term in pod.pod_affinity]
+        found = ((term_matcher(pod, term), term.topology_key, w) for term, w in weighted)
+        soft = tuple(CarriedTerm(pods, key, w) for pods, key, w in found if pods is not None)
+        return super().pods_affected(pod) + soft
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the sum of the weights of matching pods in the domains of *node*."""
+        labels, counts = node.node.labels, state.counts
+        rules = state.read(_PREFERENCES)
+        if rules is None:
+            rules = _preferences(state, pod)
+            state.write(_PREFERENCES, rules)
+        total = 0
+        for pods, key, weight in rules:
+            value = labels.get(key)
+            if value is not None:
+                total += weight * counts.matching(pods, key).get(value)
+        for term, found in counts.carried_about(pod):
+            value = labels.get(term.topology_key)
+            if term.weight is not None and value is not None and _is_about(state, term, pod):
+                total += term.weight * found.get(value)
+        return total
+
+    def normalize_score(
+        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
+    ) -> Mapping[NodeName, int]:
+        """Return 0 for the lowest sum, 100 for the highest, and others in proportion."""
+        least, most = min(scores.values(), default=0), max(scores.values(), default=0)
+        if least == most:
+            return dict.fromkeys(scores, 0)
+        return {
+            name: int(BEST * ((score - least) / (most - least))) for name, score in scores.items()
+        }
+
+
+def _preferences(state: CycleView, pod: Pod) -> tuple[tuple[PodMatcher, str, int], ...]:
+    weighted = [(each.pod_affinity_term, each.weight) for each in pod.preferred_pod_affinity]
+    weighted += [(each.pod_affinity_term, -each.weight) for each in pod.preferred_pod_anti_affinity]
+    found = ((term_matcher(pod, term), term.topology_key, weight) for term, weight in weighted)
+    return tuple(
+        (by_name(state, pods), key, weight) for pods, key, weight in found if pods is not None
+    )

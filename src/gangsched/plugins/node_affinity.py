@@ -9,16 +9,17 @@ Source: ``NodeAffinity`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Final
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final, final
 
 from attrs import frozen
 
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.plugins._scores import by_largest
 from gangsched.protocols import CycleView, NodeView
 
-__all__ = ["NodeAffinity"]
+__all__ = ["NodeAffinity", "PreferredNodeAffinity"]
 
 _REASON: Final = Unschedulable(
     "node(s) didn't match Pod's node affinity/selector", resolvable=False
@@ -82,3 +83,42 @@ class NodeAffinity:
             if not any(term.matches(labels, name) for term in pod.affinity):
                 return _REASON
         return SUCCESS
+
+
+@final
+@frozen
+class PreferredNodeAffinity(NodeAffinity):
+    """``NodeAffinity`` with the score of kube-scheduler: the preferred terms that a node matches."""
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the node selector and the affinity, required and preferred."""
+        return (pod.node_selector, pod.affinity, pod.preferred_node_affinity)
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the label keys of the selector and of all terms."""
+        preferred = (term.preference for term in pod.preferred_node_affinity)
+        return (
+            *super().labels_read(pod),
+            *(one.key for term in preferred for one in term.requirements),
+        )
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether a term is about the names of nodes, so that they are asked one by one."""
+        return super().reads_pods(pod) or any(
+            term.preference.match_fields for term in pod.preferred_node_affinity
+        )
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the sum of the weights of the preferred terms that *node* matches."""
+        labels, name = node.node.labels, node.node.name
+        return sum(
+            term.weight
+            for term in pod.preferred_node_affinity
+            if term.preference.matches(labels, name)
+        )
+
+    def normalize_score(
+        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
+    ) -> Mapping[NodeName, int]:
+        """Return each sum as a percentage of the largest."""
+        return by_largest(scores)
