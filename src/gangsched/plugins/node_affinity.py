@@ -88,7 +88,7 @@ class NodeAffinity:
 @final
 @frozen
 class PreferredNodeAffinity(NodeAffinity):
-    """``NodeAffinity`` with the score of kube-scheduler: the preferred terms that a node matches."""
+    """``NodeAffinity`` with the score of kube-scheduler: preferred terms that a node matches."""
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the node selector and the affinity, required and preferred."""

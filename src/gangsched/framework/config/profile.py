@@ -129,6 +129,7 @@ are: 'NodeResourcesFit'
             one because of their names, see ``gangsched.protocols.NamesNodes``.
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
+        affecting_scores: Whether one of these scores nodes.
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
@@ -210,6 +211,9 @@ are: 'NodeResourcesFit'
         )
         self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
             self.pod_readers, "pods_affected"
+        )
+        self.affecting_scores: Final[bool] = any(
+            callable(getattr(plugin, "score", None)) for plugin in self.affecting
         )
         self.skipping: Final[dict[int, SkipsPods]] = {
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")

@@ -95,7 +95,11 @@ def best(nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | N
         return next((index for _score, index in accepted), None)
     found = list(accepted)
     more = check.totals([by_index[index] for _score, index in found])
-    totals = ((score + extra, -index) for (score, index), extra in zip(found, more, strict=True))
+    base = [0 if check.ranks_alone else score for score, _index in found]
+    indices = [index for _score, index in found]
+    totals = (
+        (score + extra, -index) for score, extra, index in zip(base, more, indices, strict=True)
+    )
     top = max(totals, default=None)
     return None if top is None else -top[1]
 

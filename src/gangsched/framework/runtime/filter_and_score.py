@@ -69,9 +69,11 @@ class _Judge:
         self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
         self._normalizers: Mapping[int, Any] = profile.normalizers
         self._headrooms: tuple[Any, ...] = profile.headrooms
-        if pod_class.reads_pods:
-            # these are asked about single nodes; see pod_readers
-            reading = {id(plugin) for plugin in pod_readers.readers(settings, pod)}
+        if pod_class.reads_pods or profile.affecting_scores:
+            # these are asked about single nodes; see pod_readers. A plugin with carried terms gives
+            # all nodes one score if no term is about the pod
+            apart = pod_readers.readers(settings, pod, is_affected=True)
+            reading = {id(plugin) for plugin in apart}
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
             self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)

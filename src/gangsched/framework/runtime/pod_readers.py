@@ -115,6 +115,8 @@ class NodeCheck:
 
     Attributes:
         scores: Whether one of the plugins scores nodes.
+        ranks_alone: Whether the sums of scores contain those of all plugins, so that the scores of
+            classes of nodes are not added.
         named: The names of the only nodes that can be accepted; None for any node.
     """
 
@@ -131,6 +133,7 @@ class NodeCheck:
         "_weighted",
         "_wide",
         "named",
+        "ranks_alone",
         "scores",
     )
 
@@ -151,7 +154,11 @@ class NodeCheck:
         self._pod = pod
         filters = [p for p in reading if callable(getattr(p, "filter", None))]
         profile = settings.profile
-        self._weighted = tuple(each for each in profile.weighted if id(each[0]) in numbers)
+        # scores that are relative to other nodes are computed anew, among the accepted nodes
+        self.ranks_alone: bool = bool(profile.normalizers)
+        self._weighted = tuple(
+            each for each in profile.weighted if self.ranks_alone or id(each[0]) in numbers
+        )
         self._normalizers = profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
