@@ -18,7 +18,7 @@ from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
-from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines
+from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines, proxy_of
 
 try:
     import aiohttp
@@ -49,7 +49,8 @@ class AiohttpTransport:
 
     def __init__(self, access: Access, *, lanes: Mapping[str, int] = DEFAULT_LANES) -> None:
         self._server = access.server
-        self._proxy = access.proxy
+        # aiohttp would look at the environment, and for a .netrc, with each request
+        self._proxy = proxy_of(access)
         self._tls: ssl.SSLContext | bool = tls_context(access) or True
         self._server_name = access.server_name
         self._lanes = dict(lanes)
@@ -90,10 +91,13 @@ class AiohttpTransport:
                 if answer.status != 200:
                     body = await answer.read()
                     raise WatchRefused(path, Response(answer.status, _lower(answer.headers), body))
-                async for chunk in answer.content.iter_any():
-                    found = lines.feed(chunk)
-                    if found:
-                        yield found
+                try:
+                    async for chunk in answer.content.iter_any():
+                        found = lines.feed(chunk)
+                        if found:
+                            yield found
+                finally:
+                    _abort(answer)
         except _NOT_SENT as error:
             raise ConnectionLost("GET", path, _text(error), sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
@@ -126,7 +130,6 @@ class AiohttpTransport:
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=self._proxy is None,
                 read_bufsize=_CHUNK,
             )
             # R1: it would repeat PUT and DELETE, which may have been carried out
@@ -139,6 +142,16 @@ def _socket(address: Any) -> socket.socket:
     made.setblocking(False)
     keep_alive(made)
     return made
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """Cut the connection of a watch that has not ended.
+
+    Closing it would wait for the other side, and a process that ends would leave it open.
+    """
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
