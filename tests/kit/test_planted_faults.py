@@ -124,8 +124,8 @@ FAULTS = {
         *(
             lifecycle,
             "_give_back_all",
-            "in state.waiting.of(info.key)",
-            "in state.waiting.of(info.key)[:1]",
+            "in state.pods.waiting.of(info.key)",
+            "in state.pods.waiting.of(info.key)[:1]",
         ),
         variant="pod",
         law=2,
