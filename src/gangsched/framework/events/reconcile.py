@@ -136,6 +136,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     wanted = _wanted(pod, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
+    elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
+        wanted = MemberState.ENDED
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
     elif _is_another(member, seen):
@@ -236,7 +238,9 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
-        return MemberState.SUCCEEDED
+        # a kubelet may report success for a pod that it was told to stop
+        has_run = pod.node_name is not None and pod.deleted_at is None
+        return MemberState.SUCCEEDED if has_run else MemberState.ENDED
     if pod.phase is PodPhase.FAILED:
         return MemberState.FAILED
     if pod.deleted_at is not None:

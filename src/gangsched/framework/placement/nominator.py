@@ -71,7 +71,7 @@ __all__ = [
     "withhold_again",
 ]
 
-_FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
+_FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED)
 
 
 def holds_capacity(state: State, uid: PodUID) -> bool:

@@ -41,6 +41,7 @@ _APART = (
     MemberState.TERMINATING,
     MemberState.SUCCEEDED,
     MemberState.FAILED,
+    MemberState.ENDED,
 )
 
 
@@ -100,7 +101,7 @@ def _why_pod(state: State, member: Member) -> Why:
             return Running(member.pod.node_name)
         case MemberState.TERMINATING:
             return Terminating(member.reason)
-        case MemberState.SUCCEEDED | MemberState.FAILED:
+        case MemberState.SUCCEEDED | MemberState.FAILED | MemberState.ENDED:
             return Finished(member.pod.phase)
         case _:
             assert_never(member.state)
