@@ -27,7 +27,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
@@ -36,7 +36,7 @@ from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
-from gangsched.outcomes import EvictGroup
+from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = [
     "bind_failed",
@@ -80,9 +80,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
+            requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        transition(state, sibling, PENDING_CHANGED, now=now)
+        transition(state, sibling, CHANGED, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -300,8 +300,7 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    is_pending = wanted is MemberState.UNSCHEDULED
-    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
+    requeue_entity.settle(state, entity, now=now)
 
 
 def _update(
@@ -344,9 +343,7 @@ def _update(
     state.pods.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    is_pending = wanted is MemberState.UNSCHEDULED
-    outcome = PENDING_CHANGED if is_pending else CHANGED
-    requeue_entity.settle(state, member.entity, outcome, now=now)
+    requeue_entity.settle(state, member.entity, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -445,8 +442,11 @@ def _put_down(
     """Take an assumed pod off its node after an event, and apply the verdict on its group."""
     node = member.node
     assert node is not None
+    was_waiting = member.state is MemberState.WAITING
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state, member, node, reason)
+    if not (was_waiting or _is_tried(state, verdict)):
+        verdict = None  # the member was released before: no attempt depends on it
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
@@ -455,6 +455,14 @@ def _put_down(
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now, ends_backoff=True)
+
+
+def _is_tried(state: State, verdict: RejectGroup | EvictGroup | None) -> bool:
+    """Return whether a verdict is about more than a group between two attempts."""
+    if not isinstance(verdict, RejectGroup):
+        return verdict is not None
+    info = state.pods.registry.get(verdict.group)
+    return info is not None and info.attempt_started_at is not None
 
 
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:

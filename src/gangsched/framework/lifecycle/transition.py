@@ -73,11 +73,11 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
-        case Changed(helps):
+        case Changed():
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _group_changed(state, entity, entity.group, helps=helps, now=now)
+                _group_changed(state, entity, entity.group, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -154,12 +154,10 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state, entity, helps=True, now=now)
+        _make_active(state, entity, now=now)
 
 
-def _group_changed(
-    state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
-) -> None:
+def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reservations.backfill.note_event(entity)
     _note_progress(state, info, now=now)
     pod = _speaker(state, entity, info)
@@ -177,7 +175,7 @@ def _group_changed(
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state, entity, helps=helps, now=now)
+        _make_active(state, entity, now=now)
 
 
 def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -186,13 +184,13 @@ def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.queue.remove(entity, now=now)
 
 
-def _make_active(state: State, entity: QueuedEntity, *, helps: bool, now: float) -> None:
+def _make_active(state: State, entity: QueuedEntity, *, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
     if not active or not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now, helped=helps)
+        state.queue.activate(entity, now=now)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -262,6 +260,10 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         for member in state.pods.of_group(info):
             assume.evict(state, member, outcome.reason)
         info.was_scheduled = False
+    else:
+        # A plugin may reject a group that is not being tried. The number of an attempt that has
+        # ended must not be reported again.
+        attempts.begin(info, now=now)
     since = state.attempts.holding.get(info.key)
     if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state, entity)
