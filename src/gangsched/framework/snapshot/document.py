@@ -138,12 +138,12 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member _pod _is_ready",
+        " round_step refused_at reason unschedulable_member _pod _is_ready",
         anew="place equivalence_class expected_run _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member _pending",
+        " round_step refused_at reason unschedulable_member _pending",
         anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
         " _ready_by_role",
         passing="_pod _is_ready",
