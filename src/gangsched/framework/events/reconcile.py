@@ -397,9 +397,13 @@ def _join_class(
             seen.pod,
             seen.labels,
             reads_pods=seen.reads_pods,
+            watches_pods=seen.watches_pods,
+            carried=seen.carried,
             objects=seen.objects,
         )
         pod_classes.by_signature[seen.signature] = pod_class
+        if pod_class.watches_pods:
+            pod_classes.watch(pod_class, 1, nodes)
         if pod_classes.labels.add(seen.labels):
             nodes.classify_anew()
         filter_and_score.evaluate_ahead(settings, nodes, pod_class, now)
@@ -412,6 +416,8 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
+        if pod_class.watches_pods:
+            pod_classes.watch(pod_class, -1, nodes)
         if pod_classes.labels.discard(pod_class.labels):
             nodes.classify_anew()
 

@@ -239,7 +239,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
         if isinstance(denied, Unschedulable):
             _not_admitted(state, entity, denied, now=now)
             return
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     state.reservations.backfill.note_rejected(
         entity, shape, step, state.nodes, lacks_capacity=False
@@ -256,7 +256,7 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
         return
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = entity.failed_step
     if entity.event_step > entity.round_step:
         step = -1 if requeue.may_fit(state, shape, now=now) else state.attempts.step
@@ -281,7 +281,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
     _note_refusal(state.attempts, entity)
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)

@@ -29,6 +29,7 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
@@ -36,7 +37,7 @@ from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
-from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
@@ -69,12 +70,22 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
-    for member in members:
-        if state.settings.profile.signed and before is not None and _is_like(member, before):
+    by_terms: Sequence[frozenset[PodMatcher]] = [pod_readers.NO_TERMS] * len(members)
+    if state.nodes.watches_pods:
+        by_terms = pod_readers.affected_among(state.nodes, members)
+    terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
+    for member, affected in zip(members, by_terms, strict=True):
+        if (
+            state.settings.profile.signed
+            and before is not None
+            and _is_like(member, before)
+            and affected == terms
+        ):
             alike.append(member)
             continue
         assert member.group is not None
-        kind = Kind(member.pod_class, member.requests, member.group.key, member.role)
+        terms = affected
+        kind = Kind(member.pod_class, member.requests, member.group.key, member.role, affected)
         if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
@@ -93,9 +104,15 @@ def place(
         kinds[kind], cycle_of[kind] = alike, member
         judges[pod_class] = judge
     checks: dict[Kind, NodeCheck] = {}
-    if any(pod_class.reads_pods for pod_class in judges):
+    if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):
         checks = {
-            kind: NodeCheck(state.settings, cycles[first.seq], first.pod)
+            kind: NodeCheck(
+                state.settings,
+                state.nodes,
+                cycles[first.seq],
+                first.pod,
+                is_affected=bool(kind.affected),
+            )
             for kind, first in cycle_of.items()
         }
     steps = state.settings.search_budget if budget is None else budget

@@ -211,6 +211,7 @@ _SHAPE: Final[Record[Any]] = Record(
     topology=optional(TOPOLOGY.form),
     parts=many(_PART),
     reach=optional(row(WHOLE, FLAG)),
+    affected=_TEXTS,
 )
 
 

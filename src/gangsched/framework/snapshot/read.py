@@ -88,6 +88,9 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
+        for pod_class in state.pod_classes.by_signature.values():
+            if pod_class.watches_pods:
+                state.pod_classes.watch(pod_class, 1, state.nodes)
         state.attempts.waiting_since.update(rows.holding)
         state.attempts.giving_way.update(rows.yielding)
         state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
@@ -148,9 +151,17 @@ class _Reader:
             signature = signatures.signature(state.settings, row.sample)
             labels = signatures.labels_read(state.settings, row.sample)
             reads_pods = signatures.reads_pods(state.settings, row.sample)
+            carried = signatures.carried(state.settings.profile, row.sample)
+            watches_pods = signatures.watches_pods(state.settings, row.sample)
             objects = signatures.objects_read(state.settings, row.sample)
             pod_class = PodClass(
-                signature, row.sample, labels, reads_pods=reads_pods, objects=objects
+                signature,
+                row.sample,
+                labels,
+                reads_pods=reads_pods,
+                watches_pods=watches_pods,
+                carried=carried,
+                objects=objects,
             )
             self._pod_classes[n] = pod_class
             if row.known:
@@ -221,7 +232,9 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos, state.settings.cluster)
+            member.cycle = CycleState(
+                entity.group, state.nodes.infos, state.settings.cluster, state.nodes.counts
+            )
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
@@ -481,6 +494,7 @@ class _Reader:
             row.topology,
             tuple(self._whole_shape(part, f"{path}.parts") for part in row.parts),
             row.reach,
+            row.affected,
         )
 
 

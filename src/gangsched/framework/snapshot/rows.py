@@ -208,6 +208,7 @@ class ShapeRow:
     topology: Topology | None = None
     parts: tuple[ShapeRow, ...] = ()
     reach: tuple[int, bool] | None = None
+    affected: tuple[str, ...] = ()
 
 
 @final

@@ -390,6 +390,7 @@ def _shape_row(shape: EquivalenceClass, classes: _NumberedClasses) -> ShapeRow:
         topology=shape.topology,
         parts=tuple(_shape_row(part, classes) for part in shape.parts),
         reach=shape.reach,
+        affected=shape.affected,
     )
 
 
