@@ -442,6 +442,7 @@ class Scheduler:
         state = self._state
         if state.nodes.unread:
             self._read_again(now)
+        state.forget_idle_labels()
         self._now = now
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.

@@ -31,7 +31,7 @@ from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.scheduler_state import PENDING, Member, State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
@@ -254,7 +254,9 @@ def _admit(
             state.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.number(), pod.created_at)
-    pod_class = _join_class(state, seen, now=now)
+    pod_class = _join_class(state, seen)
+    if wanted in PENDING:
+        _count_pending(state, pod_class, now=now)
     member = Member(pod, state.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     state.members[pod.uid] = member
@@ -321,6 +323,8 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     entity.discard(uid)
     del state.members[uid]
     state.count_priority(member.pod.priority, -1)
+    if member.state in PENDING:
+        state.count_pending(member.pod_class, -1)
     _leave_class(state, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
@@ -335,17 +339,21 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     requeue_entity.settle(state, entity, now=now)
 
 
-def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
-    """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
+def _join_class(state: State, seen: Seen) -> PodClass:
+    """Count a pod as one more of its equivalence class. O(1)."""
     pod_class = state.classes.get(seen.signature)
     if pod_class is None:
         pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
         state.classes[seen.signature] = pod_class
-        if state.labels.add(seen.labels):
-            state.nodes.classify_anew()
-        filter_and_score.evaluate_ahead(state, pod_class, now)
     pod_class.users += 1
     return pod_class
+
+
+def _count_pending(state: State, pod_class: PodClass, *, now: float) -> None:
+    """Count a pod that is not bound yet in its equivalence class. O(1), O(nodes) for the first."""
+    state.count_pending(pod_class, 1)
+    if pod_class.pending == 1:
+        filter_and_score.evaluate_ahead(state, pod_class, now)
 
 
 def _leave_class(state: State, pod_class: PodClass) -> None:
@@ -353,15 +361,16 @@ def _leave_class(state: State, pod_class: PodClass) -> None:
     pod_class.users -= 1
     if not pod_class.users:
         del state.classes[pod_class.signature]
-        if state.labels.discard(pod_class.labels):
-            state.nodes.classify_anew()
 
 
 def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
     """Move a pod that has a node to the pod class of its current signature."""
     if member.pod_class.signature != seen.signature:
         before = member.pod_class
-        member.pod_class = _join_class(state, seen, now=now)
+        member.pod_class = _join_class(state, seen)
+        if member.state in PENDING:  # it is bound, and its own event is late
+            _count_pending(state, member.pod_class, now=now)
+            state.count_pending(before, -1)
         _leave_class(state, before)
 
 

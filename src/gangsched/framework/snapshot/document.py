@@ -103,11 +103,11 @@ HELD: Final[Mapping[type, Held]] = {
     # transitions are stored only for a class without a key; the others are looked up by key
     NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
     Snapshot: Held(kept="node free pod_count"),
-    LabelsRead: Held(kept="_readers", anew="keys"),
+    LabelsRead: Held(kept="_readers", anew="keys _idle _idle_since"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods users headroom answers _seen _epoch _nodes _judged"
-        " _order _ordered _by_max_pods _reasons",
+        anew="signature labels reads_pods users pending headroom answers _seen _epoch _nodes"
+        " _judged _order _firsts _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),

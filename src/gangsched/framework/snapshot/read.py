@@ -35,7 +35,7 @@ from gangsched.framework.snapshot.rows import (
 )
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.reservation_state import ActiveReservation
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.scheduler_state import PENDING, Member, State
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["read_into"]
@@ -150,10 +150,11 @@ class _Reader:
             if row.known:
                 _fresh(state.classes, signature, f"pod_classes[{n}].sample")
                 state.classes[signature] = pod_class
+        readers: dict[str, int] = {}
         for n, (key, count) in enumerate(self._rows.labels):
-            _fresh(state.labels._readers, key, f"labels[{n}]")
-            state.labels._readers[key] = count
-        state.labels.keys = tuple(sorted(state.labels._readers))
+            _fresh(readers, key, f"labels[{n}]")
+            readers[key] = count
+        state.labels.restore(readers)
 
     def _read_entities(self) -> None:
         for n, row in enumerate(self._rows.entities):
@@ -205,6 +206,7 @@ class _Reader:
         entity = self._entity(row.entity, f"{path}.entity")
         pod_class = _get(self._pod_classes, row.pod_class, f"{path}.pod_class")
         pod_class.users += 1
+        pod_class.pending += row.state in PENDING
         member = Member(row.pod, row.seq, entity, entity.group, pod_class, row.state)
         member.node, member.attempt = row.node, row.attempt
         member.reason, member.bind_failures = row.reason, row.bind_failures

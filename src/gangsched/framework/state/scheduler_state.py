@@ -36,13 +36,17 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.protocols import ClusterState
 
-__all__ = ["HOLDING", "ON_NODES", "Member", "State"]
+__all__ = ["HOLDING", "ON_NODES", "PENDING", "Member", "State"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
 """The states of a pod that is assumed on a node."""
 
 ON_NODES = (*HOLDING, MemberState.ASSIGNED)
 """The states of a pod that uses capacity of a node."""
+
+
+PENDING = (MemberState.UNSCHEDULED, *HOLDING, MemberState.GATED, MemberState.REFUSED)
+"""The states of a pod that is not bound yet, so that a node may have to be found for it."""
 
 
 @final
@@ -173,7 +177,9 @@ class State:
             del self.priorities[priority]
 
     def put(self, member: Member, state: MemberState) -> None:
-        """Put a member in a state, and count it so in its group. O(1)."""
+        """Put a member in a state, and count it so in its group. O(1); see ``count_pending``."""
+        if (state in PENDING) is not (member.state in PENDING):
+            self.count_pending(member.pod_class, 1 if state in PENDING else -1)
         member.state = state
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
@@ -181,10 +187,33 @@ class State:
     def put_all(self, members: Sequence[Member], state: MemberState) -> None:
         """Put the members of one group, or one pod, in a state, and count them so. O(members)."""
         group = members[0].group if members else None
+        pends = state in PENDING
         for member in members:
+            if (member.state in PENDING) is not pends:
+                self.count_pending(member.pod_class, 1 if pends else -1)
             member.state = state
         if group is not None:
             group.members.set_all([member.pod.uid for member in members], state)
+
+    def count_pending(self, pod_class: PodClass, change: int) -> None:
+        """Count one pod of a class that is not bound yet more (1) or less (-1).
+
+        Nodes are told apart by the labels that plugins read for a class while it has such a pod.
+        Runtime complexity: O(1); O(nodes x plugins) if nodes must be classified again.
+        """
+        before, pod_class.pending = pod_class.pending, pod_class.pending + change
+        changed = False
+        if not before:
+            changed = self.labels.add(pod_class.labels)
+        elif not pod_class.pending:
+            changed = self.labels.discard(pod_class.labels)
+        if changed:
+            self.nodes.classify_anew()
+
+    def forget_idle_labels(self) -> None:
+        """Tell nodes apart no more by labels that were not read for long. O(1) amortised."""
+        if self.labels.forget_idle(self.nodes.version, len(self.nodes.infos)):
+            self.nodes.classify_anew()
 
     def of_group(self, info: PodGroupInfo) -> list[Member]:
         """Return the members of a group, in the order in which they came. O(members)."""
@@ -197,12 +226,32 @@ class State:
         self.queue._check()
         self._check_members()
         self._check_entities()
+        self._check_labels()
         users = self._class_users()
         for signature, pod_class in self.classes.items():
             if pod_class.users != users.pop(signature, 0) or not pod_class.users:
                 raise InternalError(f"pod class {signature} miscounts its users")
         if users:
             raise InternalError(f"pod classes {list(users)} are not known")
+
+    def _check_labels(self) -> None:
+        pending: dict[Hashable, int] = {}
+        for member in self.members.values():
+            signature = member.pod_class.signature
+            pending[signature] = pending.get(signature, 0) + (member.state in PENDING)
+        readers: dict[str, int] = {}
+        for signature, pod_class in self.classes.items():
+            if pod_class.pending != pending.get(signature, 0):
+                raise InternalError(f"pod class {signature} miscounts its pending pods")
+            for key in pod_class.labels if pod_class.pending else ():
+                readers[key] = readers.get(key, 0) + 1
+        for info in self.registry:
+            if info.spec is not None and info.spec.topology is not None:
+                key = info.spec.topology.key
+                readers[key] = readers.get(key, 0) + 1
+        counted = {key: count for key, count in self.labels._readers.items() if count}
+        if readers != counted:
+            raise InternalError(f"labels are read by {readers}, counted as {counted}")
 
     def _class_users(self) -> dict[Hashable, int]:
         users: dict[Hashable, int] = {}
