@@ -162,7 +162,10 @@ class Plan:
         ranked = self._untouched(pod_class)
         upcoming = next(ranked, None)
         for number, member in enumerate(members):
-            while upcoming is not None and (not heap or (0, -upcoming[0]) <= heap[0][:2]):
+            # the classes come by score and first node, so only those that may go first are met
+            while upcoming is not None and (
+                not heap or (0, -upcoming[0], upcoming[1].nodes[0]) <= heap[0][:3]
+            ):
                 score, given = upcoming
                 first = int(given.nodes[self._used.get(given, 0)])
                 heappush(heap, (0, -score, first, given.number, given, False))
@@ -219,20 +222,41 @@ class Plan:
             if left and rank:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
-            while left:
-                given = self._largest(pod_class, strands, len(left))
-                if given is None:
-                    break
+            for given in self._largest(pod_class, judge, strands, left):
                 index = int(given.nodes[self._used.get(given, 0)])
                 self._used[given] = self._used.get(given, 0) + 1
                 self._fill(pod_class, judge, left, given, index)
         return len(members) - len(left)
 
-    def _largest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass | None:
-        for given in pod_class.by_max_pods(strands, wanted):
-            if self._may_use(given) and len(given.nodes) > self._used.get(given, 0):
-                return given
-        return None
+    def _largest(
+        self, pod_class: PodClass, judge: Judge, strands: bool, left: Sequence[Member]
+    ) -> Iterator[NodeClass]:
+        """Iterate over the class of the next node to fill, for as long as members are left.
+
+        That is the smallest node that takes all that are left, otherwise the largest. A class is
+        passed over once, not again for each node that is filled.
+        """
+        enough = self._usable(pod_class.at_least(strands, len(left)))
+        below = self._usable(pod_class.below(strands, len(left)))
+        smallest: NodeClass | None = None
+        largest: NodeClass | None = None
+        while left:
+            if largest is None or not self._is_usable(largest):
+                largest = next(below, None)
+            if largest is not None and pod_class.judgement(largest, judge).max_pods >= len(left):
+                enough, smallest = self._usable(pod_class.at_least(strands, len(left))), None
+            if smallest is None or not self._is_usable(smallest):
+                smallest = next(enough, None)
+            found = largest if smallest is None else smallest
+            if found is None:
+                return
+            yield found
+
+    def _usable(self, found: Iterator[NodeClass]) -> Iterator[NodeClass]:
+        return (given for given in found if self._is_usable(given))
+
+    def _is_usable(self, given: NodeClass) -> bool:
+        return self._may_use(given) and len(given.nodes) > self._used.get(given, 0)
 
     def _fill(
         self, pod_class: PodClass, judge: Judge, left: list[Member], given: NodeClass, index: int

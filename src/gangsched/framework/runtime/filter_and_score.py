@@ -120,10 +120,14 @@ class _Judge:
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
-        seen = (id(plugin), point, given.key[number], given.key[-1] if reads_labels else None)
-        answer = self._answers.get(seen)
+        known = self._answers.get((number, point))
+        if known is None:
+            known = self._answers[number, point] = {}
+        key = given.key
+        seen = (key[number], key[-1]) if reads_labels else key[number]
+        answer = known.get(seen)
         if answer is None:
-            answer = self._answers[seen] = self._call(plugin, point, given)
+            answer = known[seen] = self._call(plugin, point, given)
         return answer
 
     def _call(self, plugin: Any, point: str, given: NodeClass) -> Any:
