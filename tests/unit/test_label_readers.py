@@ -126,16 +126,13 @@ def test_label_of_a_pod_that_is_bound_by_another_scheduler_is_not_read() -> None
 
 def test_idle_labels_are_counted_through_restore() -> None:
     labels = LabelsRead()
-    labels.restore({"zone": 0, "disk": 2})
+    labels.restore({"zone": 0, "disk": 2}, 1)
     assert (labels.keys, len(labels)) == (("disk", "zone"), 1)
-    assert [labels.forget_idle(changes, 3) for changes in (7, 8, 9, 10)] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    assert [labels.forget_idle(changes, 4) for changes in (7, 8, 9)] == [False] * 3
+    assert labels.idle_changes(9) == 3
+    assert labels.forget_idle(10, 4)
     assert labels.keys == ("disk",)
-    assert not labels.forget_idle(100, 3)
+    assert not labels.forget_idle(100, 4)
 
 
 def test_label_that_is_read_again_is_not_dropped() -> None:

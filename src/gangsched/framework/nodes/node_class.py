@@ -52,18 +52,20 @@ class LabelsRead:
         keys: The keys, sorted, with a few that are idle.
     """
 
-    __slots__ = ("_idle", "_idle_since", "_readers", "keys")
+    __slots__ = ("_idle", "_idle_changes", "_readers", "_seen", "keys")
 
     def __init__(self) -> None:
         self._readers: dict[str, int] = {}
         self._idle = 0
-        self._idle_since = -1
+        self._idle_changes = 0
+        self._seen = -1
         self.keys: tuple[str, ...] = ()
 
-    def restore(self, readers: Mapping[str, int]) -> None:
-        """Replace all keys by these, each with its number of readers."""
+    def restore(self, readers: Mapping[str, int], idle_changes: int) -> None:
+        """Replace all keys by these, each with its number of readers; see ``idle_changes``."""
         self._readers = dict(readers)
-        self._idle, self._idle_since = sum(not count for count in readers.values()), -1
+        self._idle, self._seen = sum(not count for count in readers.values()), -1
+        self._idle_changes = idle_changes
         self.keys = tuple(sorted(readers))
 
     def __len__(self) -> int:
@@ -102,19 +104,21 @@ class LabelsRead:
         Returns:
             Whether nodes must be classified again.
         """
-        if not self._idle:
-            self._idle_since = -1
-        elif self._idle_since < 0:
-            self._idle_since = changes
-        elif changes - self._idle_since >= nodes:
-            self._drop_idle()
-            return True
-        return False
+        self._idle_changes, self._seen = self.idle_changes(changes) * bool(self._idle), changes
+        if not self._idle or self._idle_changes < nodes:
+            return False
+        self._drop_idle()
+        return True
+
+    def idle_changes(self, changes: int) -> int:
+        """Return how often nodes have changed since a key is idle; see ``forget_idle``. O(1)."""
+        since = changes - self._seen if self._idle and self._seen >= 0 else 0
+        return self._idle_changes + since
 
     def _drop_idle(self) -> None:
         self._readers = {key: count for key, count in self._readers.items() if count}
         self.keys = tuple(sorted(self._readers))
-        self._idle, self._idle_since = 0, -1
+        self._idle = self._idle_changes = 0
 
 
 @final

@@ -103,7 +103,7 @@ HELD: Final[Mapping[type, Held]] = {
     # transitions are stored only for a class without a key; the others are looked up by key
     NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
     Snapshot: Held(kept="node free pod_count"),
-    LabelsRead: Held(kept="_readers", anew="keys _idle _idle_since"),
+    LabelsRead: Held(kept="_readers _idle_changes", anew="keys _idle _seen"),
     PodClass: Held(
         kept="sample",
         anew="signature labels reads_pods users pending headroom answers _seen _epoch _nodes"

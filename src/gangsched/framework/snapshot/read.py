@@ -154,7 +154,7 @@ class _Reader:
         for n, (key, count) in enumerate(self._rows.labels):
             _fresh(readers, key, f"labels[{n}]")
             readers[key] = count
-        state.labels.restore(readers)
+        state.labels.restore(readers, self._rows.idle_label_changes)
 
     def _read_entities(self) -> None:
         for n, row in enumerate(self._rows.entities):
