@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
+from sortedcontainers import SortedList
 
 from gangsched import (
     Bind,
@@ -75,7 +76,7 @@ class Walked:
         self.classes = 0
         walked = self
 
-        class Counting(pod_class.SortedList):  # type: ignore[misc]
+        class Counting(SortedList):
             def __iter__(self) -> Iterator[Any]:
                 for entry in super().__iter__():
                     walked.classes += 1

@@ -173,6 +173,10 @@ class PodClass:
             known = self._judged[node_class]
         return known
 
+    def has_judged(self, node_class: NodeClass) -> bool:
+        """Return whether the judgement of a class is known, so that no plugin is asked. O(1)."""
+        return node_class in self._judged
+
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes, best first: (score, class)."""
         return ((-score, found) for score, _first, _number, found in self._in_order())

@@ -10,7 +10,9 @@ themselves; see ``gangsched.framework.placement.sibling_search``.
 Rules:
   R1  of the untouched nodes of a class the first to arrive is used first;
   R2  the class of a touched node is a class like any other, so its judgement may be known already;
-  R3  a plan that is not carried out leaves nothing behind but the judgements of classes.
+  R3  a plan that is not carried out leaves nothing behind but the judgements of classes;
+  R4  what each kind looks at is counted in the budget of the decision. When it is spent, a plan
+      may place fewer members than fit, and says no wrong thing: the search decides.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from attrs import frozen
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.scheduler_state import Member, State
 from gangsched.model import GroupKey
 
@@ -59,10 +62,11 @@ class Plan:
         placed: The members in the order in which they were planned, with the index of the node.
     """
 
-    __slots__ = ("_at", "_count", "_nodes", "_used", "domain", "placed")
+    __slots__ = ("_at", "_budget", "_count", "_nodes", "_used", "domain", "placed")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, budget: Budget | None = None) -> None:
         self._nodes = state.nodes.classes
+        self._budget = budget
         self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
         self._count: dict[int, int] = {}
@@ -120,7 +124,7 @@ class Plan:
     def within(self, domain: Domain | None) -> Plan:
         """Return a copy that continues in another domain. O(members)."""
         made = Plan.__new__(Plan)
-        made._nodes, made.domain = self._nodes, domain
+        made._nodes, made._budget, made.domain = self._nodes, self._budget, domain
         made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
         made.placed = self.placed.copy()
         return made
@@ -147,6 +151,21 @@ class Plan:
         )
         return [(given, count) for given, count in counts if count]
 
+    def _affordable(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the touched nodes that may be used and that the budget allows to look at.
+
+        Each kind looks at all of them, so members that are all unlike cost their square. When the
+        budget is spent, the members go to untouched nodes.
+        """
+        for index, given in self._at.items():
+            if self._may_use(given):
+                if self._budget is not None:
+                    try:
+                        self._budget.work(FIT if pod_class.has_judged(given) else MODEL)
+                    except BudgetSpent:
+                        return
+                yield index, given
+
     def _may_use(self, given: NodeClass) -> bool:
         return self.domain is None or self.domain.has(given)
 
@@ -156,9 +175,8 @@ class Plan:
         self, pod_class: PodClass, judge: Judge, members: Sequence[Member], *, spread: bool
     ) -> int:
         heap: list[_Entry] = []
-        for index, given in self._at.items():
-            if self._may_use(given):
-                self._offer(heap, pod_class, judge, index, given, spread=spread)
+        for index, given in self._affordable(pod_class):
+            self._offer(heap, pod_class, judge, index, given, spread=spread)
         ranked = self._untouched(pod_class)
         upcoming = next(ranked, None)
         for number, member in enumerate(members):
@@ -215,8 +233,7 @@ class Plan:
         left = list(reversed(members))
         touched = [
             (-pod_class.judgement(given, judge).max_pods, index)
-            for index, given in self._at.items()
-            if self._may_use(given)
+            for index, given in self._affordable(pod_class)
         ]
         for rank, index in sorted(touched):
             if left and rank:

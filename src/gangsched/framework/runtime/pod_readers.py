@@ -54,9 +54,19 @@ class NodeCheck:
 
     Attributes:
         scores: Whether one of the plugins scores nodes.
+        asked: How often the plugins were asked about a node.
     """
 
-    __slots__ = ("_cycle", "_extensions", "_filters", "_normalizers", "_pod", "_weighted", "scores")
+    __slots__ = (
+        "_cycle",
+        "_extensions",
+        "_filters",
+        "_normalizers",
+        "_pod",
+        "_weighted",
+        "asked",
+        "scores",
+    )
 
     def __init__(self, state: State, cycle: CycleState, pod: Pod) -> None:
         reading = readers(state, pod)
@@ -68,9 +78,11 @@ class NodeCheck:
         self._normalizers = state.profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
+        self.asked: int = 0
 
     def refusal(self, node: NodeView) -> tuple[str, ...]:
         """Return why a node cannot take the pod; empty if it can. O(plugins)."""
+        self.asked += 1
         for plugin in self._filters:
             answer: Outcome = calls.call(
                 plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
@@ -81,6 +93,7 @@ class NodeCheck:
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:
         """Return the weighted sums of the scores of accepted nodes. O(nodes x plugins)."""
+        self.asked += len(nodes)
         found = [0] * len(nodes)
         for plugin, weight in self._weighted:
             scores = [self._score(plugin, node) for node in nodes]
