@@ -1,10 +1,10 @@
-"""How long do gangs of each size wait under each policy, and what is used of the cluster meanwhile?
+"""How long do gangs of each size wait under each policy, and how much of the cluster is used?
 
 The Philly trace (15,264 jobs, 42,192 pods) on 40 nodes of 8 GPUs under four policies: pod by pod
 without gangs (`none`), gangs with a permit (`coscheduling`), gangs in one decision (`gang`), and
-that with room reserved for who keeps failing (`gang` + backfill), with exact run times and with
-ones that are off by a factor of up to 4. We would act if backfill did not shorten the wait of the
-largest 5 % of the gangs.
+that with reservations for gangs that keep failing (`gang` + backfill), with exact run times and
+with estimates that are wrong by a factor of up to 4. We would act if backfill did not shorten the
+wait of the largest 5 % of the gangs.
 
     python benchmarks/backfill.py TRACE.csv [FOLDER]
 
@@ -145,8 +145,8 @@ def tables(results: Mapping[str, Result]) -> str:
 
     for size, jobs in first.waits.items():
         row(str(size), len(jobs), [_mean(result.waits[size]) for result in results.values()])
-    everybody = [[w for each in r.waits.values() for w in each] for r in results.values()]
-    row("all", sum(len(each) for each in first.waits.values()), [mean(each) for each in everybody])
+    all_waits = [[w for each in r.waits.values() for w in each] for r in results.values()]
+    row("all", sum(len(each) for each in first.waits.values()), [mean(each) for each in all_waits])
     row("largest 5 % of the gangs", len(first.largest), [mean(r.largest) for r in results.values()])
     row("the longest of these", 1, [max(r.largest) for r in results.values()])
     lines += ["", f"| | {head} |", "|---|" + "---:|" * len(results)]

@@ -1,4 +1,4 @@
-"""Who takes part in ``heap.py``, and what each of them has to do."""
+"""The contestants of ``heap.py``, and the task of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.model import GroupKey, PodUID
 
 BASE: Final = "heapq, ready tuples"
-"""Whom the others are compared with."""
+"""The baseline of the comparison."""
 
 
 @frozen
@@ -255,7 +255,7 @@ def _run_whole(build: Any, given: Any) -> int:
 
 
 def contestants() -> list[Contestant]:
-    """Return who takes part: heapq first, then ours, then the others that are installed."""
+    """Return the contestants: heapq first, then ours, then the others that are installed."""
     eights, sixty_fours = partial(_groups, 8), partial(_groups, 64)
     made = [Contestant(BASE, list, _run_heapq, _fill_heapq)]
     for name, module in (("python", "_py"), ("cython", "_c")):

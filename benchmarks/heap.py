@@ -6,10 +6,10 @@ ours can also remove and re-key by handle. We would act where a cell is above it
 
     python benchmarks/heap.py [--sizes 10000 100000 1000000] [--json FILE] [--chart FILE.svg]
 
-Prints medians and the spread of rounds in which contestants take turns in an order that is drawn
-anew; CPU time of the thread; the garbage collector is off while time is taken, and runs before it.
-Then bytes per item beyond the key and the item. heapdict and pqdict take part where they are
-installed (``pip install --group bench``).
+Prints medians and the spread of rounds in which contestants alternate in a random order; CPU time
+of the thread; the garbage collector is off while time is taken, and runs before it. Then bytes per
+item beyond the key and the item. heapdict and pqdict take part where they are installed (``pip
+install --group bench``).
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--chart", type=Path, help="where to draw the ratios")
     options = parser.parse_args()
-    everybody = contestants()
-    ratios: dict[str, dict[int, float]] = {one.name: {} for one in everybody}
+    all_contestants = contestants()
+    ratios: dict[str, dict[int, float]] = {one.name: {} for one in all_contestants}
     figures: list[dict[str, Any]] = []
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     print(f"load {load:.1f} on {os.cpu_count()} cores; Python {sys.version.split()[0]}")
     print(f"{'push + pop':<36} {'items':>9} {'ns an item':>11} {'ratio':>6} {'limit':>6}  spread")
     for size in options.sizes:
-        here = [one for one in everybody if not one.slow or size <= _SLOW]
+        here = [one for one in all_contestants if not one.slow or size <= _SLOW]
         times = measure(size, options.rounds or _ROUNDS.get(size, 5), here)
         for name, taken in times.items():
             each = sorted(t / b for t, b in zip(taken, times[BASE], strict=True))
@@ -124,7 +124,7 @@ def main() -> None:
                 f"{at_most:>6}  {each[0]:.2f} to {each[-1]:.2f}{above}"
             )
     print("\nbytes an item beyond key and item, all of them in")
-    sizes = {one.name: bytes_per_item(one) for one in everybody}
+    sizes = {one.name: bytes_per_item(one) for one in all_contestants}
     for name, size in sizes.items():
         print(f"{name:<36} {size:>9,.0f}")
     if options.json:

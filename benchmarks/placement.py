@@ -9,10 +9,10 @@ takes less than 10 times as long as ours: classes and the plan would not be wort
 Rules:
   R1  facts, arrivals and what went before are outside the measured time, and binds are not
       reported back within it: what is measured is decisions;
-  R2  nodes are of 3 shapes with 4 resources, a few tainted or cordoned; each has a name that is a
-      label of its own; a pod that is gated selects a zone, so zones tell nodes apart;
-  R3  every round begins with a new scheduler, so nothing was asked before, except where it says
-      so; pods are made once, and nobody has more of what they keep than the others.
+  R2  nodes are of 3 shapes with 4 resources, a few tainted or cordoned. Each has a name label of
+      its own. A gated pod selects a zone, so zones distinguish nodes;
+  R3  every round begins with a new scheduler, so no answer is cached, except where a row says so.
+      Pods are made once, and no contestant has more cached values of them than the others.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ def views_of(world: World) -> list[View]:
 
 
 def scan(profile: Profile, views: Sequence[View], given: Gangs) -> int:
-    """Place gangs as one would who knows nothing of classes; return how many fit."""
+    """Place gangs without equivalence classes; return how many fit."""
     cycle = CycleState(None, {})
     fitting = 0
     for gang in given:

@@ -1,16 +1,16 @@
-"""What does it cost to plan whom to displace, against giving back one gang after the other?
+"""What does planning a preemption cost, against readmitting one gang after the other?
 
 One row per case: the median over rounds of the one decision in which a gang of 64 fails, its
-victims are found, and their evictions returned; with its ratio to a naive plan of the same round,
-which lays every gang of a lower priority aside and gives them back one by one, counting anew on
-every node how many members it could take (measured on a sample of the gangs, and scaled). We would
-act where the first two cases take more than 50 ms on the machine that this was set for, or naive
-takes less than 10 times as long.
+victims are found, and their evictions returned. Its ratio is to a naive plan of the same round.
+That removes every gang of a lower priority and readmits them one by one, counting on every node
+again how many members it could take (measured on a sample of the gangs, and scaled). We would act
+where the first two cases take more than 50 ms on the machine that this was set for, or naive takes
+less than 10 times as long.
 
 Rules:
-  R1  facts and arrivals are outside the measured time; evictions are not performed within it;
-  R2  every round begins with a new scheduler; what runs there was started before it was made, and
-      is scattered at random: 5,000 nodes of 8 GPUs, and 1,000 gangs that hold every GPU.
+  R1  events are outside the measured time; evictions are not performed within it;
+  R2  every round begins with a new scheduler. The running pods were started before, and are
+      scattered at random: 5,000 nodes of 8 GPUs, and 1,000 gangs that use every GPU.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sizes:
 
 @frozen
 class Case:
-    """What runs, and who comes.
+    """The running gangs, and the preemptor.
 
     Attributes:
         name: What is special about it.
@@ -82,10 +82,10 @@ class Case:
 CASES: Final = (
     Case("1,000 gangs of 40, one GPU each", (40,)),
     Case("1,000 gangs of 8 to 72", (8, 16, 40, 64, 72)),
-    Case("each member asks for a whole node", (40,), gpus=8),
+    Case("each member requests a whole node", (40,), gpus=8),
     Case("within one rack", (40,), within_rack=True),
-    Case("nobody of lower priority", (40,), priorities=(10,), possible=False),
-    Case("everybody of lower priority is not enough", (40,), gpus=9, possible=False),
+    Case("no gang of lower priority", (40,), priorities=(10,), possible=False),
+    Case("all gangs of lower priority are not enough", (40,), gpus=9, possible=False),
 )
 
 

@@ -1,8 +1,8 @@
-"""Do gangs of any size wait longer when a gang is one decision than when it goes pod by pod?
+"""Do gangs of any size wait longer with the unit group than with the unit pod?
 
 The Philly trace (15,264 jobs, 42,192 pods) on 40 nodes of 8 GPUs, in both units, by order of
-creation. We would act if a size waited longer for a reason: with rests of a millisecond, when no
-rest keeps anybody from a place that is free, the two are to be the same.
+creation. We would act if a size waited longer for a reason. With backoffs of a millisecond, which
+delay no job that fits, the two must be the same.
 
     python benchmarks/waits.py TRACE.csv [PICTURE.svg]
 

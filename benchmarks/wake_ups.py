@@ -1,9 +1,9 @@
-"""What do lines of one shape save over waking everybody at every fact?
+"""What do equivalence queues save over requeueing every pod at every event?
 
-A full cluster with a backlog; pods end one by one. With lines, a fact costs one try per shape of
-what waits; without (one plugin does not say what it depends on), every pod in the backlog is
-tried again, as schedulers do that move all that is unschedulable. The ratio should grow with the
-backlog. We would act below 2 at a backlog of 200: lines would not be worth their code.
+A full cluster with a backlog; pods end one by one. With equivalence queues, an event costs one try
+per equivalence class. Without them (one plugin has no signature), every pod of the backlog is tried
+again, as in schedulers that move all unschedulable pods. The ratio should grow with the backlog. We
+would act below 2 at a backlog of 200: equivalence queues would not be worth their code.
 """
 
 from __future__ import annotations

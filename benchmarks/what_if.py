@@ -1,9 +1,9 @@
 """What does a question cost, against making another scheduler from a listing of the cluster?
 
-Gangs of 8 pods run, others of 8 to 15 have failed and wait. Asked is what would happen with one
-more node, and what is the smallest change for one of them. A new scheduler that takes in a listing
-is the alternative; it would not know who rests, who waits and since when. The ratio should be far
-below 1 with many that run and few that wait. We would act above 0.5 for a question about one node.
+Gangs of 8 pods run, others of 8 to 15 have failed and wait. The questions are what would happen
+with one more node, and which smallest change starts one of them. The alternative is a new scheduler
+that reads a listing; it would not know backoffs and waits. The ratio should be far below 1 with
+many running and few waiting gangs. We would act above 0.5 for a question about one node.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from gangsched.cluster_objects import KINDS
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     BindFailed,
@@ -17,6 +18,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -38,6 +41,7 @@ _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     PodGroupAdded: (("group", PodGroup, "a PodGroup"),),
     PodGroupUpdated: (("group", PodGroup, "a PodGroup"),),
     PodGroupDeleted: (("key", str, "a string"),),
+    ObjectDeleted: (("object_kind", str, "a string"), ("key", str, "a string")),
     Bound: (("uid", str, "a string"), ("node", str, "a string"), ("attempt", int, "an int")),
     BindFailed: (
         ("uid", str, "a string"),
@@ -46,6 +50,7 @@ _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     ),
 }
 
+_OBJECTS: Final = frozenset(KINDS.values())
 _ASKED: Final = ("nodes", "node", "pods", "pod", "pods_on", "pod_groups", "pod_group")
 
 
@@ -71,6 +76,11 @@ def check_event(event: object) -> None:
     Raises:
         InvalidValueError: *event* is no event (``event``), or a field has a wrong type.
     """
+    if type(event) is ObjectChanged:
+        value: Any = event.value
+        if type(value) not in _OBJECTS:
+            raise InvalidValueError("value", value, f"one of {', '.join(KINDS)}")
+        return
     carried = _CARRIED.get(type(event))
     if carried is None:
         raise InvalidValueError("event", event, "an Event, see gangsched.events")
@@ -78,3 +88,5 @@ def check_event(event: object) -> None:
         value = getattr(event, name)
         if not isinstance(value, kind):
             raise InvalidValueError(name, value, expected)
+    if type(event) is ObjectDeleted and event.object_kind not in KINDS:
+        raise InvalidValueError("object_kind", event.object_kind, f"one of {', '.join(KINDS)}")

@@ -45,6 +45,7 @@ ORIGINS: Final = {
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
+        "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
     ),
@@ -56,9 +57,12 @@ ORIGINS: Final = {
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
-        "GroupKey Node NodeName NodeSelectorRequirement NodeSelectorTerm Pod PodGroup "
-        "PodPhase PodUID PreemptionPolicy QOSClass Resources Taint TaintEffect Toleration "
-        "Topology group_key"
+        "Comparison ContainerImage GroupKey HostPort LabelSelector "
+        "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
+        "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
+        "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
+        "Taint TaintEffect Toleration Topology TopologySpreadConstraint "
+        "WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
@@ -70,6 +74,7 @@ ORIGINS: Final = {
 """The names of the facade, by the module that defines them."""
 
 MODULES: Final = (
+    "cluster_objects",
     "constraints",
     "coscheduling",
     "errors",

@@ -14,19 +14,35 @@ from typing import Any, Final, get_origin
 
 from hypothesis import strategies as st
 
-from gangsched.events import BindFailed, Bound, NodeDeleted, PodDeleted, PodGroupDeleted
+from gangsched.cluster_objects import KINDS, VolumeSource
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    NodeDeleted,
+    ObjectDeleted,
+    PodDeleted,
+    PodGroupDeleted,
+)
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
+    ContainerImage,
     FrozenMap,
+    HostPort,
+    LabelSelector,
+    LabelSelectorRequirement,
     Node,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodAffinityTerm,
     PodGroup,
+    PreferredSchedulingTerm,
     Resources,
     Taint,
     Toleration,
     Topology,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 
 __all__ = ["TYPES", "register_types"]
@@ -35,7 +51,10 @@ TYPES: Final[tuple[type[Any], ...]] = (
     *(Resources, Pod, PodGroup, Node, InMemoryCluster),
     *(PodDeleted, NodeDeleted, PodGroupDeleted, Bound, BindFailed),
     *(FrozenMap, Taint, Toleration, Topology),
-    *(NodeSelectorRequirement, NodeSelectorTerm),
+    *(NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm),
+    *(LabelSelector, LabelSelectorRequirement, PodAffinityTerm, WeightedPodAffinityTerm),
+    *(TopologySpreadConstraint, HostPort, ContainerImage),
+    *(VolumeSource, ObjectDeleted, *KINDS.values()),
 )
 """The registered types. Hypothesis builds the other events from these."""
 

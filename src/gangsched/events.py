@@ -15,6 +15,7 @@ from typing import TypeAlias, final
 
 from attrs import field, frozen
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Nominated",
     "NominationLapsed",
     "Notice",
+    "ObjectChanged",
+    "ObjectDeleted",
     "PodAdded",
     "PodDeleted",
     "PodGroupAdded",
@@ -125,6 +128,32 @@ class PodGroupDeleted:
 
 @final
 @frozen
+class ObjectChanged:
+    """An object that constraints refer to was created, or changed.
+
+    Attributes:
+        value: The object as it is now; see ``gangsched.cluster_objects``.
+    """
+
+    value: ClusterObject
+
+
+@final
+@frozen
+class ObjectDeleted:
+    """An object that constraints refer to was deleted.
+
+    Attributes:
+        object_kind: The name of its class: ``PersistentVolumeClaim``, as in Kubernetes.
+        key: Its key: the name, or ``namespace/name``.
+    """
+
+    object_kind: str
+    key: str
+
+
+@final
+@frozen
 class Bound:
     """A ``Bind`` was performed.
 
@@ -166,6 +195,8 @@ Event: TypeAlias = (
     | PodGroupAdded
     | PodGroupUpdated
     | PodGroupDeleted
+    | ObjectChanged
+    | ObjectDeleted
     | Bound
     | BindFailed
 )
@@ -198,7 +229,8 @@ class Bind:
     Attributes:
         uid: The pod.
         node: The node.
-        attempt: The number of the attempt of this pod, from 1.
+        attempt: The number of the attempt. The numbers of a pod ascend, and are never used again,
+            even if another pod is created under the same UID. The first number is 1.
     """
 
     uid: PodUID

@@ -46,16 +46,19 @@ class Diagnosis:
     Attributes:
         nodes: The number of nodes.
         reasons: Each reason with the number of nodes that gave it. A node may give several.
+        refusal: Why ``pre_filter`` refused the pod before any node was looked at; empty if it did
+            not. Then there are no *reasons*.
     """
 
     nodes: int
     reasons: tuple[tuple[str, int], ...]
+    refusal: str = ""
 
     def __str__(self) -> str:
-        """``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint.``"""
+        """``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s).``"""
         if not self.nodes:
             return "no nodes available to schedule pods"
-        counts = ", ".join(f"{count} {reason}" for reason, count in self.reasons)
+        counts = self.refusal or ", ".join(f"{count} {reason}" for reason, count in self.reasons)
         return f"0/{self.nodes} nodes are available: {counts}."
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar, assert_never
 from attrs import evolve
 
 from gangsched._checks import check_event
+from gangsched.cluster_objects import KINDS, ObjectStore
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import (
     BindFailed,
@@ -21,6 +22,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -29,6 +32,7 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]
 
@@ -41,13 +45,14 @@ class InMemoryCluster:
     Apply each event before the scheduler handles it. Not thread-safe.
     """
 
-    __slots__ = ("_groups", "_nodes", "_on", "_pods")
+    __slots__ = ("_groups", "_nodes", "_objects", "_on", "_pods")
 
     def __init__(self) -> None:
         self._nodes: MutableMapping[NodeName, Node] = {}
         self._pods: MutableMapping[PodUID, Pod] = {}
         self._groups: MutableMapping[GroupKey, PodGroup] = {}
         self._on: MutableMapping[NodeName, dict[PodUID, Pod]] = {}
+        self._objects = ObjectStore()
 
     def apply(self, event: E) -> E:
         """Apply an event, and return it, so that it can be passed to ``Scheduler.handle``.
@@ -81,6 +86,10 @@ class InMemoryCluster:
                 self._groups[group.key] = group
             case PodGroupDeleted(key):
                 self._groups.pop(key, None)
+            case ObjectChanged(value):
+                self._objects.put(value)
+            case ObjectDeleted(kind, name):
+                self._objects.remove(KINDS[kind], name)
             case Bound(uid, name):
                 known = self._pods.get(uid)
                 if known is None:
@@ -94,6 +103,11 @@ class InMemoryCluster:
             case _:
                 assert_never(given)
         return event
+
+    @property
+    def objects(self) -> ObjectsView:
+        """The namespaces, volumes and other objects that constraints refer to."""
+        return self._objects
 
     def nodes(self) -> Iterable[Node]:
         """Return every node, in the order in which they were added."""
@@ -150,6 +164,7 @@ class InMemoryCluster:
             self._on.pop(pod.node_name, None)
 
     def _check(self) -> None:
+        self._objects._check()
         listed = {(name, uid) for name, pods in self._on.items() for uid in pods}
         assigned = {
             (pod.node_name, uid)

@@ -40,35 +40,57 @@ from gangsched._fields import (
 )
 from gangsched._repr import short_repr
 from gangsched.constraints import (
+    Comparison,
+    ContainerImage,
+    HostPort,
+    LabelSelector,
+    LabelSelectorRequirement,
+    NodeInclusionPolicy,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    PodAffinityTerm,
+    PreferredSchedulingTerm,
     Taint,
     TaintEffect,
     Toleration,
     Topology,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
 )
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.quantity import is_seconds
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 
 __all__ = [
+    "Comparison",
+    "ContainerImage",
     "FrozenMap",
     "GroupKey",
+    "HostPort",
+    "LabelSelector",
+    "LabelSelectorRequirement",
     "Node",
+    "NodeInclusionPolicy",
     "NodeName",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "Pod",
+    "PodAffinityTerm",
     "PodGroup",
     "PodPhase",
     "PodUID",
     "PreemptionPolicy",
+    "PreferredSchedulingTerm",
     "QOSClass",
     "Resources",
     "Taint",
     "TaintEffect",
     "Toleration",
     "Topology",
+    "TopologySpreadConstraint",
+    "WeightedPodAffinityTerm",
+    "WhenUnsatisfiable",
     "group_key",
 ]
 
@@ -152,6 +174,45 @@ def _taints(given: Iterable[Taint]) -> tuple[Taint, ...]:
     return as_tuple(given)
 
 
+def _pod_terms(given: Iterable[PodAffinityTerm]) -> tuple[PodAffinityTerm, ...]:
+    return as_tuple(given)
+
+
+def _weighted_terms(
+    given: Iterable[WeightedPodAffinityTerm],
+) -> tuple[WeightedPodAffinityTerm, ...]:
+    return as_tuple(given)
+
+
+def _preferred_terms(
+    given: Iterable[PreferredSchedulingTerm],
+) -> tuple[PreferredSchedulingTerm, ...]:
+    return as_tuple(given)
+
+
+def _spread(given: Iterable[TopologySpreadConstraint]) -> tuple[TopologySpreadConstraint, ...]:
+    return as_tuple(given)
+
+
+def _ports(given: Iterable[HostPort]) -> tuple[HostPort, ...]:
+    return as_tuple(given)
+
+
+def _images(given: Iterable[ContainerImage]) -> tuple[ContainerImage, ...]:
+    return as_tuple(given)
+
+
+def _sorted_names(given: Iterable[str]) -> tuple[str, ...]:
+    found = as_tuple(given)
+    if isinstance(found, tuple) and all(isinstance(name, str) for name in found):
+        found = tuple(sorted(set(found)))
+    return found
+
+
+_check_pod_terms = check_each(PodAffinityTerm, "a PodAffinityTerm")
+_check_weighted_terms = check_each(WeightedPodAffinityTerm, "a WeightedPodAffinityTerm")
+
+
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
@@ -178,12 +239,27 @@ class Pod:
         node_selector: The labels that the node must have.
         affinity: The terms of the required node affinity; the node must match at least one. Empty
             for no condition.
+        preferred_node_affinity: The terms that the pod prefers its node to match.
+        pod_affinity: The terms of the required pod affinity: for each of them a matching pod must
+            be in the domain of the pod's node.
+        preferred_pod_affinity: As *pod_affinity*, but preferred.
+        pod_anti_affinity: The terms of the required pod anti-affinity: no matching pod may be in
+            the domain of the pod's node. It also keeps later pods away.
+        preferred_pod_anti_affinity: As *pod_anti_affinity*, but preferred.
+        topology_spread_constraints: How evenly pods are to be spread over domains.
+        host_ports: The ports of the node that the pod takes for itself: of its containers, and of
+            its init containers that restart always. With ``hostNetwork`` all ports of these
+            containers.
+        images: The image of each container, init containers included.
+        image_volumes: The images that are mounted as volumes.
+        required_features: The features that the node must declare; see ``Node.declared_features``.
         tolerations: The taints that the pod tolerates.
         pod_group: ``spec.schedulingGroup.podGroupName``; None if it is not set.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
-        node_name: The node that the pod is assigned to; None if it is not assigned.
+        node_name: The node that the pod is assigned to; None if it is not assigned. A pod that is
+            created with a node is not scheduled, as in Kubernetes: it holds that node.
         phase: The phase.
         deleted_at: The instant at which its deletion was requested; None if it is not terminating.
             A terminating pod does not count for the quorum of its group.
@@ -231,6 +307,40 @@ class Pod:
     created_at: float = field(default=0.0, validator=check_instant)
     preemption_policy: PreemptionPolicy = field(
         default=PreemptionPolicy.PREEMPT_LOWER_PRIORITY, converter=PreemptionPolicy
+    )
+    preferred_node_affinity: tuple[PreferredSchedulingTerm, ...] = field(
+        default=(),
+        converter=_preferred_terms,
+        validator=check_each(PreferredSchedulingTerm, "a PreferredSchedulingTerm"),
+    )
+    pod_affinity: tuple[PodAffinityTerm, ...] = field(
+        default=(), converter=_pod_terms, validator=_check_pod_terms
+    )
+    preferred_pod_affinity: tuple[WeightedPodAffinityTerm, ...] = field(
+        default=(), converter=_weighted_terms, validator=_check_weighted_terms
+    )
+    pod_anti_affinity: tuple[PodAffinityTerm, ...] = field(
+        default=(), converter=_pod_terms, validator=_check_pod_terms
+    )
+    preferred_pod_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = field(
+        default=(), converter=_weighted_terms, validator=_check_weighted_terms
+    )
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = field(
+        default=(),
+        converter=_spread,
+        validator=check_each(TopologySpreadConstraint, "a TopologySpreadConstraint"),
+    )
+    host_ports: tuple[HostPort, ...] = field(
+        default=(), converter=_ports, validator=check_each(HostPort, "a HostPort")
+    )
+    images: tuple[str, ...] = field(
+        default=(), converter=_names, validator=check_each(str, "a string")
+    )
+    image_volumes: tuple[str, ...] = field(
+        default=(), converter=_names, validator=check_each(str, "a string")
+    )
+    required_features: tuple[str, ...] = field(
+        default=(), converter=_sorted_names, validator=check_each(str, "a string")
     )
 
     @property
@@ -356,7 +466,7 @@ class PodGroup:
 @final
 @frozen(kw_only=True)
 class Node:
-    """A node: its allocatable resources, its labels and its taints.
+    """A node: its allocatable resources, its labels, its taints and its images.
 
     Attributes:
         name: The name, a non-empty string.
@@ -365,6 +475,8 @@ class Node:
         labels: The labels, as node selectors and affinity read them.
         taints: The taints; a pod that does not tolerate them is not placed here.
         unschedulable: Whether the node is cordoned: it takes no new pod.
+        images: The container images that the node has.
+        declared_features: The features that its kubelet declares, in ``status.declaredFeatures``.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.
@@ -377,6 +489,12 @@ class Node:
         default=(), converter=_taints, validator=check_each(Taint, "a Taint")
     )
     unschedulable: bool = field(default=False, validator=check_flag)
+    images: tuple[ContainerImage, ...] = field(
+        default=(), converter=_images, validator=check_each(ContainerImage, "a ContainerImage")
+    )
+    declared_features: tuple[str, ...] = field(
+        default=(), converter=_sorted_names, validator=check_each(str, "a string")
+    )
 
     def __repr__(self) -> str:
         return short_repr(self)

@@ -1,6 +1,6 @@
 """``OverlayCluster``: events applied on top of another cluster state, which is not changed.
 
-Each of the four mappings of ``InMemoryCluster`` is replaced by one that reads the state below when
+Each of the mappings of ``InMemoryCluster`` is replaced by one that reads the state below when
 a key is asked for, and stores changes in itself.
 
 Rules:
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Generic, TypeVar, final
 
 from gangsched._checks import check_cluster
+from gangsched.cluster_objects import ObjectStore
 from gangsched.memory import InMemoryCluster
 from gangsched.model import NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
@@ -52,6 +53,7 @@ class OverlayCluster(InMemoryCluster):
         self._pods = _Layer(below.pod, below.pods, lambda pod: pod.uid)
         self._groups = _Layer(below.pod_group, below.pod_groups, lambda group: group.key)
         self._on = _Listings(below)
+        self._objects = ObjectStore(getattr(below, "objects", None))
 
 
 @final

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.events import Bind, Effect, Event
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
@@ -40,6 +41,8 @@ __all__ = [
     "NodeSignature",
     "NodeView",
     "NormalizeScore",
+    "ObjectsRead",
+    "ObjectsView",
     "Observer",
     "PermitPlugin",
     "Plugin",
@@ -59,6 +62,7 @@ __all__ = [
     "RoleRule",
     "RoleView",
     "ScorePlugin",
+    "ShowsObjects",
     "StateKey",
 ]
 
@@ -101,6 +105,34 @@ class ClusterState(Protocol):
 
     def pod_group(self, key: GroupKey) -> PodGroup | None:
         """Return the specification of one pod group, or None if there is no such group. O(1)."""
+        ...
+
+
+class ObjectsView(Protocol):
+    """The objects of a cluster that constraints refer to, read-only.
+
+    They are of the classes in ``gangsched.cluster_objects``: namespaces, volumes and so on.
+    """
+
+    def get(self, kind: type[T], key: str, /) -> T | None:
+        """Return the object of a class with a key; None if there is none. O(1)."""
+        ...
+
+    def all(self, kind: type[T], /) -> Iterable[T]:
+        """Return every object of a class. O(objects of the class)."""
+        ...
+
+
+class ShowsObjects(Protocol):
+    """Optional for a cluster state: the objects of the cluster that constraints refer to.
+
+    Without this attribute plugins find no such object. So a pod that needs one, such as a pod with
+    a claim for storage, is not scheduled.
+    """
+
+    @property
+    def objects(self) -> ObjectsView:
+        """The objects; after ``ObjectChanged`` and ``ObjectDeleted`` as these events say."""
         ...
 
 
@@ -362,6 +394,11 @@ class CycleView(Protocol):
         """All nodes, in the same state as the node that ``filter`` and ``score`` are given."""
         ...
 
+    @property
+    def objects(self) -> ObjectsView:
+        """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
+        ...
+
     def read(self, key: StateKey[T]) -> T | None:
         """Return what was written under *key* in this cycle; None when nothing was."""
         ...
@@ -437,6 +474,28 @@ class PodsRead(Protocol):
 
     def reads_pods(self, pod: Pod) -> bool:
         """Return whether the answers for *pod* depend on which pods are on nodes.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class ObjectsRead(Protocol):
+    """Optional for plugins with ``pre_filter``, ``filter`` or ``score``: which objects they read.
+
+    These are the objects in ``state.objects``. Without this method the answers for a pod must not
+    depend on any of them.
+
+    When an object of a named class changes, the kept answers for the pods that read the class are
+    dropped, and these pods are requeued. In return, a pod that ``pre_filter`` of such a plugin
+    refuses is not retried before an event. So the refusal must depend on nothing but the pod's
+    signature, objects of these classes, nodes and other pods.
+
+    Source: ``EventsToRegister`` of kube-scheduler.
+    """
+
+    def objects_read(self, pod: Pod) -> Iterable[type[ClusterObject]]:
+        """Return the classes of objects that this plugin reads for *pod*; none for most pods.
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
         """

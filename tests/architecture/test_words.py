@@ -14,6 +14,7 @@ MOST_PER_THOUSAND = 1.0
 
 SOURCES = sorted(chain((ROOT / "src").rglob("*.py"), (ROOT / "src").rglob("*.py[xi]")))
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CHANGELOG.md"]
+TESTS = [*sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").glob("*.*"))]
 
 
 def read(paths: list[Path]) -> list[Text]:
@@ -21,7 +22,7 @@ def read(paths: list[Path]) -> list[Text]:
     return [text_of(path) for path in paths if "_build" not in path.parts]
 
 
-@pytest.mark.parametrize("paths", [SOURCES, PAGES], ids=["src", "docs"])
+@pytest.mark.parametrize("paths", [SOURCES, PAGES, TESTS], ids=["src", "docs", "tests"])
 def test_text_names_its_subjects(paths: list[Path]) -> None:
     texts = [text for text in read(paths) if text.words]
     if not texts:

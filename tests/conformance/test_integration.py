@@ -1,8 +1,8 @@
-"""Rows 69 to 80: whole stories, on one node of memory 300.
+"""Rows 69 to 80: whole histories, on one node of memory 300.
 
-Members wait for three seconds by default and for ten in their groups. A story is told twice
-where its end does not depend on it: once with all pods there before the first decision, once
-with every pod looked at as soon as it comes.
+Members wait for three seconds by default and for ten in their groups. A history runs twice if its
+end does not depend on it: once with all pods there before the first decision, once with each pod
+tried on arrival.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def tell(
     memory: dict[str, int] | None = None,
     eager: bool = False,
 ) -> Driver:
-    """Tell a story of pods that come in this order, and let it settle."""
+    """Let pods arrive in this order, and run until the scheduler is idle."""
     driver = Driver(partial(coscheduling, permit_timeout=3.0), permit_timeout=3.0)
     driver.tell(NodeAdded(machine("n1", memory=300)))
     for group in groups_of(pods, minima, memory or {}):
@@ -95,7 +95,7 @@ def tell(
 
 
 def placed(driver: Driver) -> list[str]:
-    """Return who has a node in the end, by name."""
+    """Return the names of the pods that have a node in the end."""
     return sorted(pod.name for pod in driver.cluster.pods() if pod.node_name)
 
 
@@ -104,7 +104,7 @@ def names(pods: Iterable[Pod]) -> list[str]:
 
 
 def held(driver: Driver) -> set[str]:
-    """Return which crowds ever held a node without being let go at once."""
+    """Return the groups whose members ever held a node without an immediate release."""
     said = (effect for told in driver.log for effect in told.effects)
     uids = (effect.uid for effect in said if isinstance(effect, PodWaiting))
     return {uid.partition("/")[2].rpartition("-")[0] for uid in uids}
@@ -156,7 +156,7 @@ def test_group_that_fits_is_scheduled_in_any_company(
 
 
 @rows(71)
-def test_an_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
+def test_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
     ivy, alone = crowd("ivy", 3, 50), crowd("alone", 2, 100, group=False)
     pods = [ivy[0], alone[0], ivy[1], alone[1], ivy[2]]
     for eager in (False, True):
@@ -237,8 +237,8 @@ def test_group_that_cannot_be_completed_yields_to_one_that_fits() -> None:
 
 
 @rows(77)
-def test_a_member_that_has_finished_counts_for_no_quorum() -> None:
-    """On a node with room for all of them: it is the quorum that keeps them off it."""
+def test_member_that_has_finished_counts_for_no_quorum() -> None:
+    """The node has capacity for all of them: only the quorum keeps them off it."""
     done = worker("ivy-done", "ivy", phase="Succeeded", requests={"memory": 50})
     five = crowd("ivy", 5, 50)
     driver = tell([done, *five], {"ivy": 6})

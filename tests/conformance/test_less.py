@@ -85,7 +85,7 @@ ELM, OAK = gang("elm", 2, created_at=21.0), gang("oak", 2, created_at=22.0)
             True,
         ),
         row(11, worker("a", "elm"), worker("b", "oak"), (ELM, OAK), True),
-        # newer and less urgent, against older and more urgent: both tell the same
+        # newer and less urgent, against older and more urgent: both orders agree
         row(
             12,
             worker("a", "oak", priority=3),
@@ -108,7 +108,7 @@ ELM, OAK = gang("elm", 2, created_at=21.0), gang("oak", 2, created_at=22.0)
 def test_one_pod_is_evicted_before_the_other(
     first: Pod, second: Pod, groups: tuple[PodGroup, ...], ahead: bool
 ) -> None:
-    """Rows 1 to 14 and 14v; whichever of them was heard of first."""
+    """Rows 1 to 14 and 14v, in both orders of arrival."""
     for order, late in product(Order, (False, True)):
         a, b = pair(first, second, *groups, late=late)
         assert less(a, b, order=order) is ahead
@@ -125,7 +125,7 @@ def nothing(_group: PodGroupInfo) -> None:
 
 
 def fails(group: PodGroupInfo) -> None:
-    """Let an attempt of a group fall, later than anybody was created."""
+    """Let an attempt of a group be rejected after all pods were created."""
     group.last_failure_at = 50.0
 
 
@@ -161,7 +161,7 @@ def effective_time(driver: Driver) -> float:
 
 
 def story(*, fails: bool = False, recovers: bool = False) -> Driver:
-    """Tell of a group that finds room for one of two, and later for both."""
+    """Add a group with capacity for one of two members, and later for both."""
     driver = Driver(now=30.0)
     driver.tell(NodeAdded(machine("n1", cpu=2)), PodGroupAdded(ELM))
     other = worker("other", requests={"cpu": 1})

@@ -35,7 +35,7 @@ FULL = "0/5 nodes are available"
 
 
 def group_with(minimum: int, holding: int, *, others: int) -> PodGroupInfo:
-    """Return a group of which some members hold a node, and the others had their turn."""
+    """Return a group of which some members hold a node, and all others were tried."""
     registry = PodGroupRegistry()
     info = registry.declare(gang("cedar", minimum))
     for number in range(holding + others):
@@ -56,7 +56,7 @@ def post_filter(group: PodGroupInfo | None, *, percentage: int = 0) -> Outcome |
 
 @rows(46, ours=True)
 def test_no_third_member_is_tried_after_a_rejection_before_the_backoff_ends() -> None:
-    """F6, F25: whatever room comes in the meantime."""
+    """F6, F25: whatever capacity is added in the meantime."""
     at_once = partial(
         presets.coscheduling, when_blocked=WhenBlocked.AT_ONCE, backoff=Backoff(1.5, 6)
     )
@@ -78,7 +78,7 @@ def test_no_third_member_is_tried_after_a_rejection_before_the_backoff_ends() ->
 
 
 @rows(47, ours=True)
-def test_a_regular_pod_is_none_of_its_business() -> None:
+def test_regular_pod_is_none_of_its_business() -> None:
     assert post_filter(None) == Skip()
 
 
@@ -105,7 +105,7 @@ def test_group_that_cannot_be_completed_is_rejected_with_the_unschedulable_membe
         row(55, 50, 20, 8, True),
     ],
 )
-def test_a_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
+def test_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
     percentage: int, minimum: int, holding: int, falls: bool
 ) -> None:
     """Rows 50 to 55; the boundary is inclusive."""
@@ -113,7 +113,7 @@ def test_a_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
     assert isinstance(post_filter(group, percentage=percentage), RejectGroup) is falls
 
 
-def test_the_boundary_is_exact_for_every_percentage() -> None:
+def test_boundary_is_exact_for_every_percentage() -> None:
     """Beside rows 50 to 55: whole numbers, so no rounding moves it."""
     for percentage in range(100):
         keeps = group_with(100, 100 - percentage, others=percentage)

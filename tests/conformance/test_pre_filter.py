@@ -1,7 +1,7 @@
-"""Rows 21 to 29, 32 and 33: who is tried at all.
+"""Rows 21 to 29, 32 and 33: which pods are tried at all.
 
-The counts are the scheduler's own: the pods are told to one, and the policy is asked about the
-group as that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
+The counts are the scheduler's own: it receives the pods, and the policy is asked about the group as
+that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.driver import Driver
 
 
 def a_cluster(*pods: Pod, groups: tuple[PodGroup, ...] = ()) -> Driver:
-    """Return a cluster with room for everybody."""
+    """Return a cluster with capacity for all pods."""
     driver = Driver()
     driver.tell(NodeAdded(machine("n1", cpu=64)))
     driver.tell(*(PodGroupAdded(group) for group in groups))
@@ -79,7 +79,7 @@ FOREIGN = [
         row(29, 3, 5, 3, False),
     ],
 )
-def test_a_group_is_tried_when_enough_of_its_own_members_may_be(
+def test_group_is_tried_when_enough_of_its_own_members_may_be(
     minimum: int, size: int, gated: int, passes: bool
 ) -> None:
     """Rows 23 to 29, F54; what belongs to others never counts."""
@@ -111,7 +111,7 @@ def test_regular_pod_is_tried_in_any_company() -> None:
 
 
 @rows(22, ours=True)
-def test_a_pod_of_a_group_that_does_not_exist_is_held_until_it_does() -> None:
+def test_pod_of_a_group_that_does_not_exist_is_held_until_it_does() -> None:
     """F29: no cycle is spent on it, and the group's arrival is the wake-up."""
     members = crowd("elder", 2)
     driver = a_cluster(*members)
@@ -142,7 +142,7 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("odd", "reason"),
+    ("faulty", "reason"),
     [
         row(
             32,
@@ -159,15 +159,15 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
         ),
     ],
 )
-def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
-    odd: Pod, reason: str
+def test_member_that_contradicts_its_group_is_refused_when_it_arrives(
+    faulty: Pod, reason: str
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""
     driver = a_cluster(labelled("rowan-0", 2))
     driver.drain()
-    driver.add(odd)
+    driver.add(faulty)
 
-    assert driver.log[-1].effects[0] == PodRefused(odd.uid, reason)
+    assert driver.log[-1].effects[0] == PodRefused(faulty.uid, reason)
     assert not driver.step()
     driver.add(labelled("rowan-1", 2))
     driver.drain()

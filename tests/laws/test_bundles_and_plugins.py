@@ -35,9 +35,9 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.bundles import AB, key, pods, specs
 from support.busy import NOW, tell
+from support.faulty_gang import NEEDED, Host, memory, nothing_is_kept, only
+from support.faulty_plugin import OOPS, FaultyPlugin, interrupt
 from support.gangs import node
-from support.odd import OOPS, Odd, break_off
-from support.odd_gang import NEEDED, Host, memory, nothing_is_kept, only
 from support.units import current
 
 ALWAYS = ["pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_filter"]
@@ -48,16 +48,16 @@ Answer = Any
 
 
 def host(*points: str, cpu: int = 4, wide: str = "") -> Host:
-    """Return a bundle whose turn it is, and an odd plugin that is asked before all others."""
+    """Return a bundle that is next, and a faulty plugin that is asked before all others."""
     cluster = InMemoryCluster()
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
-    odd = Odd(*sorted(needed), group_wide=wide.split())
-    profile = Profile(odd, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
+    faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
+    profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=current())
     tell(cluster, scheduler, node("n", cpu), now=NOW)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=NOW)
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def bound(effects: Any) -> list[str]:
@@ -72,7 +72,7 @@ def test_bundle_is_unchanged_after_its_cycle_raised(point: str) -> None:
     broken = host(point)
     before = memory(broken)
     for _again in range(2):
-        error = break_off(*broken[1:], point)
+        error = interrupt(*broken[1:], point)
         assert (error.point, error.subject) == (point, "one/a-0")
         assert memory(broken) == before
         nothing_is_kept(broken[1])
@@ -85,7 +85,7 @@ def test_bundle_starts_as_usual_after_the_cycle_of_a_later_member_raised(
 ) -> None:
     broken = host(point)
     before = memory(broken)
-    error = break_off(*broken[1:], point, only(name, Success(), OOPS))
+    error = interrupt(*broken[1:], point, only(name, Success(), OOPS))
     assert error.subject.partition("/")[2] == name
     assert memory(broken) == before
     nothing_is_kept(broken[1])
@@ -94,7 +94,7 @@ def test_bundle_starts_as_usual_after_the_cycle_of_a_later_member_raised(
 @pytest.mark.parametrize("point", ALWAYS)
 def test_bundle_starts_as_usual_after_a_cycle_raised(point: str) -> None:
     broken, whole = host(point), host(point)
-    break_off(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
+    interrupt(*broken[1:], point, only("b-1", Success(), OOPS) if point in LATER else OOPS)
     effects = broken[1].schedule_one(now=NOW)
     assert effects == whole[1].schedule_one(now=NOW)
     assert memory(broken, r"_step$") == memory(whole, r"_step$")
@@ -115,7 +115,7 @@ def test_unreserve_runs_once_per_plugin_in_reverse_order() -> None:
     assert given_back == ["b-1 refused", "b-0 refused", "a-1 refused", "a-0 refused"]
 
 
-def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_does_not() -> None:
+def test_plugin_that_raises_in_pre_enqueue_keeps_the_bundle_out_of_the_queue() -> None:
     broken = host("pre_enqueue")
     ask = only("b-0", Success(), OOPS)
     broken[2].answers["pre_enqueue"] = lambda pod, group, *, now: ask(group, pod, now=now)
@@ -135,7 +135,7 @@ def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_d
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("point", LATER)
 def test_refusal_of_one_member_refuses_the_bundle(point: str, name: str) -> None:
-    """F19: of whichever group; there is one reason and one rest."""
+    """F19: for any of the groups, there is one reason and one backoff."""
     refused = host(point)
     refused[2].answers[point] = only(name, Success(), Unschedulable("not this one"))
     effects = refused[1].schedule_one(now=NOW) or ()
@@ -166,7 +166,7 @@ def test_refused_elastic_member_delays_no_other(point: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group: str) -> None:
+def test_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group: str) -> None:
     refused, asked = host(*LATER, wide=" ".join(["pre_filter", "reserve", "permit"])), list[str]()
 
     def permit(_state: object, pod: Pod, _node: object, *, now: float) -> object:
@@ -215,7 +215,7 @@ def test_verdict_on_any_group_rejects_the_leader_of_the_bundle(verdict: Any, gro
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> None:
+def test_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> None:
     refused = host("post_filter")
     refused[2].answers["filter"] = Unschedulable("full")
     refused[2].answers["post_filter"] = EvictGroup(key(group), "so it is")
@@ -230,7 +230,7 @@ def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> No
 
 
 def test_group_evicted_before_its_cycle_is_waited_for_again() -> None:
-    """The lead was in the queue alone: nobody of it could be bound, and the other ran."""
+    """Only the leader was queued: none of its binds succeeded, and the other group ran."""
     _cluster, scheduler, _odd = hosted = host("post_filter")
     bind_only_two(hosted, scheduler.schedule_one(now=NOW))
     evict_two(hosted, now=NOW)
@@ -271,11 +271,11 @@ def bind_only_two(hosted: Host, effects: Any) -> None:
 
 def evict_two(hosted: Host, *, now: float) -> None:
     """Let a pod come first that makes the plugin evict the group that runs."""
-    cluster, scheduler, odd = hosted
-    odd.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
+    cluster, scheduler, faulty = hosted
+    faulty.answers["post_filter"] = EvictGroup(key("two/b"), "so it is")
     tell(cluster, scheduler, PodAdded(make_pod("large", cpu=99, priority=9)), now=now)
     assert sum(isinstance(e, Evict) for e in scheduler.schedule_one(now=now) or ()) == 2
-    odd.answers.clear()
+    faulty.answers.clear()
 
 
 def nothing_is_kept_but(hosted: Host, uids: set[str]) -> None:

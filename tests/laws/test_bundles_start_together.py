@@ -24,30 +24,30 @@ from gangsched import (
     presets,
 )
 from support.bundles import AB, CD, end, key, pods, running, spec, specs
-from support.deeds import Deed
 from support.driver import Driver
-from support.endings import (
-    a_listing_tells_nothing,
-    a_restart_moves_nobody,
-    everything_is_forgotten,
-    nobody_sleeps_who_could_start,
-    told_again_it_does_the_same,
-)
 from support.examples import one_in
+from support.final_checks import (
+    listing_changes_nothing,
+    no_startable_pod_is_parked,
+    no_state_is_left,
+    repeated_history_gives_the_same_effects,
+    restart_moves_no_pod,
+)
 from support.gangs import node
 from support.histories import (
     Policy,
     bundle_deeds,
     decisions,
-    deeds,
     histories,
     pod_deeds,
     policies,
     steady_policies,
+    steps,
 )
-from support.levels import everybody_is_in_place
+from support.history_steps import HistoryStep
+from support.levels import every_entity_is_in_place
 
-mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, deeds, deeds, decisions))
+mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, steps, steps, decisions))
 gangs = policies.filter(lambda policy: policy.gangs)
 
 
@@ -57,7 +57,7 @@ def started_in_one_call(driver: Driver) -> list[set[str]]:
     return [{effect.group for effect in call} for call in calls if call]
 
 
-# Two bundles and room for one -----------------------------------------------------------------
+# Two bundles and capacity for one -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("acbd")))
@@ -106,21 +106,21 @@ def test_bundle_starts_whole_in_any_order_of_members_and_specifications(
 @one_in(2)
 @given(gangs, mixed)
 def test_group_never_starts_without_its_bundle_in_any_history(
-    policy: Policy, story: list[Deed]
+    policy: Policy, story: list[HistoryStep]
 ) -> None:
     """Laws 1 to 10: the oracle looks at every effect, and the end at what needs an end."""
     world = policy.world()
-    for deed in story:
-        world.do(deed)
+    for step in story:
+        world.do(step)
         if not (world.late or world.driver.untold):
-            everybody_is_in_place(world)
-    again = told_again_it_does_the_same(world, policy, story)
+            every_entity_is_in_place(world)
+    again = repeated_history_gives_the_same_effects(world, policy, story)
     world.finish()
-    nobody_sleeps_who_could_start(world, policy)
-    a_listing_tells_nothing(world)
-    a_restart_moves_nobody(world)
+    no_startable_pod_is_parked(world, policy)
+    listing_changes_nothing(world)
+    restart_moves_no_pod(world)
     again.clear()
-    everything_is_forgotten(again.driver.scheduler)
+    no_state_is_left(again.driver.scheduler)
 
 
 @one_in(2)
@@ -131,10 +131,10 @@ def test_group_never_starts_without_its_bundle_in_any_history(
     st.integers(0, 2),
     st.integers(0, 9),
 )
-def test_a_bundle_starts_exactly_where_all_its_minima_fit(
+def test_bundle_starts_exactly_where_all_its_minima_fit(
     policy: Policy, one: int, two: int, spare: int, room: int
 ) -> None:
-    """And members to spare of the one never cost the other its place."""
+    """Elastic members of one bundle never take the capacity of the other."""
     driver = policy.world().driver
     driver.tell(node("n", room))
     driver.tell(*(PodGroupAdded(spec(g, n, AB)) for g, n in zip(AB, (one, two), strict=True)))
@@ -195,7 +195,7 @@ def test_three_groups_start_together_and_a_bundle_of_itself_is_a_group() -> None
 
 
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_group_that_holds_nodes_gives_them_back_when_it_starts_with_others_from_now_on() -> None:
+def test_waiting_group_is_unassumed_when_it_joins_a_bundle() -> None:
     """Law 1: its own quorum, which it has by then, lets it go alone no more."""
     driver = Driver()
     driver.tell(node("n", 2), PodGroupAdded(spec("one/a", 3)), PodGroupAdded(spec("two/b", 2, AB)))

@@ -1,4 +1,4 @@
-"""Bundles: who is woken by what, and who is not tried in vain."""
+"""Bundles: which events requeue a bundle, and which tries would be useless."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_capacity_that_helps_any_group_of_a_bundle_requeues_its_leader(place: st
     driver.tell(node("gpu", 0, 2 * (place == "a node for the lead")))
     driver.add(*pods("one/a"), *pods("two/b", cpu=0, gpu=1))
     driver.settle()
-    driver.advance(60.0)  # it has rested
+    driver.advance(60.0)  # its backoff has ended
     assert running(driver) == {}
     driver.tell(node("cpu", 2), node("gpu", 0, 2))
     driver.drain()
@@ -50,7 +50,7 @@ def test_capacity_that_helps_any_group_of_a_bundle_requeues_its_leader(place: st
 @one_in(2)
 @given(gangs, st.integers(0, 2))
 def test_bundle_that_can_never_start_blocks_no_other_entity(policy: Policy, first: int) -> None:
-    """Law 5: whether its turn comes before that of the others or after."""
+    """Law 5: whether it is tried before the others or after them."""
     driver = policy.world().driver
     driver.tell(node("n", 4), *specs(*AB), *specs(*CD, minimum=1))
     arrivals = [[*pods("one/a"), *pods("two/b", cpu=9)], pods("one/c", 1), pods("two/d", 1)]

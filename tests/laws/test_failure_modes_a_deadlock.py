@@ -1,4 +1,4 @@
-"""Failure modes 3.A, first part: gangs that block each other, or everybody (F1, F3, F5)."""
+"""Failure modes 3.A, first part: gangs that block each other, or all others (F1, F3, F5)."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def test_on_an_empty_cluster_some_gang_that_fits_starts_within_bounded_steps(
 def test_all_but_one_start_in_one_instant_with_capacity_for_all_but_one(
     policy: Policy, count: int, late: int
 ) -> None:
-    """F3, SP#110: the oldest can never start, and nobody waits for it.
+    """F3, SP#110: the oldest can never start, and no other entity waits for it.
 
-    Not for a moment, or where the policy is to hold until the timeout, for that timeout.
+    Not for a moment, or for one timeout where the policy is to hold until the timeout.
     """
     driver = driven(policy, 2 * count)
     driver.add(*gang("never", 2 * count + 1))

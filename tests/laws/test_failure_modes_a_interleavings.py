@@ -1,7 +1,7 @@
-"""Failure mode 3.A, F8: a wake-up that is lost because it came at a bad moment.
+"""Failure mode 3.A, F8: a wake-up that is lost because of its timing.
 
-Every order of decisions, deadlines and facts is walked; at each end brute force says whether
-somebody sleeps who could start.
+Every order of decisions, deadlines and events is walked. At each end, brute force decides whether a
+parked entity could start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import evolve
 from gangsched import Node, NodeAdded, NodeName, Pod, PodUpdated
 from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, walk
@@ -66,14 +66,14 @@ def opening(pod: Pod) -> Move:
 
 
 def late_sibling(driver: Driver) -> list[Move]:
-    """The first holds a node, the second fits nowhere, the third comes, and room for the second."""
+    """The first holds a node, the second fits nowhere; the third arrives, then another node."""
     driver.tell(node("n", 2))
     driver.add(member("a"), member("b", gpu=1))
     return [arrival(member("c")), room(node("m", 1, 1))]
 
 
 def a_rival_that_ends(driver: Driver) -> list[Move]:
-    """Another pod has the room of one member, and goes at some time; a second rival comes."""
+    """Another pod uses the capacity of one member and ends at some time; a second rival arrives."""
     rival, second = make_pod("rival", cpu=1), make_pod("second", cpu=1)
     driver.tell(node("n", 3))
     driver.add(rival)
@@ -83,7 +83,7 @@ def a_rival_that_ends(driver: Driver) -> list[Move]:
 
 
 def a_gate_that_opens(driver: Driver) -> list[Move]:
-    """One of three is gated; its gate opens while the others are tried, or a spare one comes."""
+    """One of three is gated; the gate is removed during the others' cycles, or a fourth arrives."""
     gated = evolve(member("c"), scheduling_gates=("quota",))
     driver.tell(node("n", 2))
     driver.add(member("a"), member("b"), gated)

@@ -1,4 +1,4 @@
-"""Failure modes 3.A: what making room does to those who wait, and to siblings (F10, F11, F13)."""
+"""Failure modes 3.A: the effect of preemption on waiting members and siblings (F10, F11, F13)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_driver import told
 from support.gangs import members, where
-from support.odd_driver import told
 from support.units import coscheduling
 
 NODE = NodeName("n")
 
 
 def patient(cluster: ClusterState) -> Scheduler:
-    """Return a scheduler that makes room, and under which who lacks a sibling waits for it."""
+    """Return a scheduler with preemption, under which members wait for missing siblings."""
     return coscheduling(
         cluster, preemption=Preemption(grace=60.0), when_blocked=WhenBlocked.UNTIL_TIMEOUT
     )
@@ -56,10 +56,14 @@ def waiting(driver: Driver, count: int) -> None:
 
 
 def nothing_is_left_over(driver: Driver) -> None:
-    """Check that nobody waits, that no room is kept, and that nodes hold who is on them."""
+    """Check that no pod waits, that nothing is reserved, and that nodes hold their pods."""
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
-    assert (state.nodes.assumed, state.nominations, state.holding) == ({}, {}, {})
+    assert (state.nodes.assumed, state.reservations.nominations, state.attempts.holding) == (
+        {},
+        {},
+        {},
+    )
     assert state.nodes.infos[NODE].pod_count == len(where(driver))
 
 
@@ -69,7 +73,7 @@ def nothing_is_left_over(driver: Driver) -> None:
 def test_waiting_gang_is_preempted_whole_and_its_preemptor_runs(
     count: int, free: int, urgent: list[int]
 ) -> None:
-    """F10, SP#1007: at once; nobody is evicted for it, and nothing is awaited that has been."""
+    """F10, SP#1007: at once; no pod is evicted for it, and no departed pod is waited for."""
     driver = driver_of(count + free)
     waiting(driver, count)
     runs = 0
@@ -90,7 +94,7 @@ def test_waiting_gang_is_preempted_whole_and_its_preemptor_runs(
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_preempted_gang_names_its_preemptor_and_is_tried_when_it_fits() -> None:
-    """F10: it rests as after any other fall; then it holds its nodes again, or is complete."""
+    """F10: it backs off as after any rejection; then it holds its nodes again, or is complete."""
     driver = driver_of(2)
     waiting(driver, 2)
     driver.add(make_pod("urgent", cpu=1, priority=5))
@@ -109,7 +113,7 @@ def test_preempted_gang_names_its_preemptor_and_is_tried_when_it_fits() -> None:
 
 @pytest.mark.parametrize(("cpu", "kept"), [(1, 2), (2, 0)])
 def test_running_gang_keeps_its_quorum_or_is_evicted_as_a_whole(cpu: int, kept: int) -> None:
-    """F10: who goes is asked to, once; who displaced it has its room when the last is gone."""
+    """F10: each victim is evicted once; the preemptor is placed when the last one is gone."""
     driver = driver_of(3)
     driver.add(*members("low", 3, 2, cpu=1))
     driver.settle()
@@ -123,7 +127,7 @@ def test_running_gang_keeps_its_quorum_or_is_evicted_as_a_whole(cpu: int, kept: 
 
 @pytest.mark.parametrize("comes", [1, 2])
 def test_members_do_not_preempt_siblings_of_lower_priority(comes: int) -> None:
-    """F13, SP#112: others go, or nobody does; others have put the siblings on their nodes."""
+    """F13, SP#112: other pods are victims, or none; other pods put the siblings on their nodes."""
     driver = driver_of(3)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, priority=5)))
     for pod in members("g", 2, 1, cpu=1, priority=0):

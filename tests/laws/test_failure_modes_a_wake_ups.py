@@ -1,4 +1,4 @@
-"""Failure modes 3.A, second part: hot loops, storms, lost wake-ups, who is woken first."""
+"""Failure modes 3.A, second part: hot loops, storms, lost wake-ups, the order of requeueing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched import WhenBlocked as When
 from gangsched._core._queue import SchedulingQueue
 from gangsched.testing import make_pod
-from support.brute import could_start, entities
+from support.brute_force import could_start, entities
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies
@@ -48,14 +48,14 @@ def member(name: str, size: int, *, gpu: int, group: str = "g", priority: int = 
 
 
 def falls(driver: Driver) -> int:
-    """Return how many attempts of groups fell."""
+    """Return the number of rejected attempts of groups."""
     effects = (effect for told in driver.log for effect in told.effects)
     return sum(isinstance(effect, GroupRejected) for effect in effects)
 
 
 @pytest.mark.parametrize("when_blocked", list(When))
 def test_three_that_can_never_fit_together_are_tried_once_in_an_hour(when_blocked: When) -> None:
-    """F6, SP#429: 6, 2, 2 and 2 GPUs, three members of 4; and a pod behind them is not kept."""
+    """F6, SP#429: 6, 2, 2 and 2 GPUs, three members of 4; a pod behind them is not delayed."""
     driver = driven(Policy(when_blocked=when_blocked), 6, 2, 2, 2)
     driver.add(*(member(f"g-{n}", 3, gpu=4) for n in range(3)))
     driver.settle()
@@ -85,7 +85,7 @@ def test_group_whose_members_are_recreated_each_second_backs_off(
         fresh = [member(f"g-{second}-{n}", 3, gpu=4) for n in range(at_once)]
         alive = [*alive[at_once:], *fresh]
         driver.add(*fresh)
-    # 1, 2, 4, 8 seconds of rest, then 10 each time
+    # 1, 2, 4, 8 seconds of backoff, then 10 each time
     assert falls(driver) <= 600 // 10 + 5
     assert driver.decisions <= 5 * falls(driver) + 600 + 10
 
@@ -120,7 +120,7 @@ def start(driver: Driver, pods: list[Pod]) -> None:
 
 
 def fall(driver: Driver, pods: list[Pod]) -> None:
-    """Let a gang of which the last member fits nowhere be tried, fall, and be tried again."""
+    """Let a gang be tried whose last member fits nowhere, be rejected, and be tried again."""
     driver.add(*pods[:-1], member("g-last", len(pods), gpu=2))
     driver.settle()
     driver.tell(NodeAdded(Node(name=NodeName("more"), allocatable={"nvidia.com/gpu": 2})))
@@ -129,7 +129,7 @@ def fall(driver: Driver, pods: list[Pod]) -> None:
 
 
 @pytest.mark.parametrize("story", [start, fall])
-def test_a_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
+def test_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
     story: Callable[[Driver, list[Pod]], None],
 ) -> None:
     """F7, SP#682, KK#141577: a few for each member, however many siblings it has."""
@@ -139,7 +139,7 @@ def test_a_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
 
 
 @pytest.mark.pod_by_pod("one turn a member")
-def test_a_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
+def test_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
     """F7: an attempt leaves the queue as it is until it ends."""
     driver = driven(Policy(), 100)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=100)))
@@ -163,7 +163,7 @@ priorities = st.lists(
 def test_freed_capacity_goes_to_the_first_entity_that_could_start(
     policy: Policy, waiting: list[tuple[int, int, int]], room: int
 ) -> None:
-    """F9, SP#983: by brute force, nobody of a higher priority could have had it.
+    """F9, SP#983: by brute force, no entity of a higher priority could have started.
 
     Gangs of several priorities and sizes wait while one pod fills the node, and the pod ends.
     """
@@ -175,7 +175,7 @@ def test_freed_capacity_goes_to_the_first_entity_that_could_start(
             pod = member(f"g{number}-{n}", size, gpu=gpu, group=f"g{number}", priority=priority)
             driver.add(pod)
     driver.settle()
-    driver.advance(driver.now + 60)  # whoever was tried has rested
+    driver.advance(driver.now + 60)  # the backoff of each failed entity has ended
     driver.log.clear()
     driver.delete(make_pod("first").uid)
     pending = entities(driver.cluster)
@@ -195,7 +195,7 @@ def test_freed_capacity_goes_to_the_first_entity_that_could_start(
 def test_capacity_released_at_a_timeout_goes_to_the_more_urgent_waiter(
     when_blocked: When,
 ) -> None:
-    """F9, rows 79 and 80 under load: the one that let go is not the first to take it again."""
+    """F9, rows 79 and 80 under load: the releasing group is not the first to be placed again."""
     driver = driven(Policy(when_blocked=when_blocked), 6)
     driver.add(*(member(f"g-{n}", 8, gpu=1) for n in range(8)))
     driver.drain()

@@ -1,4 +1,4 @@
-"""Failure modes 3.B: binds that fail after the group was let go (F18), and what is on the way."""
+"""Failure modes 3.B: binds that fail after the release (F18), and reports in flight."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ gangs = policies.filter(
 
 
 def let_go(size: int, minimum: int, room: int) -> tuple[Driver, list[Bind]]:
-    """Return a driver in which a gang was let go, and its binds, all of them under way."""
+    """Return a driver in which a gang was released, with all of its binds under way."""
     driver = Driver(Policy().make)
     driver.fate = Fate.PENDING
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": room})))
@@ -49,7 +49,7 @@ def let_go(size: int, minimum: int, room: int) -> tuple[Driver, list[Bind]]:
 
 
 def bound(driver: Driver) -> list[Pod]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return [pod for pod in driver.cluster.pods() if pod.node_name]
 
 
@@ -58,8 +58,8 @@ def bound(driver: Driver) -> list[Pod]:
 def test_only_the_failed_member_is_tried_again_when_any_bind_fails(size: int, late: bool) -> None:
     """F18, KK#135854: for every k, with the failure reported first or last of all.
 
-    Nobody of the others is touched, the failure is told with its reason, and the group runs whole
-    after the member's rest, without any other fact.
+    No other member is touched, the failure is reported with its reason, and the group runs
+    whole after the backoff of the member, without any other event.
     """
     for k in range(size):
         driver, binds = let_go(size, size, size)
@@ -81,7 +81,7 @@ def test_only_the_failed_member_is_tried_again_when_any_bind_fails(size: int, la
 
 @pytest.mark.parametrize("fates", list(product([Fate.DONE, Fate.FAILED], repeat=3)))
 def test_three_binds_end_in_three_running_pods_whatever_fails(fates: tuple[Fate, ...]) -> None:
-    """F18: all eight ways; with every bind failed it is a gang again, and is let go as one."""
+    """F18: all eight ways; with every bind failed it is a gang again, and is released as one."""
     driver, binds = let_go(3, 3, 3)
     for bind, fate in zip(binds, fates, strict=True):
         driver.report(bind, fate)
@@ -97,7 +97,7 @@ def test_three_binds_end_in_three_running_pods_whatever_fails(fates: tuple[Fate,
 def test_member_whose_bind_always_fails_blocks_no_other_pod(
     policy: Policy, size: int, data: st.DataObject
 ) -> None:
-    """F18: what others want is decided meanwhile, and the member is tried once a rest."""
+    """F18: other entities are decided meanwhile, and the member is tried once per backoff."""
     driver = Driver(policy.make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": size + 2})))
     driver.fate = Fate.PENDING
@@ -140,7 +140,7 @@ def test_backoff_grows_when_binds_fail_repeatedly(group: str | None) -> None:
 
 
 def test_unreleased_sibling_is_placed_while_another_bind_fails() -> None:
-    """F18, KK#140478: a group that is let go with a spare member is not stuck in flight."""
+    """F18, KK#140478: a group that is released with an elastic member is not stuck in flight."""
     driver, binds = let_go(4, 3, 3)
     assert len(binds) == 3
     driver.report(binds[0], Fate.FAILED)
@@ -153,7 +153,7 @@ def test_unreleased_sibling_is_placed_while_another_bind_fails() -> None:
 
 
 def with_one_left(*, specified: bool) -> Driver:
-    """Return a driver in which of two that were let go one is gone, and the other's bind fails."""
+    """Return a driver in which one of two released members is gone, and the other's bind fails."""
     driver = Driver(Policy().make)
     driver.fate = Fate.PENDING
     group = PodGroup(name="g", min_available=2)

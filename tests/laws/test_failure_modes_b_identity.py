@@ -1,4 +1,4 @@
-"""Failure modes 3.B: who is counted, under which name, and what a group is told of itself."""
+"""Failure modes 3.B: which pods count, under which identity, and what a group knows of itself."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from gangsched.drivers import blocking
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import coscheduling, current
 from support.world import World
 
@@ -51,7 +51,7 @@ def node(cpu: int, name: str = "n") -> NodeAdded:
 
 
 def bound(driver: Driver) -> list[Pod]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return [pod for pod in driver.cluster.pods() if pod.node_name]
 
 
@@ -82,7 +82,7 @@ class Ledger:
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
 def test_every_reserve_is_unreserved_or_bound_exactly_once(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """F20: in any history with faults, restarts and groups whose specification goes first."""
     ledgers: list[Ledger] = []
@@ -95,9 +95,9 @@ def test_every_reserve_is_unreserved_or_bound_exactly_once(
 
     driver = Driver(make, watched=False)
     world = World(driver)
-    for deed in deeds:
-        world.do(deed)
-        # who waits or is being bound has taken; a restart begins a new ledger
+    for step in steps:
+        world.do(step)
+        # capacity is taken by waiting and binding pods; a restart begins a new ledger
         assumed = driver.scheduler._state.nodes.assumed
         assert ledgers[-1].taken == {uid: name for uid, (name, _pod) in assumed.items()}
     world.clear()
@@ -125,8 +125,8 @@ def test_after_a_rejection_a_single_member_does_not_meet_the_quorum() -> None:
 
 
 @pytest.mark.parametrize("order", ["first gone, then there", "first there, then gone"])
-def test_a_pod_that_is_recreated_under_its_name_is_another_member(order: str) -> None:
-    """F21: a member of a stateful set comes back with its old name, in either order of news."""
+def test_pod_that_is_recreated_under_its_name_is_another_member(order: str) -> None:
+    """F21: a member of a stateful set returns with its old name, in either order of events."""
     driver = Driver(Policy().make)
     driver.tell(node(3))
     old = [make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)]
@@ -144,7 +144,7 @@ def test_a_pod_that_is_recreated_under_its_name_is_another_member(order: str) ->
 
 
 def test_two_pods_of_one_name_are_two_members_while_both_are_there() -> None:
-    """F21: told apart by UID alone."""
+    """F21: distinguished by UID alone."""
     driver = Driver(Policy().make)
     driver.tell(node(2))
     pod = make_pod("g-0", group="g", min_available=2, cpu=1)
@@ -171,7 +171,7 @@ def test_members_that_others_bind_are_seen_and_count() -> None:
 
 @one_in(2)
 @given(st.lists(st.sampled_from(["lower", "raise", "add", "decide"]), max_size=24))
-def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
+def test_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
     story: list[str],
 ) -> None:
     """F22, SP#49: up and down, with members coming in between; two fit at first."""

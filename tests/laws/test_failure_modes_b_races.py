@@ -57,18 +57,18 @@ def deletion(pod: Pod) -> Move:
 
 
 def rival() -> Move:
-    """A more urgent pod comes, so that the gang has to give way."""
+    """A more urgent pod arrives, so that the gang yields."""
     pod = make_pod("rival", cpu=1, priority=9)
     return Move("rival", lambda _d: True, lambda d: d.add(pod))
 
 
 def told(name: str, *facts: NodeDeleted | NodeAdded | PodGroupUpdated) -> Move:
-    """Facts are told, once."""
+    """Each event is reported once."""
     return Move(name, lambda _d: True, lambda d: d.tell(*facts))
 
 
 def counts_are_those_of_an_observer(driver: Driver) -> None:
-    """Check F15 and F16 at every step: who holds a node is counted, once, and nobody else is."""
+    """Check F15 and F16 at every step: each pod that holds a node is counted exactly once."""
     account = driver.oracle.account
     for info in driver.scheduler.registry:
         holding = [r for r in account.pods.values() if r.group and r.group.key == info.key]
@@ -77,11 +77,11 @@ def counts_are_those_of_an_observer(driver: Driver) -> None:
 
 
 def nothing_is_left_over(driver: Driver) -> None:
-    """Check an end: nobody waits, nobody is assumed, and what runs is a quorum, or nobody."""
+    """Check an end: no pod waits or is assumed, and the running pods are a quorum, or none."""
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
     assert state.nodes.assumed == {}
-    assert (state.holding, state.yielding) == ({}, {})
+    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
     taken = list(driver.cluster.pods_on(N))
     node = driver.scheduler._state.nodes.infos.get(N)
     assert node is None or node.pod_count == len(taken)
@@ -97,9 +97,10 @@ def moves_on(pods: list[Pod], *others: Move) -> list[Move]:
 
 @pytest.mark.parametrize("when_blocked", EACH)
 def test_two_members_and_capacity_for_one_are_never_half_a_gang(when_blocked: When) -> None:
-    """F17, SP#930: nobody is ever let go, in no order of what happens to them.
+    """F17, SP#930: no member is ever released, in any order of events.
 
-    Meanwhile either may be deleted, the node may go and come back, a rival may take the room.
+    Meanwhile either may be deleted, the node may disappear and return, a rival may take the
+    capacity.
     """
     pods = members(2, 2)
     driver = driven(when_blocked, 1, pods)
@@ -119,7 +120,7 @@ def test_two_members_and_capacity_for_one_are_never_half_a_gang(when_blocked: Wh
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_no_waiting_pod_is_left_counted_when_one_is_rejected() -> None:
-    """F17: two wait for a third, which has no room; any of them may be deleted at any time."""
+    """F17: two wait for a third that does not fit; any of them may be deleted at any time."""
     pods = members(3, 3)
     driver = driven(When.UNTIL_TIMEOUT, 2, pods)
 
@@ -136,7 +137,7 @@ def test_no_waiting_pod_is_left_counted_when_one_is_rejected() -> None:
 
 
 def all_or_nothing(driver: Driver) -> None:
-    """Check an end: of a gang that lost nobody, all run, or nobody does."""
+    """Check an end: a gang without losses runs whole, or not at all."""
     nothing_is_left_over(driver)
     pods = [pod for pod in driver.cluster.pods() if claim_of(pod)]
     if len(pods) == 2:
@@ -145,10 +146,10 @@ def all_or_nothing(driver: Driver) -> None:
 
 @pytest.mark.parametrize("when_blocked", EACH)
 def test_permit_reject_timeout_delete_and_bind_in_every_order(when_blocked: When) -> None:
-    """F17: quorum and release are one step, and who was rejected has left the count.
+    """F17: quorum and release are one step, and rejected members are not counted.
 
-    Two members with room for both, each of which may be deleted at any time, and whose binds are
-    reported in any order, done or failed.
+    Two members with capacity for both, each of which may be deleted at any time, and whose
+    binds are reported in any order, done or failed.
     """
     pods = members(2, 2)
     driver = driven(when_blocked, 2, pods)
@@ -163,7 +164,7 @@ def test_permit_reject_timeout_delete_and_bind_in_every_order(when_blocked: When
 def test_competing_scheduler_at_any_moment_leaves_a_gang_whole_or_unstarted(
     when_blocked: When,
 ) -> None:
-    """F17, F14: the rival takes half of the room before, between or after the members' turns."""
+    """F17, F14: the rival takes half of the capacity before, between or after the cycles."""
     pods = members(2, 2)
     driver = driven(when_blocked, 2, pods)
     moves = [decide, pass_time, pass_early, rival(), deletion(make_pod("rival"))]
@@ -174,7 +175,7 @@ def test_competing_scheduler_at_any_moment_leaves_a_gang_whole_or_unstarted(
 
 @pytest.mark.parametrize("when_blocked", list(When))
 def test_minimum_may_drop_and_rise_at_any_moment(when_blocked: When) -> None:
-    """F17, F22: whatever the minimum is in that instant is held against those who hold nodes."""
+    """F17, F22: the minimum of that instant is compared with the members that hold nodes."""
     pods = members(3, None)
     driver = Driver(Policy(when_blocked=when_blocked).make, logged=False)
     driver.tell(NodeAdded(Node(name=N, allocatable={"cpu": 2})))
@@ -200,7 +201,7 @@ def test_minimum_may_drop_and_rise_at_any_moment(when_blocked: When) -> None:
 @pytest.mark.parametrize("room", [1, 2, 3])
 @pytest.mark.parametrize("minimum", [2, 3])
 def test_three_members_with_every_fate_in_every_order(minimum: int, room: int) -> None:
-    """F14, F17: as above, with a spare member."""
+    """F14, F17: as above, with an elastic member."""
     pods = members(3, minimum)
     driver = driven(When.UNTIL_OTHERS_TURN, room, pods)
     moves = [*moves_on(pods, *map(deletion, pods)), pass_early]

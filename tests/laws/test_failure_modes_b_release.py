@@ -1,4 +1,4 @@
-"""Failure mode 3.B, F18, where the policy is to start anew: ``when_bind_fails=release_group``."""
+"""Failure mode 3.B, F18, with ``when_bind_fails=release_group``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
 def members(size: int, minimum: int, generation: str = "g") -> list[Pod]:
-    """Return members; of a later generation, those that a controller made anew."""
+    """Return members; those of a later generation were recreated by a controller."""
     return [
         make_pod(f"{generation}-{n}", group="g", min_available=minimum, cpu=1) for n in range(size)
     ]
 
 
 def let_go(size: int, minimum: int, room: int, policy: Policy = ANEW) -> tuple[Driver, list[Bind]]:
-    """Return a driver in which a gang was let go, and its binds, all of them under way."""
+    """Return a driver in which a gang was released, with all of its binds under way."""
     driver = Driver(policy.make)
     driver.fate = Fate.PENDING
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": room})))
@@ -52,7 +52,7 @@ def evicted(driver: Driver) -> list[PodUID]:
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.name for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -71,7 +71,7 @@ def test_all_siblings_are_evicted_at_once_when_any_bind_fails(size: int, done_be
         for bind in others[done_before:]:
             driver.report(bind, Fate.DONE)
         assert len(evicted(driver)) == size - 1, "each is asked once"
-        # until the last of them is gone, and a whole gang is there anew, nobody is placed
+        # until the last of them is gone, and a whole gang is recreated, no pod is placed
         while driver.dying:
             assert driver.drain() == 0
             driver.end(0)
@@ -84,7 +84,7 @@ def test_all_siblings_are_evicted_at_once_when_any_bind_fails(size: int, done_be
 
 
 def test_no_member_is_evicted_while_a_quorum_is_left() -> None:
-    """F18: a spare member's bind fails; the others are enough, and it is tried again alone."""
+    """F18: an elastic member's bind fails; the others are enough, and it is tried again alone."""
     driver, binds = let_go(3, 3, 9)
     for bind in binds:
         driver.report(bind, Fate.DONE)
@@ -99,14 +99,14 @@ def test_no_member_is_evicted_while_a_quorum_is_left() -> None:
 
 @pytest.mark.parametrize("fresh", [1, 2])
 def test_terminating_members_count_for_no_quorum(fresh: int) -> None:
-    """F18: new members come before the old ones are gone, with room for all."""
+    """F18: new members arrive before the old ones are gone, with capacity for all."""
     driver, binds = let_go(3, 3, 9)
     driver.report(binds[0], Fate.DONE)
     driver.report(binds[1], Fate.DONE)
     driver.report(binds[2], Fate.FAILED)
     driver.add(*members(fresh, 3, "anew"))
     driver.settle()
-    started = fresh == 2  # with the one whose bind failed they are three
+    started = fresh == 2  # with the member whose bind failed they are three
     assert (len(bound(driver)) + len(driver.under_way) - 2 == 3) is started
     assert len(bound(driver)) == 2
 
@@ -125,11 +125,11 @@ def test_evicted_pod_stays_evicted_whatever_is_reported_meanwhile() -> None:
         assert info.scheduled == 0
     assert evicted(driver) == [sibling.uid]
     driver.end(0)
-    assert driver.scheduler._state.evicted == set()
+    assert driver.scheduler._state.pods.evicted == set()
 
 
 def recreated(pod: Pod, fresh: Pod) -> Move:
-    """A controller makes a member anew when the old one is gone."""
+    """A controller recreates a member when the old one is gone."""
 
     def may(driver: Driver) -> bool:
         return driver.cluster.pod(pod.uid) is None
@@ -138,7 +138,7 @@ def recreated(pod: Pod, fresh: Pod) -> Move:
 
 
 def ending(driver: Driver) -> bool:
-    """Say whether somebody's end was asked for and has not come."""
+    """Return whether an eviction was requested and has not happened."""
     return bool(driver.dying)
 
 
@@ -146,7 +146,7 @@ def ending(driver: Driver) -> bool:
 def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
     when_blocked: WhenBlocked,
 ) -> None:
-    """F18: either bind may fail, the sibling ends at any time, and is made anew at any time."""
+    """F18: either bind may fail, the sibling ends at any time, and is recreated at any time."""
     policy = evolve(ANEW, when_blocked=when_blocked)
     driver, _binds = let_go(2, 2, 2, policy)
     driver.logged = False
@@ -159,16 +159,16 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
     def whole(here: Driver) -> None:
         assert len(bound(here)) == 2
         assert here.scheduler._state.nodes.assumed == {}
-        assert here.scheduler._state.evicted == set()
+        assert here.scheduler._state.pods.evicted == set()
 
     assert walk(driver, moves, at_rest=whole) > 30
 
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_no_pod_is_ever_evicted_without_the_policy(size: int) -> None:
-    """F10, F11, F13: nor to make room for anybody, without preemption.
+    """F10, F11, F13: nor as a victim, without preemption.
 
-    More urgent gangs and pods come while everybody waits, is bound or is being bound.
+    More urgent gangs and pods arrive while members wait, are bound or are being bound.
     """
     driver, binds = let_go(size, size, size, Policy())
     for number, bind in enumerate(binds):

@@ -53,7 +53,7 @@ def bound(driver: Driver) -> int:
 
 
 def falls(driver: Driver) -> list[GroupRejected]:
-    """Return the falls of groups."""
+    """Return the rejections of groups."""
     effects = (effect for told in driver.log for effect in told.effects)
     return [effect for effect in effects if isinstance(effect, GroupRejected)]
 
@@ -66,9 +66,9 @@ arrivals = st.permutations(["node", "group", 0, 1, 2, 3])
 def test_last_arrival_is_the_wake_up_in_any_order(
     policy: Policy, order: list[str | int], pauses: list[float]
 ) -> None:
-    """F24, SP#397, F29: decided in the instant in which the last of them comes.
+    """F24, SP#397, F29: decided in the instant in which the last of them arrives.
 
-    Nobody is tried before there is a quorum, and nobody is tried in vain before there is a node.
+    No pod is tried before there is a quorum, and none is tried uselessly before there is a node.
     """
     driver = Driver(policy.make, match=policy.match_policy)
     there: set[str | int] = set()
@@ -85,7 +85,7 @@ def test_last_arrival_is_the_wake_up_in_any_order(
         there.add(what)
         driver.drain()
         if there >= {"group", 0, 1, 2, 3}:
-            driver.settle()  # without a node, it was tried, and rests
+            driver.settle()  # it was tried without a node, and backs off
         else:
             assert driver.decisions == before + 1, "a look at an empty queue, and nobody tried"
             assert driver.scheduler.next_deadline() is None
@@ -188,7 +188,7 @@ def test_hundreds_of_small_jobs_do_not_run_out_of_time_in_the_queue() -> None:
     """F26, SP#722: the time of an attempt begins with its first member that holds a node.
 
     Half a second a decision, 200 jobs: the last of them waits far longer than one timeout, and no
-    attempt of any falls.
+    attempt is rejected.
     """
     driver = Driver(Policy().make)
     driver.watched = driver.checked = False
@@ -234,7 +234,7 @@ def test_every_blocked_entity_has_an_event_that_unblocks_it(last: str) -> None:
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize(("own", "released"), [(None, 0), (2, 2), (3, 0)])
 def test_members_of_a_deleted_group_follow_their_own_claims(own: int | None, released: int) -> None:
-    """F58: two of three wait; without a minimum they are nobody's quorum, and let go at once."""
+    """F58: two of three wait; without a minimum they need no quorum, and are released at once."""
     driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
     group = PodGroup(name="g", min_available=3)
     driver.tell(node(2), PodGroupAdded(group))

@@ -1,4 +1,4 @@
-"""Failure mode 3.C, F30: members that are made anew, under each of the three match policies."""
+"""Failure mode 3.C, F30: recreated members, under each of the three match policies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def running(match: MatchPolicy, size: int = 3, room: int = 9) -> Driver:
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.name[2:] for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -58,7 +58,7 @@ def bound(driver: Driver) -> set[str]:
 def test_replacement_of_a_lost_member_follows_the_policy(
     match: MatchPolicy, goes: list[bool], lost: int
 ) -> None:
-    """F30, SP#560: alone; when with those that run it is a quorum; or with a whole quorum anew."""
+    """F30, SP#560: alone; when a quorum with the running ones; or with a whole new quorum."""
     driver = running(match)
     driver.delete(*(member(str(n)).uid for n in range(lost)))
     for n in range(lost):
@@ -70,7 +70,7 @@ def test_replacement_of_a_lost_member_follows_the_policy(
 
 
 def test_only_waiting_releases_a_whole_quorum_of_new_members() -> None:
-    """F30: three new ones, whoever else runs; one more waits for its own two siblings."""
+    """F30: three new ones, whatever runs; one more waits for two siblings of its own."""
     driver = running(WAITING)
     for n in range(5):
         driver.add(member(f"new{n}"))
@@ -79,8 +79,8 @@ def test_only_waiting_releases_a_whole_quorum_of_new_members() -> None:
 
 
 @pytest.mark.parametrize("match", [RUNNING, WAITING])
-def test_a_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
-    """F30: too few new members are held before they are tried, and told so."""
+def test_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
+    """F30: too few new members are not admitted, and the notice states it."""
     driver = running(match)
     driver.delete(member("0").uid, member("1").uid)
     driver.add(member("new"))
@@ -90,8 +90,8 @@ def test_a_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
     assert len(driver.scheduler.queue.unschedulable) == 1
 
 
-def test_a_member_whose_bind_failed_and_that_has_no_quorum_anew_is_held_not_punished() -> None:
-    """F25, F30: who runs does not count, so one of two is incomplete, and no try has failed."""
+def test_member_without_a_new_quorum_after_a_failed_bind_has_no_backoff() -> None:
+    """F25, F30: running members do not count, so one of two is incomplete; no try failed."""
     driver = Driver(Policy(match_policy=WAITING).make, match=WAITING)
     driver.tell(NodeAdded(node(2)))
     driver.fate = Fate.PENDING
@@ -128,7 +128,7 @@ def test_members_that_finish_one_by_one_do_not_stop_the_rest(match: MatchPolicy)
 def test_member_starts_exactly_with_its_quorum_in_any_history_of_losses(
     match: MatchPolicy, story: list[str]
 ) -> None:
-    """F30: counted here by hand: who runs, who wants to, and what there is room for."""
+    """F30: counted here independently: running pods, pending pods, and the free capacity."""
     driver = running(match, room=6)
     made, room = 3, 6
     for what in story:

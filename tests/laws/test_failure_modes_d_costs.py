@@ -40,10 +40,10 @@ from gangsched.plugins import (
 from gangsched.protocols import EntityView, Rank
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for
-from support.deeds import Deed
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import current
 
 PLACEMENT = (
@@ -76,7 +76,7 @@ def member(name: str, minimum: int) -> Pod:
 
 
 def cost_of_a_turn(driver: Driver, minimum: int) -> tuple[int, int]:
-    """Return the calls for a member that waits, and for the one that completes its gang."""
+    """Return the calls for a member that waits, and for the member that completes its gang."""
     for n in range(minimum):
         driver.add(member(f"g-{n}", minimum))
     for _turn in range(minimum - 2):
@@ -86,11 +86,11 @@ def cost_of_a_turn(driver: Driver, minimum: int) -> tuple[int, int]:
     return waits, goes
 
 
-def test_a_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
+def test_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
     """F32, SP#707: the members that hold nodes are counted as they come, never looked for."""
     few, many = cost_of_a_turn(busy(8, 8), 3), cost_of_a_turn(busy(1000, 400), 3)
     assert many[0] <= few[0] * 1.3
-    # the end of a bind reads its node anew: that, and nothing else, grows with the pods on it
+    # the end of a bind rereads its node; only that grows with the pods on the node
     assert many[1] <= few[1] + 3 * 3 * 1010
 
 
@@ -110,7 +110,7 @@ def test_cost_of_an_arrival_is_independent_of_other_pods_of_the_namespace() -> N
 
 
 def test_cost_of_a_changed_specification_is_independent_of_other_pods() -> None:
-    """F33: whom it is about is listed by the group, and nobody else is looked at."""
+    """F33: the group lists the affected members, and no other pod is visited."""
 
     def cost(driver: Driver) -> int:
         driver.tell(PodGroupAdded(PodGroup(name="g", min_available=9)))
@@ -144,7 +144,7 @@ def test_cost_of_a_rejection_depends_on_the_members_of_the_group_only() -> None:
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.parametrize("end", ["at its deadline", "with its node"])
 def test_rejection_of_n_members_costs_o_n(end: str) -> None:
-    """F37: one pass over the group; nobody's end begins another pass."""
+    """F37: one pass over the group; the end of a pod begins no other pass."""
 
     def cost(size: int) -> int:
         driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
@@ -224,7 +224,9 @@ class Sorting:
 
 @one_in(4)
 @given(policies.filter(lambda p: p.gangs), histories())
-def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: list[Deed]) -> None:
+def test_neither_ranking_nor_comparing_reads_the_cluster(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
     """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
     sorts: list[Sorting] = []
 
@@ -237,7 +239,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
 
     world = Policy().world()
     world.driver = Driver(make)
-    world.live(*deeds).finish()
+    world.live(*steps).finish()
     assert sum(sort._cluster.reads for sort in sorts) > 0
 
 
@@ -245,7 +247,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(policy: Policy, deeds: 
 @one_in(2)
 @given(st.sampled_from(Order), st.permutations(range(8)))
 def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: list[int]) -> None:
-    """F34, F41: whoever ranks what is queued a thousand times finds what he found at first."""
+    """F34, F41: ranking the queued entities a thousand times gives the same ranks."""
     cluster = InMemoryCluster()
     guarded = Guarded(cluster)
     policy = Coscheduling(order=order)

@@ -1,4 +1,4 @@
-"""Failure modes 3.D, second part: what is remembered, of whom, and from where (F36, F38-F42)."""
+"""Failure modes 3.D, second part: what is remembered of which objects (F36, F38-F42)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sized
 
 import pytest
-from attrs import evolve, fields
+from attrs import evolve
 from hypothesis import given
 
 from gangsched import (
@@ -29,12 +29,12 @@ from gangsched import (
     PodUpdated,
     Scheduler,
 )
-from gangsched.framework.state.scheduler_state import State
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
+from support.remembered import remembered
 from support.world import World
 
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1_500
@@ -46,22 +46,25 @@ def node(cpu: int) -> NodeAdded:
 
 
 def bound(driver: Driver) -> set[PodUID]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.uid for pod in driver.cluster.pods() if pod.node_name}
 
 
 def sizes(scheduler: Scheduler) -> dict[str, int]:
     """Return the size of everything that a scheduler keeps, whatever it is called."""
     state = scheduler._state
-    held = [(each.name, getattr(state, each.name)) for each in fields(State)]
+    held = list(remembered(state))
     held += [(f"queue.{name}", getattr(state.queue, name)) for name in state.queue.__slots__]
-    held += [(f"waiting.{name}", getattr(state.waiting, name)) for name in state.waiting.__slots__]
+    held += [
+        (f"waiting.{name}", getattr(state.pods.waiting, name))
+        for name in state.pods.waiting.__slots__
+    ]
     held += [("assumed", state.nodes.assumed)]
     return {name: len(value) for name, value in held if isinstance(value, Sized)}
 
 
 def churn(driver: Driver, first: int, count: int) -> int:
-    """Let groups come and go: three at a time, every tenth in vain; return the largest map."""
+    """Let groups arrive and leave, three at a time, a tenth unstarted; return the largest map."""
     most = 0
     for n in range(first, first + count):
         driver.now += 10.0
@@ -118,8 +121,8 @@ def test_group_is_remembered_while_one_member_lives() -> None:
 
 
 @pytest.mark.parametrize("event", [PodDeleted(PodUID("x")), PodGroupDeleted(GroupKey("ns/x"))])
-def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
-    """F40: the add and the delete were told as one, or the add never."""
+def test_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
+    """F40: the add and the delete arrived as one event, or the add never arrived."""
     driver = Driver(Policy().make)
     driver.tell(event)
     assert driver.log[-1].effects == ()
@@ -127,7 +130,7 @@ def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
 
 
 @pytest.mark.parametrize("state", ["waiting", "binding", "bound", "pending"])
-def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
+def test_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
     """F40, KO#2911: the last state that a watch shows is of no matter; gone is gone."""
     driver = Driver(Policy().make)
     driver.tell(node(3 if state != "waiting" else 1))
@@ -165,7 +168,7 @@ def test_object_in_an_event_is_read_from_the_cluster_state() -> None:
     ]
     for event in stale:
         driver.tell_again(event)
-        assert driver.scheduler._state.members[pod.uid].pod == pod
+        assert driver.scheduler._state.pods.members[pod.uid].pod == pod
     assert len(driver.scheduler.registry) == 0
     driver.drain()
     assert bound(driver) == {pod.uid}
@@ -201,13 +204,13 @@ def ask_everything(scheduler: Scheduler) -> None:
 
 @one_in(4)
 @given(policies, histories())
-def test_asking_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
+def test_asking_changes_nothing(policy: Policy, steps: list[HistoryStep]) -> None:
     """F41, SP#63: of two schedulers, one is asked all the time; they do the same."""
     asked, left_alone = policy.world(), policy.world()
-    for deed in deeds:
+    for step in steps:
         ask_everything(asked.driver.scheduler)
-        asked.do(deed)
-        left_alone.do(deed)
+        asked.do(step)
+        left_alone.do(step)
         ask_everything(asked.driver.scheduler)
         assert sizes(asked.driver.scheduler) == sizes(left_alone.driver.scheduler)
     assert repr(asked.driver.log) == repr(left_alone.driver.log)
@@ -219,7 +222,7 @@ def _every(nth: int, binds: list[Bind]) -> Callable[[Bind], bool]:
 
 
 def story(restart_at: int, every: int) -> tuple[set[PodUID], int]:
-    """Let two gangs and a pod come to a cluster with room for all but one; restart at a step."""
+    """Let two gangs and a pod arrive at a cluster that fits all but one; restart at a step."""
     driver = Driver(Policy().make)
     world = World(driver)
     driver.tell(node(5), PodGroupAdded(PodGroup(name="b", min_available=2)))
@@ -241,7 +244,7 @@ def story(restart_at: int, every: int) -> tuple[set[PodUID], int]:
 
 
 @pytest.mark.parametrize("every", [1, 2, 99])
-def test_a_restart_at_any_step_leads_to_the_same_end(every: int) -> None:
+def test_restart_at_any_step_leads_to_the_same_end(every: int) -> None:
     """F42: all binds under way happened, every other one, or none."""
     expected, steps = story(-1, every)
     assert len(expected) == 5

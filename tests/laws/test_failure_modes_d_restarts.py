@@ -75,7 +75,7 @@ def test_member_that_contradicts_a_running_gang_is_refused_after_a_restart(
 
 
 def test_listing_takes_members_without_a_node_by_age() -> None:
-    """F42: they came so, as far as a listing can tell."""
+    """F42: they arrived in this order, as far as a listing shows it."""
     driver = Driver(Policy().make)
     for name, minimum, created_at in (("a", 3, 3.0), ("b", 2, 1.0), ("c", 2, 2.0)):
         pod = make_pod(name, group="g", min_available=minimum, created_at=created_at)
@@ -89,7 +89,8 @@ def test_listing_takes_members_without_a_node_by_age() -> None:
 def test_restart_in_any_state_loses_no_pod_and_starts_none_twice(policy: Policy) -> None:
     """F42: up to two restarts, at any two moments of a gang's life; in the end it runs whole.
 
-    The oracle takes over, too, and sees that nobody is bound who is, and no node is given twice.
+    The oracle is handed over, too: it sees that no bound pod is bound again, and no node is
+    used twice.
     """
     pods = members("g", 2)
     driver = Driver(policy.make, match=policy.match_policy, logged=False)
@@ -107,7 +108,7 @@ def test_restart_in_any_state_loses_no_pod_and_starts_none_twice(policy: Policy)
 
 
 def test_restart_with_failing_binds_ends_with_nothing_assumed() -> None:
-    """F42, F18: half a gang may have been bound when the scheduler died; the rest follows."""
+    """F42, F18: half a gang may have been bound when the scheduler died; the other half follows."""
     pods = members("g", 2)
     driver = Driver(Policy().make, logged=False)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
@@ -124,7 +125,7 @@ def test_restart_with_failing_binds_ends_with_nothing_assumed() -> None:
 
 
 def test_restart_with_two_competing_gangs_runs_one_and_queues_one_whole() -> None:
-    """F42: who starts may be another than without it; half of each is never the answer."""
+    """F42: another gang may start than without it; half of each never does."""
     driver = Driver(Policy().make, logged=False)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))
     driver.tell(PodGroupAdded(PodGroup(name="b", min_available=2)))

@@ -49,12 +49,12 @@ def member(number: int, cpu: int = 1) -> Pod:
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.name for pod in driver.cluster.pods() if pod.node_name}
 
 
 def reasons(driver: Driver) -> list[str]:
-    """Return why groups fell."""
+    """Return the reasons of rejected groups."""
     effects = (effect for told in driver.log for effect in told.effects)
     return [effect.reason for effect in effects if isinstance(effect, GroupRejected)]
 
@@ -75,7 +75,7 @@ def test_subject_of_a_question_is_unchanged(
         assert missing.get(name, 0) == max(0, wanted.get(name, 0) - there)
 
 
-def test_a_specification_is_the_same_after_many_attempts() -> None:
+def test_specification_is_the_same_after_many_attempts() -> None:
     """F43: neither the check nor a placement writes to it."""
     driver = Driver(Policy().make)
     spec = group(2, 2)
@@ -92,7 +92,7 @@ def test_a_specification_is_the_same_after_many_attempts() -> None:
 
 @pytest.mark.parametrize(("foreign", "starts"), [(1, True), (2, False)])
 def test_assumed_capacity_of_members_counts_for_their_group(foreign: int, starts: bool) -> None:
-    """F44, rows 42 to 44: 4 are wanted in all of 5; a member has 2 of them, another the rest."""
+    """F44, rows 42 to 44: the group needs 4 of 5; a member uses 2, another pod the others."""
     driver = Driver(Policy().make)
     own = evolve(member(0, 2), node_name=NodeName("n"))
     other = evolve(make_pod("other", cpu=foreign), node_name=NodeName("n"))
@@ -104,7 +104,7 @@ def test_assumed_capacity_of_members_counts_for_their_group(foreign: int, starts
 
 
 def test_fragmented_capacity_gives_no_reservation() -> None:
-    """F45, SP#429: enough together, and no member fits; the group falls like any other."""
+    """F45, SP#429: enough in total, and no member fits; the group is rejected like any other."""
     driver = Driver(Policy(when_blocked=WhenBlocked.AT_ONCE).make)
     driver.tell(*(NodeAdded(node(1, f"n{n}")) for n in range(4)), PodGroupAdded(group(2, 4)))
     driver.add(member(0, 2), member(1, 2))
@@ -115,8 +115,8 @@ def test_fragmented_capacity_gives_no_reservation() -> None:
     assert "resource gap" not in reasons(driver)[0]
 
 
-def test_an_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -> None:
-    """F46: one node shrank below what runs on it; the other has room for all that is wanted."""
+def test_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -> None:
+    """F46: one node shrank below its pods; the other has capacity for the whole group."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(6, "big")))
     driver.add(make_pod("runs", cpu=6))
@@ -129,7 +129,7 @@ def test_an_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -
 
 
 def test_cordoned_node_may_pass_the_check_and_takes_no_pod() -> None:
-    """F46: the check errs on the side of a try; the caller of ``resource_gap`` says who counts."""
+    """F46: the check errs on the side of a try; the caller of ``resource_gap`` selects the pods."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(4, cordoned=True)), PodGroupAdded(group(2, 2)))
     driver.add(member(0), member(1))
@@ -140,8 +140,8 @@ def test_cordoned_node_may_pass_the_check_and_takes_no_pod() -> None:
     assert dict(resource_gap({"cpu": 2000}, usable)) == {"cpu": 2000}
 
 
-def test_the_check_is_made_anew_for_each_attempt() -> None:
-    """F47: what was enough at the first attempt is gone at the second, and nobody is placed."""
+def test_check_is_made_anew_for_each_attempt() -> None:
+    """F47: capacity of the first attempt is gone at the second, and no pod is placed."""
     driver = Driver(Policy(when_blocked=WhenBlocked.AT_ONCE).make)
     driver.tell(NodeAdded(node(1, "a")), NodeAdded(node(1, "b")), PodGroupAdded(group(2, 2)))
     driver.add(member(0), member(1, 2))
@@ -160,7 +160,7 @@ def test_the_check_is_made_anew_for_each_attempt() -> None:
 
 
 def test_group_that_fails_the_check_is_parked_until_an_event_closes_the_gap() -> None:
-    """F47, F6: nothing polls, and room that is not enough wakes nobody."""
+    """F47, F6: nothing polls, and insufficient capacity requeues no entity."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(2, "a")), PodGroupAdded(group(2, 8)))
     driver.add(member(0), member(1))

@@ -44,7 +44,7 @@ def member(group: str, name: str, minimum: int, cpu: int = 1) -> Pod:
 
 
 def bound(driver: Driver) -> set[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return {pod.name for pod in driver.cluster.pods() if pod.node_name}
 
 
@@ -56,10 +56,10 @@ def free(driver: Driver) -> Mapping[str, tuple[dict[str, int], int]]:
 
 @pytest.mark.parametrize("seconds", [0, 5, 4000])
 def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
-    """YuniKorn's timer of placeholders: it never began where there were none.
+    """YuniKorn's timer of placeholders: without placeholders it never began.
 
-    Here an attempt that holds nothing ends with its last member's turn; what would be timed is
-    only ever the holding of nodes.
+    Here an attempt that holds nothing ends with its last member's cycle. Only the holding of
+    nodes is timed.
     """
     driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
     group = PodGroup(name="g", min_available=2, schedule_timeout=seconds)
@@ -68,7 +68,7 @@ def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
     driver.drain()
     effects = [effect for told in driver.log for effect in told.effects]
     assert [e for e in effects if isinstance(e, GroupRejected)]
-    assert driver.scheduler._state.registry.get(group.key) is not None
+    assert driver.scheduler._state.pods.registry.get(group.key) is not None
     assert driver.scheduler.next_deadline() is None
     driver.tell(node(4, "m"))
     driver.settle()
@@ -85,7 +85,7 @@ def lost(pod: Pod) -> Move:
 
 
 def made_anew(pod: Pod, fresh: Pod) -> Move:
-    """Its controller makes it anew."""
+    """Its controller recreates it."""
 
     def may(driver: Driver) -> bool:
         return driver.cluster.pod(pod.uid) is None
@@ -170,7 +170,7 @@ def test_member_that_cannot_be_scheduled_starves_no_other_pod(match: MatchPolicy
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=5),
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
 )
-def test_a_try_that_fails_leaves_every_node_as_it_was(
+def test_try_that_fails_leaves_every_node_as_it_was(
     when_blocked: WhenBlocked, gangs: list[tuple[int, int]], nodes: list[int]
 ) -> None:
     """KAI 0.17's leak of a rolled-back try; and whatever is free is free for the next."""
@@ -185,7 +185,7 @@ def test_a_try_that_fails_leaves_every_node_as_it_was(
     assert free(driver) == before
 
 
-def test_the_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
+def test_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
     """volcano#4261: a session before the caches are full; here what runs is counted at once."""
 
     def late(cluster: ClusterState) -> Scheduler:

@@ -1,7 +1,7 @@
-"""Histories that broke a law once, as short as they could be made.
+"""Histories that broke a law once, shrunk.
 
-Each is lived under the eyes of the oracle and of the scheduler's own check, comes to rest, and
-leaves nobody asleep who could start.
+Each runs under the oracle and the scheduler's own check, ends idle, and leaves no entity parked
+that could start.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import pytest
 
 from gangsched import WhenBlocked
-from support.brute import are_alike, could_start, entities
-from support.deeds import (
+from support.brute_force import are_alike, could_start, entities
+from support.driver import Fate
+from support.histories import Policy
+from support.history_steps import (
     Catch,
     ChangePod,
     Decide,
-    Deed,
     DropGroup,
     DropNode,
+    HistoryStep,
     Pass,
     PutGroup,
     PutNode,
@@ -26,13 +28,11 @@ from support.deeds import (
     Report,
     Restart,
 )
-from support.driver import Fate
-from support.histories import Policy
 
 NODE = PutNode(0, cpu=3)
 PENDING = Decide(fate=Fate.PENDING)
 
-HISTORIES: dict[str, list[Deed]] = {
+HISTORIES: dict[str, list[HistoryStep]] = {
     "a pod that asks for more while its bind is under way keeps its node": [
         *(NODE, PutPods(), PENDING, ChangePod(0, "resize", 1)),
         *(Decide(), Report(0, Fate.FAILED), Decide()),
@@ -103,7 +103,7 @@ HISTORIES: dict[str, list[Deed]] = {
 @pytest.mark.parametrize("when_blocked", list(WhenBlocked))
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_histories_that_broke_laws_break_none_any_more(
-    when_blocked: WhenBlocked, history: list[Deed]
+    when_blocked: WhenBlocked, history: list[HistoryStep]
 ) -> None:
     """And a second life after a restart is as lawful."""
     policy = Policy(when_blocked=when_blocked)

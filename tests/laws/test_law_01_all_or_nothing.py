@@ -1,4 +1,4 @@
-"""Law 1: nobody is let go unless a quorum holds nodes in the same instant."""
+"""Law 1: no member is released unless a quorum holds nodes in the same instant."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Bind, GroupScheduled, PodUID, Release
-from support.deeds import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, steady_policies
+from support.history_steps import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
 from support.world import World
 
 gangs = steady_policies.filter(lambda policy: policy.gangs)
@@ -23,7 +23,7 @@ def running(world: World) -> int:
 
 @one_in(2)
 @given(gangs, st.integers(1, 6), st.integers(0, 3), st.integers(0, 9))
-def test_a_gang_starts_exactly_where_its_minimum_fits(
+def test_gang_starts_exactly_where_its_minimum_fits(
     policy: Policy, minimum: int, spare: int, room: int
 ) -> None:
     """Off by one in either direction is a start that must not be, or none that must (F15, F16)."""
@@ -46,7 +46,7 @@ def test_waiting_members_are_released_in_one_step(policy: Policy, minimum: int) 
 
 @pytest.mark.parametrize("how", ["succeed", "fail"])
 def test_members_that_finished_without_a_node_have_started_nothing(how: str) -> None:
-    """Row 77: who never ran counts for no quorum, then or later."""
+    """Row 77: a member that never ran counts for no quorum, then or later."""
     world = Policy().world().live(PutNode(0, cpu=1), PutPods(1, 3, 2))
     world.live(ChangePod(0, how), ChangePod(1, how)).finish()
     assert running(world) == 0
@@ -77,7 +77,7 @@ def test_members_that_are_gated_count_for_no_quorum() -> None:
 
 
 def test_members_bound_by_another_scheduler_count_for_the_quorum() -> None:
-    """Two hold nodes by another hand; room for the third is enough."""
+    """Two were bound by another scheduler; capacity for the third is enough."""
     world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3))
     world.live(ChangePod(0, "seize"), ChangePod(1, "seize"), Decide())
     assert running(world) == 3
@@ -93,11 +93,11 @@ def test_failed_bind_after_the_start_rejects_no_other_member(
     world.live(Decide(fate=fate), Pass()).finish()
     assert running(world) == minimum + spare
     starts = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupScheduled)]
-    # when every bind failed nobody is left of those who were let go, and it starts once more
+    # when every bind failed, no released member is left, and the group starts once more
     assert 1 <= len(starts) <= (1 if fate in (Fate.DONE, Fate.LOST, Fate.PENDING) else 2)
 
 
-def test_a_group_whose_members_have_all_gone_must_start_together_again() -> None:
+def test_group_whose_members_have_all_gone_must_start_together_again() -> None:
     """F39: what comes under its name is a new group, though its specification stayed."""
     world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 2), PutPods(0, 2), Decide())
     assert running(world) == 2

@@ -1,4 +1,4 @@
-"""Law 1 for groups that give minima per role: nobody is let go before each role has its own."""
+"""Law 1 for groups with minima per role: no member is released before each role has its minimum."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
-from support.deeds import ChangePod, Decide, Deed, PutGroup, PutNode, PutPods
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
+from support.history_steps import ChangePod, Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 PS, WORKERS = (("ps", 1),), (("ps", 1), ("worker", 4))
@@ -51,7 +51,7 @@ Roles = tuple[tuple[str, int], ...]
 
 
 def running(world: World) -> list[str]:
-    """Return who is bound."""
+    """Return the bound pods."""
     return sorted(pod.name for pod in world.driver.cluster.pods() if pod.node_name is not None)
 
 
@@ -93,7 +93,7 @@ def test_incomplete_group_names_the_missing_role() -> None:
 def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
     policy: Policy, arrivals: list[tuple[str | None, int]], room: int
 ) -> None:
-    """Spare workers that came first do not take the room of the server that came last."""
+    """Elastic workers that arrived first leave the capacity of the server that arrived last."""
     world = begun(policy, cpu=room)
     for role, count in arrivals:
         world.live(PutPods(0, count, role=role))
@@ -104,10 +104,10 @@ def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
 @pytest.mark.parametrize("when", WhenBlocked)
-def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
-    """It is out of reach as soon as no untried server is left, and the group does as told.
+def test_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
+    """It is out of reach as soon as no untried server is left, and the policy then applies.
 
-    Before that no worker is tried that is not needed.
+    Before that, no worker is tried that is not needed.
     """
     world = begun(Policy(when_blocked=when))
     world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=99, role="ps"), Decide())
@@ -121,7 +121,7 @@ def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) ->
 
 
 def test_another_server_is_tried_when_the_first_fits_nowhere() -> None:
-    """And before a worker that nobody needs, though that came first."""
+    """It goes before an elastic worker that arrived first."""
     world = begun(cpu=5)
     world.live(
         PutPods(0, 4, role="worker"),
@@ -148,7 +148,7 @@ def test_deleted_server_rejects_the_waiting_workers(policy: Policy, how: str) ->
         assert running(world.finish()) == []
 
 
-def test_a_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
+def test_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
     world = begun().live(PutPods(0, 6, role="worker"), Decide())
     assert running(world) == []
     world.live(ChangePod(0, "recast", to=1)).finish()
@@ -157,7 +157,7 @@ def test_a_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> None:
+def test_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> None:
     world = begun(cpu=5).live(PutPods(0, 1, role="ps"), PutPods(0, 5, role="worker"))
     world.live(Decide(steps=4), ChangePod(0, "recast", to=2))
     assert len(world.driver.scheduler.waiting) == 0
@@ -213,7 +213,7 @@ def test_late_members_of_a_started_group_are_scheduled_alone_in_any_role() -> No
 
 
 def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart() -> None:
-    """Nobody let them go as a gang: a quorum that lacks a role is none."""
+    """They were not released as a gang: a quorum that lacks a role is none."""
     world = begun(roles=PS).live(PutPods(0, 6, role="worker"))
     world.live(*(ChangePod(n, "seize") for n in range(5)))
     assert len(running(world.finish())) == 5
@@ -222,7 +222,7 @@ def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart(
 
 
 def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only() -> None:
-    """Alone the server would fit, and room there is enough for as many as are needed."""
+    """The server alone would fit, and there is capacity for as many members as are needed."""
     world = begun(Policy(when_blocked=WhenBlocked.AT_ONCE), cpu=5)
     world.live(PutPods(0, 6, role="worker"), PutPods(0, 1, cpu=5, role="ps")).finish()
     falls = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupRejected)]
@@ -234,9 +234,9 @@ def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only
 @pytest.mark.once("its scheduler decides pod by pod")
 @pytest.mark.parametrize("point", ["reserve", "permit", "raise"])
 def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
-    """What it gave back in a turn that failed, or was broken off, it is given before a spare."""
-    odd = OnceOdd(point)
-    profile = Profile(Coscheduling(), NodeResources(), odd, DefaultBinder())
+    """Capacity of a failed or interrupted cycle goes to that member before an elastic one."""
+    faulty = OnceOdd(point)
+    profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
@@ -246,7 +246,7 @@ def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
         with pytest.raises(PluginError):
             driver.drain()
     driver.settle()
-    assert odd.said
+    assert faulty.said
     assert sum(pod.node_name is not None for pod in driver.cluster.pods()) == 5
 
 
@@ -306,7 +306,7 @@ class TurnsDown:
     [((), 6), (("w-4",), 5), (("w-3", "w-4"), 4), (("ps-0",), 0), (("w-2", "w-3", "w-4"), 0)],
 )
 def test_member_refused_at_pre_bind_must_not_be_needed(names: tuple[str, ...], bound: int) -> None:
-    """Two workers are to spare, and no server."""
+    """Two workers are elastic, and the server is missing."""
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown(*names), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile), fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
@@ -341,8 +341,8 @@ def test_refused_late_member_is_not_released_and_backs_off_longer_each_time() ->
 @one_in(4)
 @given(gangs, histories())
 def test_no_gang_is_released_without_its_roles_in_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    world = begun(policy, roles=PS).live(*deeds)
+    world = begun(policy, roles=PS).live(*steps)
     world.live(PutGroup(1, 3, roles=(("ps", 1), ("worker", 2)))).finish()
     world.driver.scheduler._check()

@@ -1,4 +1,4 @@
-"""Law 3: a place in the queue changes only by leaving it and coming in anew."""
+"""Law 3: a place in the queue changes only by removal and insertion."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Order, Release, WhenBlocked
-from support.deeds import Decide, Pass, PutGroup, PutNode, PutPods
 from support.examples import one_in
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutGroup, PutNode, PutPods
 from support.world import World
 
 
 def released(world: World) -> list[str]:
-    """Return the groups in the order in which they were let go."""
+    """Return the groups in the order of their release."""
     effects = (effect for told in world.driver.log for effect in told.effects)
     return [effect.group.split("/")[1] for effect in effects if isinstance(effect, Release)]
 
@@ -43,7 +43,7 @@ def test_groups_of_one_instant_are_sorted_by_arrival(arrival: list[int], size: i
 def test_rejected_entity_sorts_behind_untried_ones_except_by_creation(
     order: Order, first: str
 ) -> None:
-    """F3, rows 15 to 17: the older one is tried at 5 and falls; at 10 there is room for both."""
+    """F3, rows 15 to 17: the older one is tried at 5 and rejected; at 10 both fit."""
     world = Policy(order=order, when_blocked=WhenBlocked.AT_ONCE).world()
     world.live(PutPods(0, 3, 3), PutPods(2, 1, 2), PutNode(0, cpu=2), Pass(5), Decide())
     world.live(Pass(5), PutPods(2, 1, 2), PutNode(0, cpu=8), Decide())

@@ -1,7 +1,7 @@
-"""Law 3: whatever changes while it is queued, who comes out is who would be first by a full sort.
+"""Law 3: whatever changes while entities are queued, they leave in the order of a full sort.
 
-F4: a key that changes inside a heap breaks the heap. So a key is made when its entity is
-enqueued, and an entity whose rank changes is taken out and put in anew, as a whole.
+F4: a key that changes inside a heap breaks the heap. So a key is made when its entity is enqueued,
+and an entity whose rank changes is removed and inserted again, as a whole.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_pods_and_groups_stand_in_one_strict_and_total_order(
 def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
     order: Order, made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
 ) -> None:
-    """F4: mark and clear failures, and change priorities, while everybody is queued."""
+    """F4: mark and clear failures, and change priorities, while all entities are queued."""
     key: Callable[[EntityView], tuple[int, float, int, int, int]] = partial(sort_key, order=order)
     queue = SchedulingQueue(key)
     for entity in made:
@@ -102,7 +102,7 @@ def test_after_any_changes_the_queue_gives_what_a_full_sort_gives(
 def test_changed_key_without_rekey_moves_no_entity(
     made: list[QueuedEntity], then: list[tuple[int, float | None, int]]
 ) -> None:
-    """F4: the queue stands as it was, and says of whom the place is not the one it would get."""
+    """F4: the queue is unchanged, and names the entities that would get another place."""
     queue = SchedulingQueue(sort_key)
     for entity in made:
         queue.activate(entity, now=0.0)
@@ -139,7 +139,7 @@ def pods_of(groups: list[FakeGroup], kinds: list[int | None]) -> list[QueuedPod]
     st.lists(st.none() | st.integers(0, 2), min_size=1, max_size=9),
     st.lists(st.tuples(st.integers(0, 2), FAILURES), max_size=6),
 )
-def test_a_group_of_which_every_member_gets_its_new_key_at_once_stays_together(
+def test_group_of_which_every_member_gets_its_new_key_at_once_stays_together(
     order: Order, kinds: list[int | None], marks: list[tuple[int, float | None]]
 ) -> None:
     """F4, F56: in a heap of pods re-keying is of the whole group."""
@@ -171,7 +171,7 @@ class LiveKey:
 
 
 def popped_with_live_keys(failing: int, count: int, at: float) -> tuple[list[int], list[int]]:
-    """Let one of *count* groups fail in the heap; return who comes out, and who should."""
+    """Let one of *count* groups fail in the heap; return the actual and the expected order."""
     groups = [FakeGroup(uid=uid, created_at=0.0) for uid in range(count)]
     pods = [
         QueuedPod(pod=Pod(name="p"), seq=uid, queued_at=0.0, group=group)
@@ -186,7 +186,7 @@ def popped_with_live_keys(failing: int, count: int, at: float) -> tuple[list[int
 
 
 def test_key_that_changes_in_the_heap_pops_the_wrong_item() -> None:
-    """F4: two groups are enough. The one that has just failed still comes first."""
+    """F4: two groups are enough. The group that has just failed is still first."""
     cases = st.tuples(st.integers(0, 6), st.integers(1, 7), st.sampled_from([0.0, 1.0]))
 
     def is_wrong(case: tuple[int, int, float]) -> bool:

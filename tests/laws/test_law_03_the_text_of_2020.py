@@ -1,7 +1,7 @@
-"""Law 3: where the published texts are no order, and that the page which says so is right.
+"""Law 3: where the published texts define no order, and that the page on it is right.
 
-Each counter-example is searched for anew, shrunk, compared with an exhaustive search, and then
-looked for in ``docs/explanation/differences-from-the-proposal.md``.
+Each counter-example is searched again, shrunk, compared with an exhaustive search, and then looked
+up in ``docs/explanation/differences-from-the-proposal.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gangsched._core._ordering import less, sort_key
 from gangsched.plugins import QOSSort
 from gangsched.testing import check_less
 from support.documents import ROOT
-from support.text_of_2020 import TextGroup, TextPod, final_text, first_text, qos_example
+from support.proposal_2020 import TextGroup, TextPod, final_text, first_text, qos_example
 from support.views import FakeEntity, FakeGroup
 
 pytestmark = pytest.mark.once("makes no scheduler")
@@ -61,14 +61,14 @@ def is_neither_first_nor_equal(before: Less, pods: Queue) -> bool:
 
 
 def is_parted(before: Less, pods: Queue) -> bool:
-    """They are in order, and somebody stands between two members of one group."""
+    """They are in order, with another entity between two members of one group."""
     a, b, c = pods
     in_order = not (before(b, a) or before(c, b) or before(c, a))
     return in_order and a.group is not None and a.group is c.group is not b.group
 
 
 def is_interleaved(before: Less, pods: Queue) -> bool:
-    """They are in order, and it is a member of another group who stands there."""
+    """They are in order, and a member of another group is between them."""
     return is_parted(before, pods) and pods[1].group is not None
 
 
@@ -119,7 +119,7 @@ EXAMPLES: list[tuple[Flaw, Less, str]] = [
 
 
 @pytest.mark.parametrize(("flaw", "text", "sentence"), EXAMPLES)
-def test_the_smallest_counter_example_is_the_one_on_the_page(
+def test_smallest_counter_example_is_the_one_on_the_page(
     flaw: Flaw, text: Less, sentence: str
 ) -> None:
     """F56; §5.2 of the proposal's defects, 16 to 20."""
@@ -191,7 +191,7 @@ def guaranteed(name: str) -> Pod:
     return Pod(name=name, requests=amounts, limits=amounts)
 
 
-def test_the_published_example_says_before_both_ways_for_two_guaranteed_pods() -> None:
+def test_published_example_says_before_both_ways_for_two_guaranteed_pods() -> None:
     a, b = guaranteed("a"), guaranteed("b")
     assert qos_example(a, b)
     assert qos_example(b, a)

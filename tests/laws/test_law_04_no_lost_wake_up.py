@@ -1,7 +1,7 @@
-"""Law 4: whoever could start is not asleep.
+"""Law 4: no entity that could start is parked.
 
-When a scheduler is at rest, a scheduler that has just been made, on a copy of the cluster in
-which only one of the pending entities exists, starts nobody.
+When a scheduler is idle, a new scheduler on a copy of the cluster with only one of the pending
+entities starts none.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from hypothesis import given, settings
 
 from gangsched import Bind, GroupRejected, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
-from support.brute import are_alike, could_start, entities
-from support.deeds import Decide, Deed, PutGroup, PutNode, PutPods
+from support.brute_force import are_alike, could_start, entities
 from support.driver import Driver
 from support.examples import IS_DEEP
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutGroup, PutNode, PutPods
 from support.world import World
 
 
-def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
+def no_startable_pod_is_parked(world: World, policy: Policy) -> None:
     cluster = world.driver.cluster
     for entity in entities(cluster, grouped=policy.gangs):
         if are_alike(cluster, entity):
@@ -30,17 +30,17 @@ def nobody_sleeps_who_could_start(world: World, policy: Policy) -> None:
 @settings(max_examples=settings().max_examples * (2 if IS_DEEP else 1))
 @given(policies, histories())
 def test_no_pod_that_could_start_is_parked_after_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """F31, KAI#1217: no flag is left, and a restart would cure nothing."""
-    nobody_sleeps_who_could_start(policy.world().live(*deeds).finish(), policy)
+    no_startable_pod_is_parked(policy.world().live(*steps).finish(), policy)
 
 
 @pytest.mark.parametrize("late", ["member", "specification", "node"])
 def test_last_event_is_itself_the_wake_up(late: str) -> None:
-    """F24, F29: the decision falls in the instant in which the last of it all arrives."""
+    """F24, F29: the decision is made in the instant in which the last event arrives."""
     world = Policy().world()
-    arrivals: dict[str, Deed] = {
+    arrivals: dict[str, HistoryStep] = {
         "node": PutNode(0, cpu=3),
         "specification": PutGroup(0, minimum=3),
         "member": PutPods(group=0, count=1),
@@ -48,7 +48,7 @@ def test_last_event_is_itself_the_wake_up(late: str) -> None:
     world.live(PutPods(group=0, count=2), *(d for kind, d in arrivals.items() if kind != late))
     world.live(Decide())
     world.driver.settle()
-    world.driver.advance(60.0)  # whoever was tried in vain has rested
+    world.driver.advance(60.0)  # the backoff of each failed entity has ended
     began = world.driver.now
     assert not list(world.driver.cluster.pods_on(NodeName("n0")))
     world.live(arrivals[late], Decide())
@@ -56,8 +56,8 @@ def test_last_event_is_itself_the_wake_up(late: str) -> None:
     assert len(list(world.driver.cluster.pods_on(NodeName("n0")))) == 3
 
 
-def test_a_group_that_was_incomplete_is_not_punished_for_it() -> None:
-    """F25: only a try that failed rests."""
+def test_group_that_was_incomplete_is_not_punished_for_it() -> None:
+    """F25: only a failed try backs off."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))
     for n in range(2):

@@ -1,7 +1,7 @@
-"""Law 5: a rest that is finer than the clock is a rest all the same.
+"""Law 5: a backoff that is finer than the clock still ends later.
 
 Instants are floating-point numbers: at 1.7e18, which is today in nanoseconds, the next one is 256
-later. A rest of one second is lost in it, and whoever rested would be tried again at once.
+later. A backoff of one second is lost in it, and the entity would be tried again at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, PrioritySort
 from gangsched.testing import make_pod
 from support.busy import tell
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
 
 pytestmark = pytest.mark.once("regular pods alone")
 
@@ -34,9 +34,9 @@ ENOUGH = 20
 @pytest.mark.parametrize("now", [0.0, -1e15, 1e12, 2.0**52, 2.0**53, 1.7e18, 1e300])
 def test_entity_that_always_fails_is_tried_a_few_times_and_backs_off(now: float) -> None:
     """F6."""
-    cluster, odd = InMemoryCluster(), Odd("permit")
-    odd.answers["permit"] = Unschedulable("no")
-    scheduler = Scheduler(cluster, Profile(PrioritySort(), odd, DefaultBinder()))
+    cluster, faulty = InMemoryCluster(), FaultyPlugin("permit")
+    faulty.answers["permit"] = Unschedulable("no")
+    scheduler = Scheduler(cluster, Profile(PrioritySort(), faulty, DefaultBinder()))
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"))), now=now)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=now)
     tries = 0

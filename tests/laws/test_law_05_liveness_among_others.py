@@ -1,6 +1,6 @@
-"""Law 5: nobody waits for the deadline of a gang that gives way, nor behind who came later.
+"""Law 5: no entity waits for the deadline of a yielding gang, or behind a later arrival.
 
-What is promised, and what is not, is in ``docs/explanation/liveness.md``.
+The guarantee and its limits are in ``docs/explanation/liveness.md``.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 import pytest
 
 from gangsched import Backoff, GroupKey, Order, PodDeleted, PodUID, WhenBlocked
-from support.deeds import Decide, Pass, PutNode, PutPods
 from support.driver import Driver
 from support.histories import Policy
+from support.history_steps import Decide, Pass, PutNode, PutPods
 from support.liveness import Aftermath, faults_stop
 from support.world import World
 
 
 def behind_a_holder(policy: Policy) -> World:
-    """Return a world with a gang that finds room for one of two, and one that needs that room.
+    """Return a world with a gang with capacity for one of two, and one that needs that capacity.
 
-    A pod runs on the only node, and all that is pending has failed and rests no more. The members
-    of the first gang are unlike, so each fact wakes it, and it never fits.
+    A pod runs on the only node, and all pending entities have failed and are out of backoff. The
+    members of the first gang are unlike, so each event requeues it, and it never fits.
     """
     return policy.world().live(
         PutNode(0, cpu=4),
@@ -47,7 +47,7 @@ def start_behind_a_holder(policy: Policy) -> Aftermath:
 def test_entity_behind_a_yielding_gang_starts_in_the_instant_of_the_event(
     when_blocked: WhenBlocked,
 ) -> None:
-    """F5: no deadline and no rest lies between the fact and the start."""
+    """F5: no deadline and no backoff is between the event and the start."""
     after = start_behind_a_holder(Policy(when_blocked=when_blocked, backoff=Backoff(maximum=2)))
     assert after.latest == 0
     assert after.backlog.delay < after.backlog.hold
@@ -95,7 +95,7 @@ def running(driver: Driver) -> dict[GroupKey, list[PodUID]]:
 def test_older_of_two_equal_waiting_gangs_starts_despite_younger_ones(
     order: Order, when_blocked: WhenBlocked
 ) -> None:
-    """Whoever failed stands before all who come later, so each is passed over once at most."""
+    """A failed entity sorts before all later arrivals, so each is passed over once at most."""
     world = Policy(order=order, when_blocked=when_blocked).world().live(PutNode(0, cpu=2))
     world.live(PutPods(0, 2, 2), Decide(), Pass(20), PutPods(1, 2, 2), Decide(), Pass(20))
     for number in range(2, 12):

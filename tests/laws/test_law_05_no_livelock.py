@@ -56,7 +56,7 @@ def test_one_impossible_group_never_blocks_the_others(
     driver.add(*gang("impossible", 9, priority=priority))
     waiting = {f"g{n}": gang(f"g{n}", size) for n, size in enumerate(sizes)}
     driver.add(*(pod for pods in waiting.values() for pod in pods))
-    # whoever runs ends when all is at rest; in each round somebody must have started
+    # running pods end when all is idle; in each round at least one gang must have started
     while waiting:
         driver.settle()
         started = [
@@ -85,7 +85,7 @@ def test_nine_of_ten_waiting_members_starve_no_other_entity() -> None:
 
 
 def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -> None:
-    """F1, SP#114: two gangs, members arriving alternately, room for one."""
+    """F1, SP#114: two gangs, members arriving alternately, capacity for one."""
     driver = Driver(lambda cluster: coscheduling(cluster, when_blocked="until_timeout"))
     driver.tell(NodeAdded(node(4)))
     pairs = zip(gang("a", 4), gang("b", 4), strict=True)
@@ -100,7 +100,7 @@ def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -
 
 @pytest.mark.parametrize("backlog", [5, 40])
 def test_one_event_costs_one_try_per_equivalence_class(backlog: int) -> None:
-    """F6, F7, KK#141577: room for one comes, and many that are alike wait for it."""
+    """F6, F7, KK#141577: capacity for one is added, and many equal ones wait for it."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(1)))
     driver.add(*(make_pod(f"p{n}", cpu=1) for n in range(backlog)))
@@ -121,7 +121,7 @@ def test_node_too_small_for_every_pod_requeues_none() -> None:
     driver.decisions = 0
     driver.tell(NodeAdded(node(1, "small")))
     driver.settle()
-    driver.tell(NodeUpdated(node(3, "small")))  # room for two of three
+    driver.tell(NodeUpdated(node(3, "small")))  # capacity for two of three
     driver.settle()
     assert driver.decisions == 2, "a look at an empty queue each time, and nothing else"
     driver.tell(NodeAdded(node(2, "enough")))
@@ -144,7 +144,7 @@ def test_backoff_of_a_rejected_group_grows_up_to_the_maximum() -> None:
     assert all(rest <= 10.0 for rest in rests)
 
 
-def test_a_scheduler_with_nothing_to_do_has_no_deadline() -> None:
+def test_scheduler_with_nothing_to_do_has_no_deadline() -> None:
     def make(cluster: ClusterState) -> Scheduler:
         return coscheduling(cluster)
 

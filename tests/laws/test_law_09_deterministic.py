@@ -10,23 +10,23 @@ from pathlib import Path
 from hypothesis import given
 
 from gangsched import SchedulingUnit
-from support.deeds import Deed
 from support.examples import one_in
 from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
 from support.units import current
 
 TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 import random
-from support.deeds import *
+from support.history_steps import *
 from support.driver import Fate
 from gangsched import SchedulingUnit
 from support.histories import Policy
 draw = random.Random(int({seed!r}))
-deeds = [PutNode(n, cpu=1) for n in range(3)]
+steps = [PutNode(n, cpu=1) for n in range(3)]
 for n in range(80):
-    deeds.append(draw.choice([
+    steps.append(draw.choice([
         PutPods(draw.randrange(4), draw.randint(2, 4), 4), PutPods(draw.randrange(4), 2, 4),
         PutPods(None, 1, priority=draw.randrange(2)),
         PutGroup(draw.randrange(4), draw.randint(2, 5), priority=draw.choice([None, None, 1])),
@@ -36,20 +36,20 @@ for n in range(80):
         PutNode(draw.randrange(3), cpu=draw.randint(1, 2)),
         Restart() if n % 2 else Decide(), Rebuild(),
     ]))
-world = Policy(unit=SchedulingUnit({unit!r})).world().live(*deeds).finish()
+world = Policy(unit=SchedulingUnit({unit!r})).world().live(*steps).finish()
 print(repr(world.driver.log))
 """
 
 
 @one_in(4)
 @given(policies, histories())
-def test_repeated_history_gives_the_same_effects(policy: Policy, deeds: list[Deed]) -> None:
-    first, second = (policy.world().live(*deeds).finish().driver.log for _turn in range(2))
+def test_repeated_history_gives_the_same_effects(policy: Policy, steps: list[HistoryStep]) -> None:
+    first, second = (policy.world().live(*steps).finish().driver.log for _turn in range(2))
     assert repr(first) == repr(second)
 
 
-def test_the_seed_of_pythons_hashes_does_not_matter() -> None:
-    """Nor in which order a set would be walked: with falls, refusals, restarts and listings."""
+def test_seed_of_pythons_hashes_does_not_matter() -> None:
+    """Nor in the order of a set: with rejections, refusals, restarts and listings."""
     effects = b""
     for seed in ("2", "10", "11"):
         outputs = set()

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from gangsched import Bind, Node, NodeAdded, NodeName
 from gangsched.testing import make_pod
-from support.deeds import Deed, Restart
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies, steady_policies
+from support.history_steps import HistoryStep, Restart
 
 
 @one_in(4)
 @given(policies, histories())
 def test_listing_changes_nothing_for_a_scheduler_that_is_up_to_date(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    driver = policy.world().live(*deeds).finish().driver
+    driver = policy.world().live(*steps).finish().driver
     driver.log.clear()
     driver.rebuild()
     assert [effect for told in driver.log for effect in told.effects] == []
@@ -47,8 +47,8 @@ def test_restart_during_a_gang_starts_every_gang_whole_and_once(
 
 @one_in(4)
 @given(policies, histories())
-def test_bound_pod_stays_bound_through_a_restart(policy: Policy, deeds: list[Deed]) -> None:
-    driver = policy.world().live(*deeds).finish().driver
+def test_bound_pod_stays_bound_through_a_restart(policy: Policy, steps: list[HistoryStep]) -> None:
+    driver = policy.world().live(*steps).finish().driver
     bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
     driver.log.clear()
     driver.restart(lambda _bind: False)
@@ -61,7 +61,7 @@ def test_bound_pod_stays_bound_through_a_restart(policy: Policy, deeds: list[Dee
         assert pod.node_name == node
 
 
-def test_a_scheduler_that_starts_late_takes_in_what_is_there() -> None:
+def test_scheduler_that_starts_late_takes_in_what_is_there() -> None:
     driver = Driver(Policy().make)
     for name in ("a", "b"):
         driver.cluster.apply(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": 1})))

@@ -24,10 +24,10 @@ from gangsched import (
 )
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
-from support.deeds import Deed
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, all_policies, histories
+from support.history_steps import HistoryStep
 from support.restored import Passing, Twins, posted, state_of
 from support.units import current
 from support.world import World
@@ -45,23 +45,23 @@ def world_of(policy: Policy, made: type[Passing] | type[Twins]) -> World:
 @one_in(4)
 @given(all_policies, histories())
 def test_scheduler_restored_at_every_call_decides_as_the_original(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    plain = policy.world().live(*deeds).finish().driver.log
-    assert repr(world_of(policy, Passing).live(*deeds).finish().driver.log) == repr(plain)
+    plain = policy.world().live(*steps).finish().driver.log
+    assert repr(world_of(policy, Passing).live(*steps).finish().driver.log) == repr(plain)
 
 
 @one_in(4)
 @given(all_policies, histories(), st.lists(st.integers(0, 40), min_size=1, max_size=3))
 def test_scheduler_restored_from_a_snapshot_answers_all_calls_alike(
-    policy: Policy, deeds: list[Deed], at: list[int]
+    policy: Policy, steps: list[HistoryStep], at: list[int]
 ) -> None:
     world = world_of(policy, Twins)
-    for number, deed in enumerate(deeds):
+    for number, step in enumerate(steps):
         twins = cast("Twins", world.driver.scheduler)
         if number in at:
             twins.part()
-        world.do(deed)
+        world.do(step)
         twins.compare()
     world.finish()
     cast("Twins", world.driver.scheduler).compare()
@@ -87,28 +87,28 @@ class SignedForPods(Unsigned):
 @one_in(8)
 @given(histories(), st.integers(0, 30))
 def test_restored_scheduler_decides_alike_when_plugins_have_no_signature(
-    plugin: type[Unsigned], deeds: list[Deed], at: int
+    plugin: type[Unsigned], steps: list[HistoryStep], at: int
 ) -> None:
     def make(cluster: ClusterState) -> Scheduler:
         profile = Profile(*presets.coscheduling_profile().plugins, plugin())
         return Scheduler(cluster, profile, unit=current())
 
-    plain = World(Driver(make)).live(*deeds).finish().driver.log
-    passing = World(Driver(Passing.maker(make))).live(*deeds).finish().driver.log
+    plain = World(Driver(make)).live(*steps).finish().driver.log
+    passing = World(Driver(Passing.maker(make))).live(*steps).finish().driver.log
     assert repr(passing) == repr(plain)
     world = World(Driver(Twins.maker(make), checked=False))
-    for number, deed in enumerate(deeds):
+    for number, step in enumerate(steps):
         if number == at:
             cast("Twins", world.driver.scheduler).part()
-        world.do(deed)
+        world.do(step)
     world.finish()
     cast("Twins", world.driver.scheduler).compare()
 
 
 @one_in(4)
 @given(all_policies, histories())
-def test_taking_a_snapshot_changes_nothing(policy: Policy, deeds: list[Deed]) -> None:
-    driver = policy.world().live(*deeds).driver
+def test_taking_a_snapshot_changes_nothing(policy: Policy, steps: list[HistoryStep]) -> None:
+    driver = policy.world().live(*steps).driver
     before = state_of(driver.scheduler)
     driver.scheduler.snapshot()
     assert state_of(driver.scheduler) == before
@@ -116,8 +116,8 @@ def test_taking_a_snapshot_changes_nothing(policy: Policy, deeds: list[Deed]) ->
 
 @one_in(4)
 @given(all_policies, histories())
-def test_a_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, deeds: list[Deed]) -> None:
-    driver = policy.world().live(*deeds).driver
+def test_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, steps: list[HistoryStep]) -> None:
+    driver = policy.world().live(*steps).driver
     for other in (
         pickle.loads(pickle.dumps(driver.scheduler)),
         copy.deepcopy(driver.scheduler),
@@ -126,7 +126,7 @@ def test_a_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, deeds: list[
 
 
 def test_waiting_gang_goes_on_after_a_restart() -> None:
-    """F42: nobody is placed twice, and what was begun is finished, with its first deadline."""
+    """F42: no pod is placed twice, and an attempt is finished with its first deadline."""
     driver = Driver(fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))
     driver.add(*(make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)))
@@ -139,7 +139,7 @@ def test_waiting_gang_goes_on_after_a_restart() -> None:
     assert sorted(bind.uid for bind in binds) == [f"default/g-{n}" for n in range(3)]
 
 
-def test_a_cluster_that_changed_meanwhile_is_listed_by_rebuild() -> None:
+def test_cluster_that_changed_meanwhile_is_listed_by_rebuild() -> None:
     driver = Driver()
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
     driver.add(make_pod("a", cpu=4))

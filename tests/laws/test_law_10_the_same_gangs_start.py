@@ -1,4 +1,4 @@
-"""Law 10: where there is room for everybody, a restart changes nothing about who starts."""
+"""Law 10: if all pods fit, a restart does not change which gangs start."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import PodUID, WhenBindFails
-from support.deeds import Deed, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
 from support.examples import one_in
 from support.histories import Policy, decisions, policies, reports
+from support.history_steps import HistoryStep, Pass, PutGroup, PutNode, PutPods, Rebuild, Restart
 from support.world import World
 
 arrivals = st.builds(
@@ -27,7 +27,7 @@ story = st.lists(
 
 
 def bound(world: World) -> set[PodUID]:
-    """Return who has a node."""
+    """Return the pods that have a node."""
     return {pod.uid for pod in world.driver.cluster.pods() if pod.node_name}
 
 
@@ -36,18 +36,22 @@ def bound(world: World) -> set[PodUID]:
     keeping, specifications, story, st.lists(st.tuples(st.integers(0, 20), restarts), max_size=4)
 )
 def test_same_pods_run_with_and_without_restarts_when_all_fit(
-    policy: Policy, said: list[Deed], deeds: list[Deed], breaks: list[tuple[int, Deed]]
+    policy: Policy,
+    said: list[HistoryStep],
+    steps: list[HistoryStep],
+    breaks: list[tuple[int, HistoryStep]],
 ) -> None:
-    """Binds fail, hang, get lost and land late before, during and after each restart.
+    """Binds fail, hang, get lost and arrive late before, during and after each restart.
 
-    Minima are said beforehand: one that is raised when half of a gang is bound finds a scheduler
-    that let it go, or one that has never heard of it. Nobody is evicted: who is does not come back
-    here, and a new scheduler, which knows of no rest, may try amid the faults, and evict others.
+    Minima are stated beforehand: a minimum that is raised when half of a gang is bound finds a
+    scheduler that released it, or a new one. No pod is evicted: evicted pods do not return
+    here, and a new scheduler, which knows of no backoff, may try during the faults, and evict
+    others.
     """
     room = (PutNode(0, cpu=1_000), *said)
-    with_restarts = list(deeds)
+    with_restarts = list(steps)
     for at, restart in breaks:
         with_restarts.insert(at, restart)
-    calm = policy.world().live(*room, *deeds).finish()
+    calm = policy.world().live(*room, *steps).finish()
     broken = policy.world().live(*room, *with_restarts).finish()
     assert bound(broken) == bound(calm)

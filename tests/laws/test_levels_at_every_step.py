@@ -6,28 +6,39 @@ import pytest
 from hypothesis import given
 
 from gangsched import WhenBindFails
-from support.deeds import Catch, ChangePod, Decide, Deed, PutGroup, PutNode, PutPods, Report
 from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
-from support.levels import everybody_is_in_place
+from support.history_steps import (
+    Catch,
+    ChangePod,
+    Decide,
+    HistoryStep,
+    PutGroup,
+    PutNode,
+    PutPods,
+    Report,
+)
+from support.levels import every_entity_is_in_place
 
 
 @one_in(4)
 @given(policies, histories())
-def test_every_entity_is_in_its_place_after_every_step(policy: Policy, deeds: list[Deed]) -> None:
-    """Order, place, deadline and counts, in any history whose facts are told in time."""
+def test_every_entity_is_in_its_place_after_every_step(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
+    """Order, place, deadline and counts, in any history whose events arrive in time."""
     world = policy.world()
-    for deed in deeds:
-        if isinstance(deed, Catch):
+    for step in steps:
+        if isinstance(step, Catch):
             continue
-        world.do(deed)
-        everybody_is_in_place(world)
+        world.do(step)
+        every_entity_is_in_place(world)
 
 
-@pytest.mark.parametrize("deed", [Report(0, Fate.FAILED), ChangePod(0, "relabel", 2)])
+@pytest.mark.parametrize("step", [Report(0, Fate.FAILED), ChangePod(0, "relabel", 2)])
 def test_evicted_binding_pod_is_counted_until_its_report(
-    deed: Deed,
+    step: HistoryStep,
 ) -> None:
     """One of two could not be bound, so the end of the other was asked for."""
     world = Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP).world()
@@ -35,4 +46,4 @@ def test_evicted_binding_pod_is_counted_until_its_report(
     world.live(PutPods(0, 1, role="ps"), PutPods(0, 1, role="worker"))
     world.live(Decide(fate=Fate.PENDING), Report(0, Fate.FAILED))
     assert len(world.driver.dying) == 1
-    everybody_is_in_place(world.live(deed))
+    every_entity_is_in_place(world.live(step))

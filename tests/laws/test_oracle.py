@@ -72,8 +72,8 @@ LET_GO: tuple[Effect, ...] = (
 )
 
 
-def test_a_lawful_course_is_passed() -> None:
-    """Wait, release, bound; a fall; a failed bind and another; a member after the start."""
+def test_lawful_course_is_passed() -> None:
+    """Wait, release, bind; a rejection; a failed bind and another; a member after the start."""
     watching = oracle()
     watching.effects((waiting(A),), 0.0)
     watching.effects((PodRejected(A, N, "no"), GroupRejected(G, 1, "no", 1.0)), 5.0)
@@ -116,7 +116,7 @@ def test_broken_law_is_detected(
         watching.effects(then, now)
 
 
-def test_a_node_with_too_little_left_is_noticed() -> None:
+def test_node_with_too_little_left_is_noticed() -> None:
     """Law 8: exact, in whole numbers, with those that only wait."""
     watching = oracle(cpu=1)
     watching.effects((waiting(A),), 0.0)
@@ -124,7 +124,7 @@ def test_a_node_with_too_little_left_is_noticed() -> None:
         watching.effects((waiting(B),), 0.0)
 
 
-def test_a_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
+def test_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
     """Law 8: one state, and a pod that does not exist has none."""
     watching = oracle()
     watching.effects((waiting(A),), 0.0)
@@ -142,8 +142,8 @@ def test_bind_to_another_node_than_the_assumed_one_is_detected() -> None:
         watching.effects((Release(G, (A,)), Bind(A, NodeName("m"), 1)), 0.0)
 
 
-def test_a_number_of_a_bind_that_was_used_before_is_noticed() -> None:
-    """Law 2: else late news of the first could be taken for news of the second (F14)."""
+def test_number_of_a_bind_that_was_used_before_is_noticed() -> None:
+    """Law 2: otherwise a late report of the first could be taken for one of the second (F14)."""
     watching = oracle()
     watching.effects((waiting(A), *LET_GO), 0.0)
     watching.event(BindFailed(A, 1, "no"), 0.0)
@@ -165,7 +165,7 @@ APART: tuple[Effect, ...] = (*LET_GO[:3], Bind(B, M, 1))
 
 
 def in_racks(rack: str | None, other: str | None, cluster: InMemoryCluster) -> LawOracle:
-    """Return an oracle of a group that belongs within one rack, and of two nodes, told late."""
+    """Return an oracle of a group within one rack, and of two nodes, with late events."""
     watching = LawOracle(cluster=cluster)
     facts: list[Event] = [
         NodeAdded(racked(N, rack)),
@@ -197,7 +197,7 @@ def test_gang_outside_one_value_of_its_label_is_detected(
 
 @pytest.mark.parametrize(("rack", "lawful"), [("1", True), ("2", False), (None, True)])
 def test_gang_is_placed_in_the_domain_of_its_running_member(rack: str | None, lawful: bool) -> None:
-    """Who runs where no such label is says nothing."""
+    """A pod on a node without the label states nothing."""
     cluster = InMemoryCluster()
     watching = in_racks("1", "1", cluster)
     node = racked(NodeName("o"), rack)

@@ -1,6 +1,6 @@
-"""Preemption: who has to go, for whom, and who has the room then.
+"""Preemption: which pods are evicted, for which pods, and where those are placed.
 
-The oracle watches throughout: see ``support.keeping`` for what it holds every nomination to.
+See ``support.preemption_laws`` for what the oracle demands of every nomination.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from gangsched import (
     Scheduler,
     SchedulingUnit,
 )
-from support.deeds import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.driver import Driver, Fate
-from support.endings import nobody_sleeps_who_could_start
 from support.examples import one_in
+from support.final_checks import no_startable_pod_is_parked
 from support.gangs import members, node, where
 from support.histories import Policy
+from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -86,7 +86,7 @@ def end_all(driver: Driver) -> None:
     driver.drain()
 
 
-# Who has to go --------------------------------------------------------------------------------
+# Victims --------------------------------------------------------------------------------------
 
 
 @frozen
@@ -198,7 +198,7 @@ def test_elastic_members_are_evicted_before_another_gang() -> None:
     assert {e.uid for e in told(driver, Evict)} == {"default/wide-2", "default/wide-3"}
 
 
-# Who must not ---------------------------------------------------------------------------------
+# Pods that must not be victims ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("low", [5, 6])
@@ -269,16 +269,18 @@ def test_regular_pod_preempts_and_is_preempted_as_a_gang_of_one() -> None:
     assert [e.uid for e in told(driver, Evict)] == ["default/p0", "default/p1"]
 
 
-# Who has the room -----------------------------------------------------------------------------
+# The reserved capacity ------------------------------------------------------------------------
 
 
 @one_in(2)
 @given(st.lists(st.integers(0, 4), max_size=6), st.permutations(range(4)))
-@example([0, 0, 0, 1], [3, 1, 2, 0])  # room is kept beside it for who waits for somebody else
+@example(
+    [0, 0, 0, 1], [3, 1, 2, 0]
+)  # capacity is reserved beside it for an entity that waits for another one
 def test_preemptor_starts_in_its_capacity_whatever_arrives_meanwhile(
     comers: list[int], order: list[int]
 ) -> None:
-    """F11: the room is kept until everybody is there."""
+    """F11: the capacity is reserved until the whole gang is placed."""
     driver = blocked()
     (nominated,) = told(driver, Nominated)
     for number, priority in enumerate(comers):
@@ -351,12 +353,12 @@ def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
     assert len(told(driver, Nominated)) == 1
 
 
-# When it is kept no more ----------------------------------------------------------------------
+# When the reservation ends --------------------------------------------------------------------
 
 
 def lapse_of(driver: Driver) -> str:
     (lapsed,) = told(driver, NominationLapsed)
-    assert not driver.scheduler._state.nominations
+    assert not driver.scheduler._state.reservations.nominations
     assert not len(driver.scheduler._state.nodes.ledger)
     return lapsed.reason
 
@@ -524,4 +526,4 @@ def test_running_group_may_have_the_rank_of_a_pending_member(restarts: bool) -> 
     world.finish()
     on_it = [pod.priority for pod in world.driver.cluster.pods() if pod.node_name]
     assert on_it == [1 if restarts else 0]
-    nobody_sleeps_who_could_start(world, policy)
+    no_startable_pod_is_parked(world, policy)

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from gangsched import GroupKey, Node, NodeAdded, NodeName
 from gangsched.errors import UnknownPodError
-from support.asking import Really, asked, events_of, whys
-from support.deeds import Deed
 from support.examples import one_in
 from support.fingerprint import fingerprint, without
-from support.histories import Policy, all_policies, deeds, histories
+from support.histories import Policy, all_policies, histories, steps
+from support.history_steps import HistoryStep
+from support.questions import PerformedEffects, asked, events_of, explanations
 
-IDENTITIES = (r"\._state\.profile\.parts", r"\.answers")
-"""What is kept by the identity of a plugin, and so differs between two schedulers."""
+IDENTITIES = (r"\._state\.settings\.profile\.parts", r"\.answers")
+"""State that is kept by the identity of a plugin, and so differs between two schedulers."""
 SECONDS = st.sampled_from([0, 0, 1, 30])
 
 
 @one_in(4)
 @given(all_policies, histories(), asked, SECONDS, SECONDS)
 def test_predicted_effects_are_the_real_effects(
-    policy: Policy, history: list[Deed], question: list[Deed], later: int, ahead: int
+    policy: Policy, history: list[HistoryStep], question: list[HistoryStep], later: int, ahead: int
 ) -> None:
     events = events_of(policy, history, question)
     world, twin = (policy.world().live(*history) for _turn in range(2))
@@ -32,29 +32,29 @@ def test_predicted_effects_are_the_real_effects(
     told = scheduler.what_if(*events, now=now, until=now + ahead)
     assert fingerprint(cluster, scheduler) == before
 
-    really = Really.of(twin)
+    really = PerformedEffects.of(twin)
     really.now = now
     for event in events:
         really.tell(event)
     really.run(now + ahead)
     assert list(told.timed) == really.timed
-    assert dict(told.why) == whys(really.scheduler)
+    assert dict(told.why) == explanations(really.scheduler)
     assert told.until == now + ahead
     assert told.effects == tuple(effect for _at, effect in really.timed)
 
 
 @one_in(8)
-@given(all_policies, histories(chapters=3), asked, st.lists(deeds, max_size=12))
+@given(all_policies, histories(chapters=3), asked, st.lists(steps, max_size=12))
 def test_scheduler_that_answered_questions_decides_as_one_that_did_not(
-    policy: Policy, history: list[Deed], question: list[Deed], rest: list[Deed]
+    policy: Policy, history: list[HistoryStep], question: list[HistoryStep], rest: list[HistoryStep]
 ) -> None:
     events = events_of(policy, history, question)
     asked_world, other = (policy.world().live(*history) for _turn in range(2))
     now = asked_world.driver.now
     asked_world.driver.scheduler.what_if(*events, now=now, until=now + 30.0)
-    for deed in rest:
-        asked_world.do(deed)
-        other.do(deed)
+    for step in rest:
+        asked_world.do(step)
+        other.do(step)
     asked_world.finish()
     other.finish()
     assert asked_world.driver.log == other.driver.log
@@ -74,8 +74,8 @@ def test_scheduler_that_answered_questions_decides_as_one_that_did_not(
     st.integers(0, 3),
     SECONDS,
 )
-def test_the_smallest_change_is_the_least_number_that_really_starts_the_group(
-    policy: Policy, history: list[Deed], cpu: int, zone: str, group: int, ahead: int
+def test_smallest_change_is_the_least_number_that_really_starts_the_group(
+    policy: Policy, history: list[HistoryStep], cpu: int, zone: str, group: int, ahead: int
 ) -> None:
     """Against schedulers with the same history that are really given so many nodes."""
     key, most = GroupKey(f"default/g{group}"), 4
@@ -96,10 +96,10 @@ def test_the_smallest_change_is_the_least_number_that_really_starts_the_group(
 
 
 def _least(
-    policy: Policy, history: list[Deed], key: GroupKey, shape: Node, until: float, most: int
+    policy: Policy, history: list[HistoryStep], key: GroupKey, shape: Node, until: float, most: int
 ) -> int | str | None:
     for number in range(most + 1):
-        really = Really.of(policy.world().live(*history))
+        really = PerformedEffects.of(policy.world().live(*history))
         known = really.scheduler.registry.get(key)
         if known is not None and known.was_scheduled:
             return 0

@@ -27,7 +27,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
-from support.odd_gang import Host, host, nothing_is_kept
+from support.faulty_gang import Host, host, nothing_is_kept
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.once("says itself which unit it is about")
 
 
 def all_wait(host: Host, *seconds: float) -> tuple[Any, ...]:
-    """Let the odd plugin say how long each member is to wait."""
+    """Let the faulty plugin say how long each member is to wait."""
     left = iter(seconds)
     host[2].answers["permit"] = lambda *_args, now: Wait(next(left))
     effects = host[1].schedule_one(now=NOW)
@@ -65,19 +65,19 @@ def test_members_that_wait_for_a_plugin_are_rejected_together_at_their_deadline(
 
 @pytest.mark.parametrize("fact", ["a member goes", "the node goes"])
 def test_members_that_wait_for_a_plugin_are_released_by_an_event(fact: str) -> None:
-    cluster, scheduler, odd = waiting = host("permit")
+    cluster, scheduler, faulty = waiting = host("permit")
     all_wait(waiting, 5.0, 5.0, 5.0)
     goes = {"a member goes": PodDeleted(PodUID("default/w-1"))}
     event = goes.get(fact, NodeDeleted(NodeName("n")))
-    odd.answers["permit"] = lambda *_args, now: Wait(5.0)
+    faulty.answers["permit"] = lambda *_args, now: Wait(5.0)
     tell(cluster, scheduler, event, now=NOW)
     nothing_is_kept(scheduler)
 
 
 def test_members_that_wait_for_a_plugin_are_released_together_on_success() -> None:
-    cluster, scheduler, odd = waiting = host("permit", cpu=8)
+    cluster, scheduler, faulty = waiting = host("permit", cpu=8)
     all_wait(waiting, 5.0, 5.0, 5.0)
-    odd.answers.clear()
+    faulty.answers.clear()
     late = PodAdded(make_pod("w-3", group="w", min_available=3, cpu=2))
     effects = [*scheduler.handle(cluster.apply(late), now=NOW)]
     while (more := scheduler.schedule_one(now=NOW)) is not None:
@@ -127,8 +127,8 @@ def test_plugins_that_answer_for_a_group_are_asked_once_at_these_points() -> Non
         assert [calls[point, f"w-{n}"] for n in range(3)] == expected
 
 
-def test_a_failed_bind_after_the_start_brings_its_member_back_alone() -> None:
-    """``bind`` was told as decided; its report is a fact like any other."""
+def test_failed_bind_after_the_start_brings_its_member_back_alone() -> None:
+    """``bind`` was returned as decided; its report is an event like any other."""
     cluster, scheduler, _odd = host("permit")
     effects = scheduler.schedule_one(now=NOW) or ()
     first = next(e for e in effects if isinstance(e, Bind))

@@ -29,52 +29,56 @@ from gangsched.plugins import (
 )
 from support.driver import Driver
 from support.examples import one_in
-from support.few_nodes import Hall, Seat, Sort, halls
 from support.gangs import GPU, gang_driver, node, place, specify, unschedulable, where
+from support.small_clusters import MemberKind, NodeKind, SmallCluster, small_clusters
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
 layouts = st.sampled_from(PlacementStrategy)
-PARTED = Hall((Seat(4), Seat(8)), (Sort(2, cpu=2), Sort(1, cpu=4), Sort(1, cpu=4)), 4)
+PARTED = SmallCluster(
+    (NodeKind(4), NodeKind(8)),
+    (MemberKind(2, cpu=2), MemberKind(1, cpu=4), MemberKind(1, cpu=4)),
+    4,
+)
 """The first two fit beside each other on either node; but then one of four has no place."""
 
 
-def what_is_said_is_true(hall: Hall, proof: object) -> None:
+def what_is_said_is_true(small: SmallCluster, proof: object) -> None:
     """Hold a proof against every way there is."""
     assert isinstance(proof, Shortage)
-    most = hall.most()
-    assert (proof.needed, proof.role, proof.within) == (hall.needed, "", "")
+    most = small.most()
+    assert (proof.needed, proof.role, proof.within) == (small.needed, "", "")
     assert proof.fits == most if proof.exact else most <= proof.fits < proof.needed
-    helps = [name for name in ("cpu", GPU) if hall.without_bound(name).possible()]
+    helps = [name for name in ("cpu", GPU) if small.without_bound(name).possible()]
     assert proof.resource in helps if helps else proof.resource is None
 
 
 @one_in(2)
-@given(halls(), layouts)
-def test_a_gang_starts_exactly_where_some_placement_exists(
-    hall: Hall, placement: PlacementStrategy
+@given(small_clusters(), layouts)
+def test_gang_starts_exactly_where_some_placement_exists(
+    small: SmallCluster, placement: PlacementStrategy
 ) -> None:
     """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
-    driver = gang_driver(*hall.nodes, placement=placement)
-    placed = place(driver, *hall.pods)
-    assert bool(placed) is hall.possible()
+    driver = gang_driver(*small.nodes, placement=placement)
+    placed = place(driver, *small.pods)
+    assert bool(placed) is small.possible()
     assert driver.scheduler.exhausted_searches == 0
     if placed:
-        assert len(placed) >= hall.needed
-        assert hall.could_join(placed) == [], "who is not needed has what room is left"
+        assert len(placed) >= small.needed
+        assert small.could_join(placed) == [], "who is not needed has what room is left"
     else:
-        what_is_said_is_true(hall, unschedulable(driver, "g").proof)
+        what_is_said_is_true(small, unschedulable(driver, "g").proof)
 
 
 @one_in(2)
-@given(halls(), st.lists(st.sampled_from(["ps", "worker"]), min_size=3, max_size=3))
-def test_result_is_the_same_when_roles_are_required(hall: Hall, roles: list[str]) -> None:
+@given(small_clusters(), st.lists(st.sampled_from(["ps", "worker"]), min_size=3, max_size=3))
+def test_result_is_the_same_when_roles_are_required(small: SmallCluster, roles: list[str]) -> None:
     """As many servers as there can be beside the others, or one more."""
-    sorts = tuple(evolve(s, role=r) for s, r in zip(hall.sorts, roles, strict=False))
-    servers = min(sum(s.count for s in sorts if s.role == "ps"), hall.needed)
+    sorts = tuple(evolve(s, role=r) for s, r in zip(small.sorts, roles, strict=False))
+    servers = min(sum(s.count for s in sorts if s.role == "ps"), small.needed)
     for count in range(servers + 1):
-        wanted = evolve(hall, sorts=sorts, roles=(("ps", count),) if count else ())
-        spec = specify("g", hall.needed, roles=dict(wanted.roles))
+        wanted = evolve(small, sorts=sorts, roles=(("ps", count),) if count else ())
+        spec = specify("g", small.needed, roles=dict(wanted.roles))
         driver = gang_driver(*wanted.nodes)
         placed = place(driver, *wanted.pods, spec=spec)
         assert bool(placed) is wanted.possible()
@@ -101,42 +105,44 @@ class ByNode(ByPod):
 
 @pytest.mark.parametrize("plugin", [ByPod(), ByNode()], ids=["pods", "nodes"])
 @one_in(2)
-@given(hall=halls())
-def test_result_is_the_same_when_a_plugin_has_no_signature(plugin: object, hall: Hall) -> None:
+@given(small=small_clusters())
+def test_result_is_the_same_when_a_plugin_has_no_signature(
+    plugin: object, small: SmallCluster
+) -> None:
     def make(cluster: ClusterState) -> Scheduler:
         filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
         profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
         return Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
 
-    driver = gang_driver(*hall.nodes, make=make)
-    placed = place(driver, *hall.pods)
-    assert bool(placed) is hall.possible()
-    hall.replay(placed)
+    driver = gang_driver(*small.nodes, make=make)
+    placed = place(driver, *small.pods)
+    assert bool(placed) is small.possible()
+    small.replay(placed)
 
 
 @one_in(2)
-@given(halls(), st.sampled_from([0, 1, 3, 10, 40]))
-def test_report_is_true_for_any_budget(hall: Hall, budget: int) -> None:
+@given(small_clusters(), st.sampled_from([0, 1, 3, 10, 40]))
+def test_report_is_true_for_any_budget(small: SmallCluster, budget: int) -> None:
     """A placement fits, a proof is one, and what was not decided is said to be so, and counted."""
-    driver = gang_driver(*hall.nodes, search_budget=budget)
-    placed = place(driver, *hall.pods)
-    hall.replay(placed)
+    driver = gang_driver(*small.nodes, search_budget=budget)
+    placed = place(driver, *small.pods)
+    small.replay(placed)
     if placed:
-        assert len(placed) >= hall.needed
+        assert len(placed) >= small.needed
         return
     proof = unschedulable(driver, "g").proof
     assert driver.scheduler.exhausted_searches == isinstance(proof, SearchBudgetExhausted)
     if isinstance(proof, SearchBudgetExhausted):
-        assert (proof.needed, proof.placed <= hall.most()) == (hall.needed, True)
+        assert (proof.needed, proof.placed <= small.most()) == (small.needed, True)
         assert proof.steps <= budget
     else:
         assert isinstance(proof, Shortage)
-        assert hall.most() <= proof.fits < proof.needed
+        assert small.most() <= proof.fits < proof.needed
 
 
-HARD = Hall(
-    (Seat(8), Seat(12), Seat(10)),
-    (Sort(2, cpu=6), Sort(2, cpu=3), Sort(1, cpu=5), Sort(1, cpu=7)),
+HARD = SmallCluster(
+    (NodeKind(8), NodeKind(12), NodeKind(10)),
+    (MemberKind(2, cpu=6), MemberKind(2, cpu=3), MemberKind(1, cpu=5), MemberKind(1, cpu=7)),
     6,
 )
 """It fits to the last processor, in few of many ways."""
@@ -167,7 +173,7 @@ def test_larger_budget_decides_what_a_smaller_one_does_not() -> None:
 
 
 @pytest.mark.parametrize("placement", list(PlacementStrategy))
-def test_a_placement_that_greed_misses_is_found_in_every_layout(
+def test_placement_that_greed_misses_is_found_in_every_layout(
     placement: PlacementStrategy,
 ) -> None:
     assert PARTED.possible()
@@ -175,20 +181,20 @@ def test_a_placement_that_greed_misses_is_found_in_every_layout(
 
 
 def test_gang_of_which_no_member_fits_is_reported_with_its_nodes() -> None:
-    hall = Hall((Seat(1), Seat(9, tainted=True)), (Sort(2, cpu=4),), 2)
-    driver = gang_driver(*hall.nodes)
-    assert place(driver, *hall.pods) == {}
+    small = SmallCluster((NodeKind(1), NodeKind(9, tainted=True)), (MemberKind(2, cpu=4),), 2)
+    driver = gang_driver(*small.nodes)
+    assert place(driver, *small.pods) == {}
     found = unschedulable(driver, "g")
-    taint = "node(s) had untolerated taint {reserved: }"
+    taint = "node(s) had untolerated taint(s)"
     assert found.reason == f"0/2 nodes are available: 1 Insufficient cpu, 1 {taint}."
     assert isinstance(found.proof, Shortage)
     assert (found.proof.fits, found.proof.needed) == (0, 2)
 
 
 def test_fragmented_capacity_is_reported_as_such() -> None:
-    hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
-    driver = gang_driver(*hall.nodes)
-    assert place(driver, *hall.pods) == {}
+    small = SmallCluster((NodeKind(3), NodeKind(3)), (MemberKind(3, cpu=2),), 3)
+    driver = gang_driver(*small.nodes)
+    assert place(driver, *small.pods) == {}
     assert unschedulable(driver, "g").reason == (
         "at most 2 of 3 members fit: cpu is free in pieces too small"
     )
@@ -196,10 +202,10 @@ def test_fragmented_capacity_is_reported_as_such() -> None:
 
 def test_gang_that_did_not_fit_is_placed_when_capacity_is_added() -> None:
     """Law 4: the proof is no longer true."""
-    hall = Hall((Seat(3), Seat(3)), (Sort(3, cpu=2),), 3)
+    small = SmallCluster((NodeKind(3), NodeKind(3)), (MemberKind(3, cpu=2),), 3)
     driver = Driver(presets.gang)
-    driver.tell(*hall.nodes[:1])
-    assert place(driver, *hall.pods) == {}
-    driver.tell(*Hall((Seat(4), Seat(4)), (), 1).nodes)
+    driver.tell(*small.nodes[:1])
+    assert place(driver, *small.pods) == {}
+    driver.tell(*SmallCluster((NodeKind(4), NodeKind(4)), (), 1).nodes)
     driver.settle()
     assert all(pod.node_name for pod in driver.cluster.pods())

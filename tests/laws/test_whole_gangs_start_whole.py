@@ -16,10 +16,10 @@ from gangsched import (
     Release,
     SchedulingUnit,
 )
-from support.deeds import Decide, Deed, PutNode, PutPods
 from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, PutNode, PutPods
 from support.world import World
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -29,7 +29,7 @@ wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=Schedul
 def nothing_is_held_that_is_not_let_go(world: World) -> None:
     state = world.driver.scheduler._state
     assert list(world.driver.scheduler.waiting) == []
-    assert (state.holding, state.yielding) == ({}, {})
+    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
     let_go = {
         effect.uid
         for told in world.driver.log
@@ -41,11 +41,11 @@ def nothing_is_held_that_is_not_let_go(world: World) -> None:
 
 @one_in(4)
 @given(wholes, histories())
-def test_no_member_waits_in_any_history(policy: Policy, deeds: list[Deed]) -> None:
+def test_no_member_waits_in_any_history(policy: Policy, steps: list[HistoryStep]) -> None:
     """Law 1: nothing is reserved, assumed or waiting but what is being bound."""
     world = policy.world()
-    for deed in deeds:
-        world.do(deed)
+    for step in steps:
+        world.do(step)
         nothing_is_held_that_is_not_let_go(world)
     said = [effect for told in world.finish().driver.log for effect in told.effects]
     assert not [effect for effect in said if isinstance(effect, PodWaiting)]
@@ -55,10 +55,10 @@ def test_no_member_waits_in_any_history(policy: Policy, deeds: list[Deed]) -> No
 @one_in(4)
 @given(wholes, histories())
 def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
-    policy: Policy, deeds: list[Deed]
+    policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """Law 1: and its binds are told in the same call."""
-    world = policy.world().live(*deeds).finish()
+    """Law 1: and its binds are returned in the same call."""
+    world = policy.world().live(*steps).finish()
     for told in world.driver.log:
         released = [e for e in told.effects if isinstance(e, Release)]
         bound = [e.uid for e in told.effects if isinstance(e, Bind)]
@@ -73,7 +73,7 @@ def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
 def test_gang_of_equal_members_starts_exactly_where_its_minimum_fits(
     rooms: list[int], minimum: int, spare: int
 ) -> None:
-    """And with as many more as there is room for."""
+    """And with as many more as fit."""
     driver = gang_driver(*(node(f"n{n}", cpu) for n, cpu in enumerate(rooms)))
     placed = place(driver, *members("g", minimum + spare, minimum, cpu=1))
     room = sum(rooms)
@@ -141,7 +141,7 @@ sizes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, ma
 def test_both_units_start_the_same_gangs_of_equal_members(
     gangs: list[tuple[int, int]], rooms: list[int]
 ) -> None:
-    """Groups that come one after the other, and room that does not change."""
+    """Groups that arrive one after the other, and constant capacity."""
     started = {}
     for unit in SchedulingUnit:
         world = Policy(unit=unit).world().live(*(PutNode(n, cpu=c) for n, c in enumerate(rooms)))

@@ -32,6 +32,7 @@ from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import (
     GPU,
     decide,
@@ -43,7 +44,6 @@ from support.gangs import (
     unschedulable,
     where,
 )
-from support.odd import Odd
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -78,7 +78,7 @@ def room(seats: list[tuple[int, str | None]]) -> Counter[str]:
 def test_gang_starts_within_one_value_exactly_where_one_has_capacity(
     seats: list[tuple[int, str | None]], size: int
 ) -> None:
-    """And in the one with the least room that is enough: larger ones are for larger gangs."""
+    """And in the value with the least sufficient capacity: larger ones are for larger gangs."""
     driver = rack_driver(*seats)
     place(driver, *members("g", size, cpu=1), spec=specify("g", size, RACK))
     fitting = {rack: cpu for rack, cpu in room(seats).items() if cpu >= size}
@@ -117,7 +117,7 @@ def test_member_bound_to_a_value_does_not_keep_other_gangs_parked() -> None:
 
 @pytest.mark.parametrize(("topology", "free"), [(RACK, 2), (RACK, 1), (LIKED, 2), (LIKED, 1)])
 def test_gang_starts_in_the_domain_of_its_running_member(topology: Topology, free: int) -> None:
-    """As after a restart; or elsewhere, if the label is only liked and there is no room here."""
+    """As after a restart; or elsewhere, if the label is only preferred and there is no capacity."""
     driver = rack_driver((9, "r2"), (1 + free, "r1"))
     pods = members("g", 3, cpu=1)
     runs = evolve(pods[0], node_name=NodeName("n1"))
@@ -187,8 +187,8 @@ def test_closest_of_insufficient_values_is_reported() -> None:
     assert (proof.fits, proof.within) == (3, "rack=small")
 
 
-def test_a_packed_gang_is_not_across_values_either() -> None:
-    """The roomiest node is in another rack than the only one that has room for all."""
+def test_packed_gang_is_not_across_values_either() -> None:
+    """The node with the most capacity is in another rack than the only rack that fits all."""
     seats = [node("a", 4, rack="r1"), *(node(f"b{n}", 3, rack="r2") for n in range(2))]
     driver = gang_driver(*seats, placement=PlacementStrategy.PACK)
     place(driver, *members("g", 6, cpu=1), spec=specify("g", 6, RACK))
@@ -215,7 +215,7 @@ def steps_that_it_takes(**rooms: tuple[int, ...]) -> int:
 
 
 def test_one_budget_is_for_all_values_together() -> None:
-    """The first rack has too little, which only a search can tell; the second has just enough."""
+    """The first rack has too little, which only a search can prove; the second has just enough."""
     assert steps_that_it_takes(r2=(8, 12, 10)) < steps_that_it_takes(r1=(11, 11, 8), r2=(8, 12, 10))
 
 
@@ -244,7 +244,7 @@ def test_gang_starts_when_a_node_gets_the_label() -> None:
     assert len(where(driver)) == 4
 
 
-def test_a_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None:
+def test_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None:
     driver = rack_driver((2, "r1"), (2, "r2"))
     place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
     (name,) = set(where(driver).values())
@@ -387,16 +387,16 @@ def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> Non
 
 def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
-    odd = Odd("permit")
+    faulty = FaultyPlugin("permit")
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
         make=lambda cluster: Scheduler(
-            cluster, Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+            cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )
     place(driver, *members("g", 1, cpu=1), spec=specify("g", 1, RACK))
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
     relabel(driver, "n0", 1, "r2")

@@ -1,7 +1,6 @@
-"""The plugin of ``docs/how-to/host-dask.md`` on a real cluster, where the page does not look.
+"""The plugin of ``docs/how-to/host-dask.md`` on a real cluster, in cases that the page leaves out.
 
-Each story is a program in a process of its own, which ends by itself: whoever waits in a task waits
-for a while only.
+Each case is a program in a process of its own, which ends by itself: every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def story(cluster, client):
     assert printed.endswith("all met\n")
 
 
-def test_a_gang_that_is_too_large_starts_with_the_worker_that_it_lacked(tmp_path: Path) -> None:
+def test_gang_that_is_too_large_starts_with_the_worker_that_it_lacked(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -106,7 +105,7 @@ def story(cluster, client):
     assert printed.splitlines()[-2:] == ["{'pending'}", str(["huge"] * 5)]
 
 
-def test_a_gang_takes_no_thread_that_an_ordinary_task_has(tmp_path: Path) -> None:
+def test_gang_takes_no_thread_that_an_ordinary_task_has(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -137,7 +136,7 @@ async def states(dask_scheduler):
     assert printed.splitlines()[-2:] == ["{'no-worker'}", str(["job"] * 3)]
 
 
-def test_a_task_whose_worker_is_lost_joins_its_gang_again(tmp_path: Path) -> None:
+def test_task_whose_worker_is_lost_joins_its_gang_again(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -160,7 +159,7 @@ async def remove(dask_scheduler, address):
     assert printed.endswith("[True, True, True]\n")
 
 
-def test_a_gang_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+def test_gang_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """

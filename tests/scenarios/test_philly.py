@@ -78,7 +78,7 @@ def how_many(workload: Workload) -> tuple[int, int]:
     return len({claim.group if claim else key for key, claim in claims}), len(pods)
 
 
-def test_the_whole_trace_is_there(philly: Workload) -> None:
+def test_whole_trace_is_there(philly: Workload) -> None:
     assert how_many(philly) == how_many(first(126, philly)) == (15_264, 42_192)
 
 
@@ -112,7 +112,7 @@ def test_every_gang_runs_whole_and_no_law_is_broken_at_any_step(
 
 
 def test_one_decision_a_gang_never_lengthens_the_wait(philly: Workload) -> None:
-    """Where no rest keeps anybody from a place that is free, each job starts when it did."""
+    """Where no backoff delays a job that fits, each job starts when it did."""
     started: list[dict[str, float | None]] = []
     for unit in SchedulingUnit:
         make = partial(
@@ -128,7 +128,7 @@ def test_one_decision_a_gang_never_lengthens_the_wait(philly: Workload) -> None:
 
 
 def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:
-    """Law 5: whoever fits is not left waiting, at any instant of the run."""
+    """Law 5: no job that fits is left waiting, at any instant of the run."""
     simulator = Simulator(philly, presets.coscheduling)
     checked = 0
     while simulator.step(until=1.5 * UNTIL_DAY * DAY) is not None:
@@ -152,7 +152,7 @@ def test_cluster_deadlocks_without_gangs_and_the_report_states_it(philly: Worklo
     assert result.summary.wasted["nvidia.com/gpu"] > result.summary.utilisation["nvidia.com/gpu"]
 
 
-def test_a_gang_that_never_fits_is_reported_and_blocks_no_other(
+def test_gang_that_never_fits_is_reported_and_blocks_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "jobs.csv"

@@ -20,10 +20,10 @@ def history(seed: int) -> list[str]:
     heap: PriorityHeap[int] = PriorityHeap()
     handles = []
     told = []
-    odd = [math.nan, "a", (1, "a"), (0.5, math.nan), 2**80, (2**80, 0), (True, -0.0), None]
+    faulty = [math.nan, "a", (1, "a"), (0.5, math.nan), 2**80, (2**80, 0), (True, -0.0), None]
     for item in range(3_000):
         key = (
-            draw.choice(odd)
+            draw.choice(faulty)
             if seed and draw.random() < 0.01
             else (draw.randrange(9), draw.random() * 9)
         )

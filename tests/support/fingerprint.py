@@ -53,9 +53,9 @@ def fingerprint(*roots: object) -> Fingerprint:
 
 
 def without(whole: Fingerprint, *paths: str) -> Fingerprint:
-    """Return a fingerprint but for what lies at paths that match one of some expressions.
+    """Return a fingerprint without the objects at paths that match one of some expressions.
 
-    Objects are numbered anew, so that how many were left out makes no difference.
+    Objects are numbered again, so that the number of omitted objects makes no difference.
     """
     left_out = re.compile("|".join(f"(?:{path})" for path in paths))
     numbers: dict[str, int] = {}

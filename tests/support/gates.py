@@ -124,7 +124,7 @@ class Threads:
         if self._latest[member.uid] is threading.current_thread():
             self.results[member.uid] = result
 
-    def break_off(self, uid: str) -> None:
+    def interrupt(self, uid: str) -> None:
         """Cancel a wait."""
         self.gate.cancel(uid)
         until(lambda: uid in self.results)
@@ -169,7 +169,7 @@ class Tasks:
         else:
             self.results[member.uid] = "went"
 
-    def break_off(self, uid: str) -> None:
+    def interrupt(self, uid: str) -> None:
         """Cancel a wait."""
         self.gate.cancel(uid)
         self._turn()

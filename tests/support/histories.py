@@ -1,4 +1,4 @@
-"""Hypothesis strategies for policies, deeds and histories."""
+"""Hypothesis strategies for policies, steps and histories."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from gangsched import (
     WhenBlocked,
     presets,
 )
-from support.deeds import (
+from support.driver import Driver, Fate
+from support.estimates import Estimates
+from support.history_steps import (
     Catch,
     ChangePod,
     Decide,
-    Deed,
     DropGroup,
     DropNode,
+    HistoryStep,
     Pass,
     PutBundle,
     PutGroup,
@@ -35,8 +37,6 @@ from support.deeds import (
     Report,
     Restart,
 )
-from support.driver import Driver, Fate
-from support.guesses import Guesses
 from support.units import coscheduling, current
 from support.world import World
 
@@ -46,7 +46,7 @@ __all__ = [
     "bundle_deeds",
     "catches",
     "decisions",
-    "deeds",
+    "steps",
     "group_deeds",
     "histories",
     "node_deeds",
@@ -104,7 +104,7 @@ backfills = st.one_of(
     st.none(),
     st.builds(
         Backfill,
-        run_times=st.sampled_from([None, Guesses(), Guesses()]),
+        run_times=st.sampled_from([None, Estimates(), Estimates()]),
         after_attempts=st.sampled_from([1, 1, 2]),
         after_seconds=st.sampled_from([0.0, 0.0, 5.0]),
         least_members=st.sampled_from([1, 2, 2, 3]),
@@ -223,16 +223,16 @@ bundle_deeds = st.builds(
 
 
 @st.composite
-def whole_gangs(draw: st.DrawFn) -> tuple[Deed, ...]:
-    """Return deeds that add all that a gang needs, in any order.
+def whole_gangs(draw: st.DrawFn) -> tuple[HistoryStep, ...]:
+    """Return steps that add all that a gang needs, in any order.
 
-    With deeds drawn one by one, few gangs start: members contradict each other, or do not fit.
+    With steps drawn one by one, few gangs start: members contradict each other, or do not fit.
     """
     servers, workers = draw(st.integers(0, 1)), draw(st.integers(1, 3))
     groups = draw(st.sampled_from([(0,), (1,), (2,), (3,), (1, 2), (0, 3)]))
     within_zone = draw(st.sampled_from([None, None, True, True, False]))
     minima = {"ps": servers, "worker": draw(st.integers(0, workers))}
-    found: list[Deed] = []
+    found: list[HistoryStep] = []
     for group in groups:
         spec = PutGroup(
             group,
@@ -266,7 +266,7 @@ catches = st.one_of(
 )
 restarts = st.one_of(st.builds(Restart, every=st.integers(1, 3)), st.just(Rebuild()))
 
-deeds: st.SearchStrategy[Deed] = st.one_of(
+steps: st.SearchStrategy[HistoryStep] = st.one_of(
     node_deeds,
     pod_deeds,
     pod_deeds,
@@ -279,17 +279,17 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     catches,
     restarts,
 )
-"""Any deed."""
+"""Any step."""
 
 
 @st.composite
-def rivals(draw: st.DrawFn) -> tuple[Deed, ...]:
-    """Return deeds that fill the nodes, and then add pods of higher priority.
+def rivals(draw: st.DrawFn) -> tuple[HistoryStep, ...]:
+    """Return steps that fill the nodes, and then add pods of higher priority.
 
-    With deeds drawn one by one, lower priorities rarely occupy the nodes first.
+    With steps drawn one by one, lower priorities rarely occupy the nodes first.
     """
     small = st.integers(1, 3)
-    found: list[Deed] = [
+    found: list[HistoryStep] = [
         PutNode(index, cpu=draw(st.integers(1, 3)), zone=draw(st.sampled_from("ab")))
         for index in range(draw(small))
     ]
@@ -312,14 +312,14 @@ def rivals(draw: st.DrawFn) -> tuple[Deed, ...]:
 
 
 def histories(
-    of: st.SearchStrategy[Deed] = deeds, *, chapters: int = 5
-) -> st.SearchStrategy[list[Deed]]:
-    """Return histories that begin with a few nodes, with about five deeds a chapter."""
+    of: st.SearchStrategy[HistoryStep] = steps, *, chapters: int = 5
+) -> st.SearchStrategy[list[HistoryStep]]:
+    """Return histories that begin with a few nodes, with about five steps a chapter."""
     begin = st.lists(_node, min_size=1, max_size=4)
     chapter = st.lists(of, max_size=12)
-    scene = st.one_of(chapter, chapter, whole_gangs(), rivals()) if of is deeds else chapter
+    scene = st.one_of(chapter, chapter, whole_gangs(), rivals()) if of is steps else chapter
     return st.builds(
-        lambda first, rest: [*first, *(deed for deeds in rest for deed in deeds)],
+        lambda first, rest: [*first, *(step for steps in rest for step in steps)],
         begin,
         st.tuples(*[scene] * chapters),
     )

@@ -144,12 +144,17 @@ def _copy(driver: Driver) -> Driver:
 
 def _values(driver: Driver) -> Iterator[object]:
     state, account = driver.scheduler._state, driver.oracle.account
-    yield from (driver.make, state.profile, state.rest, state.membership)
+    yield from (
+        driver.make,
+        state.settings.profile,
+        state.settings.backoff,
+        state.settings.membership,
+    )
     yield from (*driver.cluster.pods(), *driver.cluster.nodes(), *driver.cluster.pod_groups())
-    yield from (member.pod for member in state.members.values())
+    yield from (member.pod for member in state.pods.members.values())
     yield from (record.pod for record in account.pods.values())
     yield from (node for nodes in account.nodes.values() for node in nodes)
-    yield from state.classes
+    yield from state.pod_classes.by_signature
 
 
 def _less(times: int | None) -> int | None:
@@ -162,7 +167,7 @@ def _fingerprint(driver: Driver) -> Hashable:
     state, queue = scheduler._state, scheduler.queue
     members = tuple(
         (uid, member.state, member.node, member.attempt, member.entity.seq)
-        for uid, member in state.members.items()
+        for uid, member in state.pods.members.items()
     )
     entities = tuple(
         (
@@ -181,7 +186,10 @@ def _fingerprint(driver: Driver) -> Hashable:
     )
     return (
         *(driver.now, members, entities, groups, tuple(scheduler.waiting)),
-        *(tuple(state.yielding), tuple(line.equivalence_class for line in queue.blocked_queues())),
+        *(
+            tuple(state.attempts.yielding),
+            tuple(line.equivalence_class for line in queue.blocked_queues()),
+        ),
         *(tuple(cluster.nodes()), tuple(cluster.pods()), tuple(driver.under_way)),
         *(tuple(driver.landing), tuple(driver.dying)),
     )

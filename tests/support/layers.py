@@ -36,7 +36,7 @@ class Room:
     pure: bool = field(default=True, kw_only=True)
 
     def floor(self, module: str) -> int | None:
-        """Return the floor of a module, from 0; None when it is not in this room."""
+        """Return the floor of a module, from 0; None for a module of another package."""
         for number, names in enumerate(self.floors):
             if module in names:
                 return number
@@ -72,9 +72,14 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("quantity"),),
     (_one("resources"),),
     (_one("_fields"), _one("_repr")),
-    (_one("constraints"),),
+    (Room((("constraints.*",), ("constraints",)), free=True),),
     (_one("model"),),
-    (_one("outcomes"), _one("explain"), _one("_forms")),
+    (
+        _one("outcomes"),
+        _one("explain"),
+        _one("_forms"),
+        Room((("cluster_objects.*",), ("cluster_objects",))),
+    ),
     (_one("events"),),
     (_one("_checks"),),
     (_one("protocols"), _one("membership"), _one("_values"), _one("what_if")),
@@ -87,12 +92,13 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         Room((("objects.*",), ("objects",)), free=True),
         Room((("replay.*",), ("replay",)), free=True),
     ),
-    (_shell("simulation"), _shell("drivers"), _shell("kubernetes"), _shell("metrics")),
+    (_shell("simulation"), _shell("drivers"), _shell("metrics")),
+    (_shell("kubernetes"),),
     (_shell("cli"),),
     (_shell("strategies"), _shell("testing")),
     (_shell("_hypothesis"),),
 )
-"""Bottom first; rooms of one storey do not know each other."""
+"""The packages, bottom first; packages of one level do not import each other."""
 
 _NAMED: Final = {f"{ROOT}.{m}" for rooms in HOUSE for room in rooms for f in room.floors for m in f}
 _RELATIVE: Final = "."
@@ -104,7 +110,7 @@ IMPURE: Final = frozenset(
         *("subprocess", "threading", "time", "uuid"),
     }
 )
-"""What a pure room knows nothing of."""
+"""Modules that pure packages must not import."""
 
 MAY_READ_THE_ENVIRONMENT: Final = "_core._heap"
 MAY_IMPORT_BY_NAME: Final = "_facade"
@@ -117,11 +123,17 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "sortedcontainers": ("_core", "framework", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
+    "aiohttp": ("kubernetes",),
+    "httptools": ("kubernetes",),
     "kubernetes": ("kubernetes",),
-    "prometheus_client": ("metrics",),
+    "kubernetes_asyncio": ("kubernetes",),
+    "msgspec": ("kubernetes",),
+    "uvloop": ("cli",),
+    "yarl": ("kubernetes",),
+    "prometheus_client": ("metrics", "kubernetes"),
     "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
-"""Who may import what is not of the standard library; the empty name stands for everybody."""
+"""Which packages may import which third parties; the empty name stands for all packages."""
 
 ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "prometheus_client"})
 
@@ -189,7 +201,7 @@ def _is_ours(name: str) -> bool:
 
 @cache
 def _place(name: str) -> tuple[int, Room, int] | None:
-    """Return storey, room and floor of a module."""
+    """Return level, package and floor of a module."""
     for storey, rooms in enumerate(HOUSE):
         for room in rooms:
             floor = room.floor(_local(name))
@@ -213,7 +225,7 @@ def _read(module: str, tree: ast.Module) -> Iterator[_Import]:
                     yield _Import(module, alias.name, node.lineno, in_function)
             case ast.ImportFrom(module=str(origin), names=aliases, level=0):
                 for alias in aliases:
-                    # a name of a module may be a module itself; _resolve tells
+                    # the name of a module may be a module itself; _resolve decides
                     yield _Import(module, f"{origin}:{alias.name}", node.lineno, in_function)
             case ast.ImportFrom():
                 yield _Import(module, _RELATIVE, node.lineno, in_function)

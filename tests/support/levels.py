@@ -1,7 +1,7 @@
-"""Laws 3, 4, 6 and 8 as levels: what must be true whenever a call has returned.
+"""Laws 3, 4, 6 and 8 as levels: conditions that hold after every call.
 
-Counted and sorted anew each time, from the cluster and from what the scheduler shows of itself.
-They hold wherever every fact that is true has been told.
+They are counted and sorted again each time, from the cluster and from the scheduler's views. They
+hold wherever every event has been reported.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import Counter
 
 from gangsched import MemberState, Scheduler
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from support.account import claim_of
-from support.room import may_go
+from support.placement_oracle import may_be_placed
 from support.world import World
 
 __all__ = [
     "counts_are_right",
-    "everybody_is_in_place",
+    "every_entity_is_in_place",
     "everybody_pending_is_queued",
     "it_wakes_in_time",
     "ranks_are_frozen_and_in_order",
 ]
 
 
-def everybody_is_in_place(world: World) -> None:
+def every_entity_is_in_place(world: World) -> None:
     """Laws 3, 4, 6 and 8: order, place, deadline and counts."""
     ranks_are_frozen_and_in_order(world.driver.scheduler)
     everybody_pending_is_queued(world)
@@ -33,7 +33,7 @@ def everybody_is_in_place(world: World) -> None:
 
 
 def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
-    """Law 3: nobody's place is stale, no two share one, and the order is that of the places."""
+    """Law 3: no rank is stale, no two are equal, and the queue is sorted by rank."""
     queue = scheduler.queue
     active = queue.active
     ranks = [entity.rank for entity in active]
@@ -44,9 +44,9 @@ def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
 
 
 def everybody_pending_is_queued(world: World) -> None:
-    """Law 4: nobody who may be tried is outside of the queue, but for those who hold and wait.
+    """Law 4: every entity that may be tried is queued, except members that hold nodes and wait.
 
-    Who has no node and whose end was asked for need not be.
+    Terminating pods without a node need not be queued.
     """
     scheduler, cluster = world.driver.scheduler, world.driver.cluster
     queue = scheduler.queue
@@ -54,12 +54,12 @@ def everybody_pending_is_queued(world: World) -> None:
         p.uid for e in (*queue.active, *queue.backoff, *queue.unschedulable) for p in e.pending
     }
     under_way, refused = set(), set()
-    for uid, member in scheduler._state.members.items():
+    for uid, member in scheduler._state.pods.members.items():
         if member.node is not None:
             under_way.add(uid)
         if member.state is MemberState.REFUSED:
             refused.add(uid)
-    wanting = {pod.uid for pod in cluster.pods() if may_go(pod)}
+    wanting = {pod.uid for pod in cluster.pods() if may_be_placed(pod)}
     staying = wanting.difference(world.driver.dying)
     excused = (under_way | refused) & staying
     assert staying - queued == excused, "law 4: somebody is not queued"
@@ -67,12 +67,12 @@ def everybody_pending_is_queued(world: World) -> None:
 
 
 def it_wakes_in_time(scheduler: Scheduler) -> None:
-    """Law 6: it asks to be called when a wait or a rest ends."""
+    """Law 6: it asks to be called when a wait or a backoff ends."""
     due = scheduler.next_deadline()
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
-    ends += [n.deadline for n in scheduler._state.nominations.values() if n.awaited]
-    promise = scheduler._state.reserving.reservation
+    ends += [n.deadline for n in scheduler._state.reservations.nominations.values() if n.awaited]
+    promise = scheduler._state.reservations.backfill.reservation
     ends += [] if promise is None else [promise.deadline]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 
@@ -85,9 +85,9 @@ def counts_are_right(world: World) -> None:
     members: Counter[str] = Counter()
     for pod in cluster.pods():
         claim = claim_of(pod)
-        member = scheduler._state.members.get(pod.uid)
+        member = scheduler._state.pods.members.get(pod.uid)
         if member is not None and _is_being_bound(member) and not pod.node_name:
-            # whatever else it says by now, it is what was let go until its bind is reported
+            # a released member stays released until its bind is reported, whatever changes
             members.update([] if member.group is None else [member.group.key])
         elif claim is not None:
             members[claim[0]] += 1
@@ -99,7 +99,7 @@ def counts_are_right(world: World) -> None:
         assert info.assigned == bound[info.key], f"law 8: {info.key} miscounts who runs"
         assert info.waiting == len(scheduler.waiting.of(info.key)), f"law 8: {info.key} waits"
         assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"
-        of_group = [m for m in scheduler._state.members.values() if m.group is info]
+        of_group = [m for m in scheduler._state.pods.members.values() if m.group is info]
         for role in {m.role for m in of_group if m.role is not None}:
             states = [m.state for m in of_group if m.role == role]
             counts = info.role(role)
@@ -108,5 +108,5 @@ def counts_are_right(world: World) -> None:
 
 
 def _is_being_bound(member: Member) -> bool:
-    """Say whether a member was let go, and perhaps evicted since, and its bind is not reported."""
+    """Return whether a member was released, perhaps evicted since, and its bind is not reported."""
     return member.node is not None and member.state is not MemberState.WAITING

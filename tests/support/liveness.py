@@ -26,11 +26,11 @@ from gangsched import (
     WhenBlocked,
 )
 from support.account import claim_of
-from support.brute import entities
+from support.brute_force import entities
 from support.driver import Driver, Told
-from support.guesses import LONGEST
+from support.estimates import LONGEST
 from support.histories import Policy
-from support.room import may_go
+from support.placement_oracle import may_be_placed
 from support.world import World
 
 __all__ = ["Aftermath", "Backlog", "faults_stop", "gives_way"]
@@ -57,7 +57,7 @@ def _evicted(world: World) -> Iterator[Pod]:
 
 
 def gives_way(policy: Policy) -> bool:
-    """Return whether a gang that cannot be completed gives way to other entities."""
+    """Return whether a gang that cannot be completed yields to other entities."""
     if policy.when_blocked is WhenBlocked.AT_ONCE:
         return policy.reject_percentage == 0
     return policy.when_blocked is WhenBlocked.UNTIL_OTHERS_TURN
@@ -130,7 +130,7 @@ class Backlog:
     def delay(self) -> float:
         """A bound on the time from the event that begins a round to its last release.
 
-        If gangs give way, an entity waits only for its own backoffs, not for others' deadlines.
+        If gangs yield, an entity waits only for its own backoffs, not for others' deadlines.
         """
         return 2 * self.rest + self.kept if self.yielding else self.seconds
 
@@ -240,7 +240,7 @@ class Aftermath:
 
     def _backlog(self) -> Backlog:
         pods = list(self.driver.cluster.pods())
-        groups = Counter(self._group(pod) for pod in pods if may_go(pod))
+        groups = Counter(self._group(pod) for pod in pods if may_be_placed(pod))
         alone = groups.pop("", 0)
         return Backlog(
             running=sum(map(_runs, pods)),
@@ -257,7 +257,7 @@ class Aftermath:
 
     def _kept(self) -> float:
         """Return the longest time of a reservation: by guessed run times, then by draining."""
-        if self.driver.scheduler._state.reserving.policy is None:
+        if self.driver.scheduler._state.reservations.backfill.policy is None:
             return 0.0
         assert self.policy.backfill is not None
         guessed = 0.0 if self.policy.backfill.run_times is None else LONGEST
@@ -299,14 +299,14 @@ class Aftermath:
             fresh.tell(NodeAdded(info.node))
         for group in cluster.pod_groups():
             fresh.tell(PodGroupAdded(group))
-        for uid in sorted(state.members, key=lambda uid: state.members[uid].seq):
+        for uid in sorted(state.pods.members, key=lambda uid: state.pods.members[uid].seq):
             pod = cluster.pod(uid)
             assert pod is not None
             if _runs(pod):
                 if self.delete:
                     continue
                 pod = evolve(pod, phase=PodPhase.SUCCEEDED)
-            if uid in entity or not may_go(pod):
+            if uid in entity or not may_be_placed(pod):
                 fresh.tell(PodAdded(pod))
         fresh.drain()
         return any(isinstance(effect, Bind) for told in fresh.log for effect in told.effects)

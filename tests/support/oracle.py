@@ -11,7 +11,7 @@ and what was expected. Laws about the end of a history (no lost wake-up, no live
 determinism, restart) have tests of their own.
 
 Rules:
-  R1  it knows events and effects only; see ``support.account``, and ``support.keeping`` for
+  R1  it knows events and effects only; see ``support.account``, and ``support.preemption_laws`` for
       preemption and reserved capacity;
   R2  it costs O(effects), plus O(members) per release and per change of a specification.
 """
@@ -42,6 +42,8 @@ from gangsched import (
     NodeUpdated,
     Nominated,
     NominationLapsed,
+    ObjectChanged,
+    ObjectDeleted,
     Pod,
     PodAdded,
     PodDeleted,
@@ -57,8 +59,8 @@ from gangsched import (
     Release,
 )
 from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
-from support.keeping import Keeping
-from support.room import lacks, may_go
+from support.placement_oracle import lacks, may_be_placed
+from support.preemption_laws import PreemptionLaws
 
 _SLACK = 1e-6
 """Deadlines are sums of floats."""
@@ -96,7 +98,7 @@ class LawOracle:
         cluster: ClusterState | None = None,
     ) -> None:
         self.account = Account(group_of, cluster)
-        self.keeping = Keeping(self.account)
+        self.keeping = PreemptionLaws(self.account)
         self._permit_timeout = permit_timeout
         self._match = match
         self._cluster = cluster
@@ -129,6 +131,8 @@ class LawOracle:
                 self._see_bound(uid, name)
             case BindFailed(uid, attempt):
                 self._see_failed(uid, attempt)
+            case ObjectChanged() | ObjectDeleted():
+                pass  # the profiles that the oracle knows read no such objects
             case _:
                 assert_never(event)
         self.keeping.see()
@@ -407,7 +411,7 @@ class LawOracle:
         if record.evicted:
             self._broken(8, f"{uid} is given {name}, and its end was asked for")
         late = None if self._cluster is None else self._cluster.pod(uid)
-        if not may_go(record.pod, record.gone) and (late is None or not may_go(late)):
+        if not may_be_placed(record.pod, record.gone) and (late is None or not may_be_placed(late)):
             self._broken(8, f"{uid} is given {name}, and wants none: {record.pod}")
         problem = lacks(self.account, record.pod, name)
         if problem:
@@ -440,7 +444,7 @@ class LawOracle:
                 pass
             elif record.gone or pod.is_finished or record.bound is not None:
                 self._broken(8, f"{pod.uid} holds {hold.node}, though facts say: {pod}")
-            elif hold.deadline is not None and not may_go(pod):
+            elif hold.deadline is not None and not may_be_placed(pod):
                 self._broken(8, f"{pod.uid} waits with {hold.node}, and wants no node: {pod}")
             if record.gone:
                 self.account.forget(record)

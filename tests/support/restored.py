@@ -30,11 +30,11 @@ def elsewhere(scheduler: Scheduler) -> Scheduler:
     """Return a new scheduler, restored from a snapshot of a scheduler."""
     state = scheduler._state
     other = Scheduler(
-        state.cluster,
-        state.profile,
-        unit=state.unit,
-        preemption=state.preemption,
-        backfill=state.reserving.policy,
+        state.settings.cluster,
+        state.settings.profile,
+        unit=state.settings.unit,
+        preemption=state.settings.preemption,
+        backfill=state.reservations.backfill.policy,
     )
     other.restore(posted(scheduler.snapshot()))
     return other
@@ -44,7 +44,7 @@ def state_of(scheduler: Scheduler) -> object:
     """Return the visible state of a scheduler: snapshot, queue, and all answers of ``why``."""
     queue = scheduler.queue
     places = [[e.seq for e in each] for each in (queue.active, queue.backoff, queue.unschedulable)]
-    reasons = [repr(scheduler.why(uid)) for uid in scheduler._state.members]
+    reasons = [repr(scheduler.why(uid)) for uid in scheduler._state.pods.members]
     reasons += [repr(scheduler.why(info.key)) for info in scheduler.registry if info.members]
     return posted(scheduler.snapshot()), places, reasons, scheduler.next_deadline()
 

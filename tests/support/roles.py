@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from support.deeds import PutPods
+from support.history_steps import PutPods
 
 __all__ = ["gangs_of_roles"]
 
 
 @st.composite
 def gangs_of_roles(draw: st.DrawFn) -> tuple[PutPods, PutPods]:
-    """Return deeds that add a gang of two roles, in either order of arrival.
+    """Return steps that add a gang of two roles, in either order of arrival.
 
     One role requests CPUs, the other accelerators or a zone. So whichever is placed first may
     take the capacity that the other needs.

@@ -47,7 +47,7 @@ def nominating_scheduler() -> Scheduler:
     tell(cluster, scheduler, PodAdded(make_pod("high", cpu=1, priority=9)), now=0)
     while scheduler.schedule_one(now=1) is not None:
         pass
-    assert scheduler._state.nominations
+    assert scheduler._state.reservations.nominations
     return scheduler
 
 

@@ -10,11 +10,13 @@ from gangsched import (
     Bind,
     BindFailed,
     Bound,
+    ContainerImage,
     Evict,
     GroupIncomplete,
     GroupKey,
     GroupRejected,
     GroupScheduled,
+    HostPort,
     Node,
     NodeAdded,
     NodeDeleted,
@@ -26,6 +28,7 @@ from gangsched import (
     NominationLapsed,
     Pod,
     PodAdded,
+    PodAffinityTerm,
     PodDeleted,
     PodGroup,
     PodGroupAdded,
@@ -40,13 +43,19 @@ from gangsched import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    PreferredSchedulingTerm,
     Release,
     Resources,
     Taint,
     TaintEffect,
     Toleration,
     Topology,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
+from gangsched._hypothesis import register_types
+
+register_types()
 
 __all__ = ["effects", "events", "nodes", "pod_groups", "pods"]
 
@@ -97,6 +106,21 @@ pods = st.builds(
     phase=st.sampled_from(PodPhase),
     deleted_at=st.none() | _instants,
     created_at=_instants,
+    **{
+        name: _few(st.from_type(kind))
+        for name, kind in {
+            "preferred_node_affinity": PreferredSchedulingTerm,
+            "pod_affinity": PodAffinityTerm,
+            "preferred_pod_affinity": WeightedPodAffinityTerm,
+            "pod_anti_affinity": PodAffinityTerm,
+            "preferred_pod_anti_affinity": WeightedPodAffinityTerm,
+            "topology_spread_constraints": TopologySpreadConstraint,
+            "host_ports": HostPort,
+        }.items()
+    },
+    images=_few(_strings),
+    image_volumes=_few(_strings),
+    required_features=_few(_strings),
 )
 
 
@@ -125,6 +149,8 @@ nodes = st.builds(
     labels=_named,
     taints=_few(st.builds(Taint, _texts, _strings, _kinds)),
     unschedulable=st.booleans(),
+    images=_few(st.builds(ContainerImage, _few(_strings), st.integers(0, 2**40))),
+    declared_features=_few(_strings),
 )
 events = st.one_of(
     st.builds(PodAdded, pods),

@@ -1,4 +1,4 @@
-"""A cluster and a scheduler, on which a history of deeds is run."""
+"""A cluster and a scheduler, on which a history of steps is run."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from gangsched import (
     Topology,
     group_key,
 )
-from support.deeds import (
+from support.driver import Driver, Fate
+from support.history_steps import (
     Catch,
     ChangePod,
     Decide,
-    Deed,
     DropGroup,
     DropNode,
+    HistoryStep,
     Pass,
     PutBundle,
     PutGroup,
@@ -45,8 +46,7 @@ from support.deeds import (
     Report,
     Restart,
 )
-from support.driver import Driver, Fate
-from support.room import may_go
+from support.placement_oracle import may_be_placed
 
 NAME = "pod-group.scheduling.sigs.k8s.io/name"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -70,27 +70,27 @@ class World:
     told: list[Event] = field(factory=list)
     _pods: int = 0
 
-    def live(self, *deeds: Deed) -> World:
-        """Run deeds one after the other."""
-        for deed in deeds:
-            self.do(deed)
+    def live(self, *steps: HistoryStep) -> World:
+        """Run steps one after the other."""
+        for step in steps:
+            self.do(step)
         return self
 
-    def do(self, deed: Deed) -> None:
-        """Run one deed. A deed about objects that do not exist does nothing."""
+    def do(self, step: HistoryStep) -> None:
+        """Run one step. A step about objects that do not exist does nothing."""
         driver = self.driver
-        match deed:
+        match step:
             case PutNode():
-                self._put_node(deed)
+                self._put_node(step)
             case DropNode(index):
                 name = NodeName(f"n{index}")
                 if driver.cluster.node(name) is not None:
                     self._tell(NodeDeleted(name))
             case PutPods():
-                for _ in range(deed.count):
-                    self._tell(PodAdded(self._pod(deed)))
+                for _ in range(step.count):
+                    self._tell(PodAdded(self._pod(step)))
             case PutGroup():
-                self._put_group(deed)
+                self._put_group(step)
             case PutBundle(groups, minimum):
                 for group in groups:
                     self._put_group(PutGroup(group, minimum, bundle=groups))
@@ -101,9 +101,9 @@ class World:
             case ChangePod():
                 pods = list(driver.cluster.pods())
                 if pods:
-                    self._change(pods[deed.index % len(pods)], deed)
+                    self._change(pods[step.index % len(pods)], step)
             case Decide():
-                self._decide(deed)
+                self._decide(step)
             case Pass(seconds):
                 due = driver.scheduler.next_deadline()
                 if seconds is not None:
@@ -111,7 +111,7 @@ class World:
                 elif due is not None:
                     driver.advance(due)
             case Report():
-                self._report(deed)
+                self._report(step)
             case Repeat(index):
                 past = [*self.told, *driver.reports]
                 if past:
@@ -173,64 +173,64 @@ class World:
         else:
             self.driver.tell(event)
 
-    def _put_node(self, deed: PutNode) -> None:
-        name = NodeName(f"n{deed.index}")
-        offers: dict[str, str | int] = {"cpu": deed.cpu, "gpu": deed.gpu}
-        if deed.pods is not None:
-            offers["pods"] = deed.pods
+    def _put_node(self, step: PutNode) -> None:
+        name = NodeName(f"n{step.index}")
+        offers: dict[str, str | int] = {"cpu": step.cpu, "gpu": step.gpu}
+        if step.pods is not None:
+            offers["pods"] = step.pods
         node = Node(
             name=name,
             allocatable=offers,
-            labels={"zone": deed.zone},
-            taints=(Taint("reserved"),) if deed.tainted else (),
-            unschedulable=deed.cordoned,
+            labels={"zone": step.zone},
+            taints=(Taint("reserved"),) if step.tainted else (),
+            unschedulable=step.cordoned,
         )
         known = self.driver.cluster.node(name) is not None
         self._tell(NodeUpdated(node) if known else NodeAdded(node))
 
-    def _pod(self, deed: PutPods) -> Pod:
+    def _pod(self, step: PutPods) -> Pod:
         self._pods += 1
         labels: dict[str, str] = {}
-        if deed.group is not None and deed.minimum is not None:
-            labels = {NAME: f"g{deed.group}", MINIMUM: str(deed.minimum)}
-        elif deed.group is not None:
-            labels = {LABEL: f"g{deed.group}"}
-        if deed.role is not None:
-            labels[ROLE] = deed.role
+        if step.group is not None and step.minimum is not None:
+            labels = {NAME: f"g{step.group}", MINIMUM: str(step.minimum)}
+        elif step.group is not None:
+            labels = {LABEL: f"g{step.group}"}
+        if step.role is not None:
+            labels[ROLE] = step.role
         return Pod(
             name=f"p{self._pods}",
             uid=PodUID(f"u{self._pods}"),
-            priority=deed.priority,
-            requests={"cpu": deed.cpu, "gpu": deed.gpu},
+            priority=step.priority,
+            requests={"cpu": step.cpu, "gpu": step.gpu},
             labels=labels,
-            node_selector={} if deed.zone is None else {"zone": deed.zone},
-            tolerations=(Toleration("reserved", exists=True),) if deed.tolerant else (),
-            scheduling_gates=("held",) if deed.gated else (),
+            node_selector={} if step.zone is None else {"zone": step.zone},
+            tolerations=(Toleration("reserved", exists=True),) if step.tolerant else (),
+            scheduling_gates=("held",) if step.gated else (),
             created_at=self.driver.now,
         )
 
-    def _put_group(self, deed: PutGroup) -> None:
-        key = group_key("default", f"g{deed.group}")
+    def _put_group(self, step: PutGroup) -> None:
+        key = group_key("default", f"g{step.group}")
         before = self.driver.cluster.pod_group(key)
         group = PodGroup(
-            name=f"g{deed.group}",
-            min_available=max(deed.minimum, sum(count for _role, count in deed.roles)),
-            roles=dict(deed.roles),
-            schedule_timeout=deed.timeout,
-            min_resources={"cpu": deed.cpu},
-            priority=deed.priority,
-            bundle=tuple(group_key("default", f"g{group}") for group in deed.bundle),
-            topology=None if deed.within_zone is None else Topology("zone", deed.within_zone),
+            name=f"g{step.group}",
+            min_available=max(step.minimum, sum(count for _role, count in step.roles)),
+            roles=dict(step.roles),
+            schedule_timeout=step.timeout,
+            min_resources={"cpu": step.cpu},
+            priority=step.priority,
+            bundle=tuple(group_key("default", f"g{group}") for group in step.bundle),
+            topology=None if step.within_zone is None else Topology("zone", step.within_zone),
             created_at=self.driver.now if before is None else before.created_at,
         )
         self._tell(PodGroupAdded(group) if before is None else PodGroupUpdated(group))
 
-    def _change(self, pod: Pod, deed: ChangePod) -> None:
+    def _change(self, pod: Pod, step: ChangePod) -> None:
         driver = self.driver
-        if deed.how == "delete":
+        if step.how == "delete":
             self._tell(PodDeleted(pod.uid))
             return
-        if deed.how == "recreate":
+        if step.how == "recreate":
             self._pods += 1
             self._tell(PodDeleted(pod.uid))
             fresh = evolve(
@@ -238,31 +238,31 @@ class World:
             )
             self._tell(PodAdded(evolve(fresh, deleted_at=None, created_at=driver.now)))
             return
-        change = _CHANGES[deed.how](pod, deed.to, driver)
+        change = _CHANGES[step.how](pod, step.to, driver)
         if change != pod:
             self._tell(PodUpdated(change))
 
-    def _decide(self, deed: Decide) -> None:
+    def _decide(self, step: Decide) -> None:
         driver = self.driver
-        driver.fate = deed.fate
-        if deed.steps is None:
+        driver.fate = step.fate
+        if step.steps is None:
             driver.drain()
-        for _ in range(deed.steps or 0):
+        for _ in range(step.steps or 0):
             driver.step()
 
-    def _report(self, deed: Report) -> None:
+    def _report(self, step: Report) -> None:
         driver = self.driver
-        if deed.landing and driver.dying:
-            driver.end(deed.index % len(driver.dying))
-        elif deed.landing and driver.landing:
-            driver.land(deed.index % len(driver.landing))
-        elif driver.under_way and deed.fate is not Fate.PENDING:
-            driver.report(driver.under_way[deed.index % len(driver.under_way)], deed.fate)
+        if step.landing and driver.dying:
+            driver.end(step.index % len(driver.dying))
+        elif step.landing and driver.landing:
+            driver.land(step.index % len(driver.landing))
+        elif driver.under_way and step.fate is not Fate.PENDING:
+            driver.report(driver.under_way[step.index % len(driver.under_way)], step.fate)
 
 
 def _seize(pod: Pod, to: int, driver: Driver) -> Pod:
     nodes = list(driver.cluster.nodes())
-    if not nodes or not may_go(pod):
+    if not nodes or not may_be_placed(pod):
         return pod
     return evolve(pod, node_name=nodes[to % len(nodes)].name)
 

@@ -352,7 +352,7 @@ def primitives() -> None:
     assert_type(len(queue.active), int)
 
 
-# A plugin of somebody else --------------------------------------------------------------------
+# A plugin of another library ------------------------------------------------------------------
 
 LICENSES = StateKey[int]("licenses")
 

@@ -1,4 +1,4 @@
-"""Reservations, one story each: who may run meanwhile, and what moves or ends them."""
+"""Reservations, one case each: which pods may run meanwhile, and what moves or ends them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.queueing import requeue
 from gangsched.testing import make_pod
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, crowded, plans, running
+from support.faulty_plugin import OOPS, FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import OOPS, Odd
-from support.reserving import BIG, EXACT, Host, OddHost, crowded, plans, running
 
 
 def test_failed_gang_gets_a_reservation_at_the_earliest_fitting_instant() -> None:
@@ -97,7 +97,7 @@ def test_capacity_free_now_and_at_the_start_of_the_gang_is_for_all() -> None:
 
 
 def test_pod_places_on_a_node_are_counted_as_amounts_are() -> None:
-    """There is room for two; of the two places one is kept, the others come back."""
+    """Two fit; one of the two places is reserved, the others return."""
     host = Host()
     offered = {"cpu": 100, "pods": 4}
     host.tell(NodeAdded(Node(name=NodeName("a"), allocatable=offered)))
@@ -208,7 +208,7 @@ def test_gang_starts_at_its_reserved_instant_during_backoff() -> None:
     host = crowded()
     host.now = 99.5
     host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
-    host.decide()  # tried in vain once more: it would rest until after the hundredth second
+    host.decide()  # one more failed try: its backoff would end after the hundredth second
     host.now = 100.0
     host.end("old")
     assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
@@ -222,7 +222,7 @@ def test_entity_of_higher_priority_may_take_the_capacity_and_moves_the_reservati
     assert host.reservation.starts_at == 300.0
 
 
-def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
+def test_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
     host = crowded()
     host.gang("vip", 4, priority=1)
     host.decide()
@@ -271,7 +271,7 @@ def test_deleted_node_moves_the_reservation() -> None:
 
 
 @pytest.mark.parametrize("end", ["member", "gang", "group"])
-def test_a_reservation_ends_with_its_gang(end: str) -> None:
+def test_reservation_ends_with_its_gang(end: str) -> None:
     host = crowded()
     host.pod("long")
     assert host.decide() == []
@@ -339,10 +339,10 @@ def test_owner_of_the_reservation_is_exempt_whatever_its_run_time(
     host = crowded()
     host.at(5.0)
     state = host.scheduler._state
-    promise = state.reserving.reservation
+    promise = state.reservations.backfill.reservation
     assert promise is not None
     assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
-    state.reserving.failed.clear()
+    state.reservations.backfill.failed.clear()
     monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
     promise.entity.expected_run = remembered
     assert reserving._first_exempt(state, promise, 5.0) is promise.entity
@@ -368,7 +368,7 @@ def test_run_time_of_a_waiting_pod_is_asked_again_after_its_event() -> None:
 
 def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() -> None:
     host = crowded()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     for n in range(3):
         host.now = n
@@ -380,7 +380,7 @@ def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() ->
         )
         host.end(f"s{n}", f"t{n}")
         host.decide()
-        assert host.scheduler._state.reserving.reservation is promise
+        assert host.scheduler._state.reservations.backfill.reservation is promise
         assert promise.ends == {"default/old": 100.0}
 
 
@@ -391,15 +391,15 @@ def test_nothing_is_remembered_without_run_times() -> None:
     host.decide()
     host.gang("big", 2, cpu=2)
     host.decide()
-    promise = host.scheduler._state.reserving.reservation
+    promise = host.scheduler._state.reservations.backfill.reservation
     assert promise is not None
     host.pod("new")
     assert host.decide() == ["new"]
-    assert host.scheduler._state.reserving.reservation is promise
+    assert host.scheduler._state.reservations.backfill.reservation is promise
     assert promise.ends == {}
 
 
-# Where nobody knows ---------------------------------------------------------------------------
+# Without run times ------------------------------------------------------------------------------
 
 
 def test_nodes_with_the_fewest_holders_are_drained_without_run_times() -> None:
@@ -522,32 +522,32 @@ def test_one_bad_run_time_is_named_per_call() -> None:
     state = host.scheduler._state
     ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
     assert ends == [math.inf, math.inf]
-    (problem,) = state.deferred
+    (problem,) = state.call.deferred
     assert isinstance(problem, PluginError)
     assert problem.subject == "default/p"
 
 
 def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
-    host = OddHost(Odd("permit"), a=4)
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.policy = Backfill(EXACT, after_attempts=2)
     host.scheduler = host.make()
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.gang("big", 4)
     assert host.decide() == []
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     host.pod("old", 100)
     assert host.decide() == ["old"]
     assert host.scheduler.reservation is None
     assert host.at(5.0) == []
     assert host.reservation.starts_at == 100.0
-    host.odd.answers["permit"] = Unschedulable("not now")
+    host.faulty.answers["permit"] = Unschedulable("not now")
     host.end("old")
     assert host.at(100.0) == []
     assert host.scheduler.reservation is None
 
 
 def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
-    host = OddHost(Odd("filter"), a=2)
+    host = FaultyHost(FaultyPlugin("filter"), a=2)
     host.pod("old", 100)
     host.decide()
 
@@ -556,18 +556,20 @@ def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
             raise OOPS
         return Success()
 
-    host.odd.answers["filter"] = see
+    host.faulty.answers["filter"] = see
     host.gang("big", 2)
     assert host.decide() == []
     assert host.scheduler.reservation is None
     host.end("old")
-    with pytest.raises(PluginError, match="'Odd' at filter for default/big-0: raised Zero"):
+    with pytest.raises(
+        PluginError, match="'FaultyPlugin' at filter for default/big-0: raised Zero"
+    ):
         host.at(5.0)
 
 
 def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
-    """Though its members find room before, and there is somebody whom it might displace."""
-    host = OddHost(Odd("permit"), a=4)
+    """Although its members find capacity before, and a possible victim exists."""
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("old", 100, priority=5)
     host.decide()
     host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
@@ -579,14 +581,14 @@ def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
 
 
 def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
-    host = OddHost(Odd("permit"), a=2, b=2)
+    host = FaultyHost(FaultyPlugin("permit"), a=2, b=2)
     host.pod("old", 100)
     host.decide()
     host.gang("big", 4)
     host.decide()
     needs = host.scheduler._state.nodes.ledger.expected()
     assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("short", 10)
     assert host.decide() == []
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
@@ -598,16 +600,16 @@ def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
 
 def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
     """Nor may others have what it was to give back."""
-    host = OddHost(Odd("permit"), a=5)
+    host = FaultyHost(FaultyPlugin("permit"), a=5)
     host.pod("old", 100, cpu=2)
     host.decide()
-    host.odd.answers["permit"] = Wait(95.0)
+    host.faulty.answers["permit"] = Wait(95.0)
     host.pod("short", 10)
     host.decide()
     host.gang("big", 4)
     host.decide()
     assert host.reservation.starts_at == 100.0
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     assert host.at(95.0) == []
     assert host.at(96.0) == ["short"]
     host.pod("long", None)
@@ -618,8 +620,8 @@ def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
 
 
 def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
-    """While who is displaced there is still to go, it holds less than nothing free."""
-    host = OddHost(Odd("permit"), a=4)
+    """While its victims are still there, it has less than nothing free."""
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     host.pod("low", None, cpu=2)
     host.pod("old", 100)
     host.decide()
@@ -631,10 +633,13 @@ def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
     assert (host.reservation.starts_at, node.withheld) == (100.0, {"cpu": 1000})
     host.pod("mid", None, cpu=2, priority=3)
     assert host.decide() == []
-    assert list(host.scheduler._state.evicted) == ["default/low"]
+    assert list(host.scheduler._state.pods.evicted) == ["default/low"]
     assert (node.free["cpu"], node.withheld) == (-1000, {})
     host.end("low")
-    assert host.decide() == ["big-0", "big-1"]  # who ranks higher may have the room of both
+    assert host.decide() == [
+        "big-0",
+        "big-1",
+    ]  # an entity of higher priority may take the capacity of both
 
 
 # Bundles, labels, restarts --------------------------------------------------------------------
@@ -754,7 +759,7 @@ def test_policy_refuses_contradictory_values(field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "given", [{"backfill": 1}, {"backfill": Backfill(), "unit": SchedulingUnit.POD}]
 )
-def test_a_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
+def test_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
     assert caught.value.field == "backfill"

@@ -1,4 +1,4 @@
-"""Who asks for a reservation and may have one: who still has to start, and can."""
+"""Candidates for a reservation: gangs that still have to start, and can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import GroupView
-from support.reserving import BIG, EXACT, Host, plans
+from support.backfill_host import BIG, EXACT, Host, plans
 
 
 class TwoByTwo:

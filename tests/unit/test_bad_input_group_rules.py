@@ -1,7 +1,7 @@
-"""A plugin that breaks what is asked about a group as a whole: how many it needs, and of what.
+"""A plugin that breaks its contract on a whole group: its need of members and of resources.
 
-The scheduler cannot stop there. It goes on by the usual rule, as if the plugin were not there,
-which is compared by fingerprint with a twin to whom the plugin says just that.
+The scheduler cannot stop there. It continues by the default rule, as if the plugin were absent. The
+test compares fingerprints with a scheduler whose plugin states the default.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import GroupView
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 
 OOPS = ZeroDivisionError("oops")
 
@@ -57,22 +57,22 @@ POINTS = pytest.mark.parametrize(
 )
 
 
-def host(point: str, answer: Any) -> tuple[InMemoryCluster, Scheduler, Odd]:
+def host(point: str, answer: Any) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
     """Return a scheduler with a gang that fits nowhere, after it was tried."""
-    cluster, odd = InMemoryCluster(), Odd("permit", point)
-    odd.answers[point] = SOUND[point]
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    cluster, faulty = InMemoryCluster(), FaultyPlugin("permit", point)
+    faulty.answers[point] = SOUND[point]
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})), now=NOW)
     for n in range(2):
         pod = make_pod(f"w-{n}", group="w", min_available=2, cpu=2)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
-    odd.answers[point] = answer
-    return cluster, scheduler, odd
+    faulty.answers[point] = answer
+    return cluster, scheduler, faulty
 
 
 def decide(scheduler: Scheduler) -> tuple[list[Effect], set[tuple[str, str]]]:
-    """Decide until there is nothing to decide; return the effects, and who was named for what."""
+    """Decide until the scheduler is idle; return the effects and the reported errors."""
     effects: list[Effect] = []
     named: set[tuple[str, str]] = set()
     for _turn in range(20):
@@ -92,7 +92,7 @@ def test_failing_rule_is_reported_and_the_default_rule_applies(point: str, answe
     one, other = host(point, answer), host(point, SOUND[point])
     effects, named = decide(one[1])
     expected, nobody = decide(other[1])
-    assert named == {("Odd", "default/w")}
+    assert named == {("FaultyPlugin", "default/w")}
     assert not nobody
     assert effects == expected
     assert fingerprint(*one[:2]) == fingerprint(*other[:2])
@@ -100,10 +100,10 @@ def test_failing_rule_is_reported_and_the_default_rule_applies(point: str, answe
 
 
 @POINTS
-def test_a_rule_that_breaks_does_not_keep_a_gang_from_starting(point: str, answer: Any) -> None:
-    cluster, scheduler, odd = host(point, answer)
+def test_rule_that_breaks_does_not_keep_a_gang_from_starting(point: str, answer: Any) -> None:
+    cluster, scheduler, faulty = host(point, answer)
     decide(scheduler)
-    odd.answers[point] = SOUND[point]
+    faulty.answers[point] = SOUND[point]
     grown = Node(name=NodeName("n"), allocatable={"cpu": 4})
     tell(cluster, scheduler, NodeAdded(grown), now=NOW)
     effects, named = decide(scheduler)

@@ -97,7 +97,7 @@ WAITING = [
     ],
     *[
         bad(f"putting one with a {field} of {x!r:.8}", puts(**{field: x}), field, x)
-        for field, odd in (
+        for field, faulty in (
             ("uid", (None, 5)),
             ("group", (5, ["g"])),
             ("node", (None, 5)),
@@ -105,7 +105,7 @@ WAITING = [
             ("since", NO_SECONDS),
             ("deadline", NO_SECONDS),
         )
-        for x in odd
+        for x in faulty
     ],
     *[
         bad(f"expire at {x!r:.8}", lambda waiting, x=x: waiting.expire(now=x), "now", x)

@@ -33,8 +33,8 @@ from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin, bind_of_another, problem_with
 from support.fingerprint import fingerprint, without
-from support.odd import Odd, bind_of_another, problem_with
 from support.refusals import check_refusal
 
 OOPS = ZeroDivisionError("oops")
@@ -56,21 +56,21 @@ STOPPING: dict[str, list[Any]] = {
 """The points of the cycle of one pod, and wrong answers there."""
 
 
-def host(*points: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
-    """Return a busy scheduler with an odd plugin that has *points*, and what they need."""
+def host(*points: str) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
+    """Return a busy scheduler with a faulty plugin that has *points*, and what they need."""
     needed = {"headroom": ("filter",), "post_filter": ("filter",), "unreserve": ("reserve",)}
     every = {*points, *(other for point in points for other in needed.get(point, ()))}
     if "reserve" in every:
         every.add("unreserve")
     if every & {"filter", "score"} and not every & {"pre_score", "post_filter"}:
         every.add("pod_signature")
-    odd = Odd(*sorted(every))
-    cluster, scheduler = busy_scheduler(odd)
+    faulty = FaultyPlugin(*sorted(every))
+    cluster, scheduler = busy_scheduler(faulty)
     while scheduler.queue.head() is None or len(scheduler.queue.active) > 1:
         assert (
             scheduler.schedule_one(now=NOW) is not None
         )  # the group that yields is rejected by now
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 STOPS = pytest.mark.parametrize(
@@ -81,26 +81,28 @@ STOPS = pytest.mark.parametrize(
         for n, answer in enumerate(answers)
     ],
 )
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 """What only ascends, and means nothing by itself."""
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
-    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
-"""What is kept of answers about nodes, to ask less often."""
-TURNS = (r"\.(round|tried)_step$", r"\]\._state\.tried")
+"""Cached answers about nodes."""
+TURNS = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")
 """Which entity was tried last."""
 
 
 ANOTHER = bind_of_another(make_pod("active-1"), NodeName("n1"), 1, now=NOW)
 
 
-def break_off(host: tuple[InMemoryCluster, Scheduler, Odd], point: str, answer: Any) -> PluginError:
+def interrupt(
+    host: tuple[InMemoryCluster, Scheduler, FaultyPlugin], point: str, answer: Any
+) -> PluginError:
     """Let the plugin fail in the next cycle."""
-    _cluster, scheduler, odd = host
+    _cluster, scheduler, faulty = host
     if point == "post_filter":
-        odd.answers["filter"] = Unschedulable("full")
-    odd.answers[point] = answer
+        faulty.answers["filter"] = Unschedulable("full")
+    faulty.answers[point] = answer
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     scheduler._check()
@@ -109,17 +111,17 @@ def break_off(host: tuple[InMemoryCluster, Scheduler, Odd], point: str, answer: 
 
 @STOPS
 def test_error_in_a_cycle_changes_nothing_but_the_cycle_order(point: str, answer: Any) -> None:
-    cluster, scheduler, odd = every = host(point)
+    cluster, scheduler, faulty = every = host(point)
     before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS)
     for _turn in range(2):
-        error = break_off(every, point, answer)
-        assert (error.plugin, error.point, error.subject) == ("Odd", point, SUBJECT)
+        error = interrupt(every, point, answer)
+        assert (error.plugin, error.point, error.subject) == ("FaultyPlugin", point, SUBJECT)
         assert error.problem == problem_with(
             point, ANOTHER if answer is bind_of_another else answer
         )
         assert error.__cause__ is (answer if isinstance(answer, Exception) else None)
         assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *TURNS) == before
-    odd.answers.clear()
+    faulty.answers.clear()
     told = scheduler.schedule_one(now=NOW)
     assert told
     assert getattr(told[-1], "uid", None) == SUBJECT
@@ -129,18 +131,18 @@ def test_error_in_a_cycle_changes_nothing_but_the_cycle_order(point: str, answer
 def test_error_in_a_cycle_keeps_the_cycle_order(point: str, answer: Any) -> None:
     cluster, scheduler, _odd = every = host(point)
     before = without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT)
-    break_off(every, point, answer)
+    interrupt(every, point, answer)
     assert without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT) == before
 
 
 @pytest.mark.parametrize("answer", [OOPS, [], {}, ([],)], ids=repr)
 def test_malformed_signature_is_refused_and_the_pod_stays_unknown(answer: Any) -> None:
-    cluster, scheduler, odd = host("filter")
+    cluster, scheduler, faulty = host("filter")
     arrival = cluster.apply(PodAdded(make_pod("q")))
     before = fingerprint(cluster, scheduler)
-    odd.answers["pod_signature"] = answer
+    faulty.answers["pod_signature"] = answer
     expected: dict[str, object] = {
-        "plugin": "Odd",
+        "plugin": "FaultyPlugin",
         "point": "pod_signature",
         "subject": "default/q",
         "problem": problem_with("pod_signature", answer),
@@ -148,7 +150,7 @@ def test_malformed_signature_is_refused_and_the_pod_stays_unknown(answer: Any) -
     for _turn in range(2):
         check_refusal(lambda: scheduler.handle(arrival, now=NOW), PluginError, expected)
         assert fingerprint(cluster, scheduler) == before
-    odd.answers.clear()
+    faulty.answers.clear()
     scheduler.handle(arrival, now=NOW)
     assert len(scheduler.queue.active) == 2
 
@@ -170,12 +172,12 @@ def a_bind_is_done(cluster: InMemoryCluster, scheduler: Scheduler) -> None:
     tell(cluster, scheduler, Bound(PodUID("default/binding"), NodeName("n2"), 1), now=NOW)
 
 
-def holding(cluster: InMemoryCluster, scheduler: Scheduler, odd: Odd) -> None:
+def holding(cluster: InMemoryCluster, scheduler: Scheduler, faulty: FaultyPlugin) -> None:
     """Make one pod wait on permit."""
-    odd.answers["permit"] = Wait(9.0)
+    faulty.answers["permit"] = Wait(9.0)
     tell(cluster, scheduler, PodAdded(make_pod("held", priority=9)), now=NOW)
     assert scheduler.schedule_one(now=NOW)
-    del odd.answers["permit"]
+    del faulty.answers["permit"]
 
 
 GOING_ON: dict[str, tuple[list[Any], Happens, Callable[[GangschedError], object]]] = {
@@ -200,14 +202,14 @@ def test_error_in_an_event_counts_as_the_safe_answer(point: str, answer: Any) ->
     subject = {"pre_enqueue": "q", "unreserve": "held", "post_bind": "binding"}[point]
     points = {point, "permit", "reserve"} if point == "unreserve" else {point}
     twins = [host(*points), host(*points)]
-    for cluster, scheduler, odd in twins:
+    for cluster, scheduler, faulty in twins:
         if point == "unreserve":
-            holding(cluster, scheduler, odd)
-    cluster, scheduler, odd = twins[0]
-    odd.answers[point] = answer
+            holding(cluster, scheduler, faulty)
+    cluster, scheduler, faulty = twins[0]
+    faulty.answers[point] = answer
     with pytest.raises(PluginError) as caught:
         happens(cluster, scheduler)
-    assert (caught.value.plugin, caught.value.point) == ("Odd", point)
+    assert (caught.value.plugin, caught.value.point) == ("FaultyPlugin", point)
     assert (caught.value.subject, caught.value.problem) == (
         f"default/{subject}",
         problem_with(point, answer),
@@ -215,8 +217,8 @@ def test_error_in_an_event_counts_as_the_safe_answer(point: str, answer: Any) ->
     told: list[tuple[Effect, ...]] = [scheduler.advance(now=NOW)]
     scheduler._check()
 
-    cluster, scheduler, odd = twins[1]
-    odd.answers[point] = no(caught.value)
+    cluster, scheduler, faulty = twins[1]
+    faulty.answers[point] = no(caught.value)
     happens(cluster, scheduler)
     told.append(scheduler.advance(now=NOW))
     assert fingerprint(*twins[0][:2]) == fingerprint(*twins[1][:2])
@@ -232,18 +234,18 @@ NOT_COMPARED = [(), (b"first",), ([1],), (None, 0.0), (float("nan"), 0.0), (1, (
     [pytest.param(x, id=repr(x)) for x in [*NO_RANKS, *NOT_COMPARED]],
 )
 def test_entity_without_a_sort_key_is_last(answer: Any) -> None:
-    odd, cluster = Odd("queue_sort"), InMemoryCluster()
-    scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
+    faulty, cluster = FaultyPlugin("queue_sort"), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(faulty, DefaultBinder()))
     tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
-    odd.answers["queue_sort"] = answer
+    faulty.answers["queue_sort"] = answer
     with pytest.raises(PluginError) as caught:
         tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
-    assert (caught.value.plugin, caught.value.point) == ("Odd", "queue_sort")
+    assert (caught.value.plugin, caught.value.point) == ("FaultyPlugin", "queue_sort")
     assert (caught.value.subject, caught.value.problem) == (
         "default/odd",
         problem_with("queue_sort", answer),
     )
-    odd.answers.clear()
+    faulty.answers.clear()
     tell(cluster, scheduler, PodAdded(make_pod("late", priority=-9)), now=NOW)
     scheduler._check()
     names = [entity.pod.name for entity in scheduler.queue.active]
@@ -258,8 +260,8 @@ def wait_for_less_than_nothing(*_args: Any, **_kwargs: Any) -> Wait:
 
 
 def test_plugin_whose_outcome_is_malformed_is_named() -> None:
-    _cluster, scheduler, odd = host("permit")
-    odd.answers["permit"] = wait_for_less_than_nothing
+    _cluster, scheduler, faulty = host("permit")
+    faulty.answers["permit"] = wait_for_less_than_nothing
     with pytest.raises(GangschedError) as caught:
         scheduler.schedule_one(now=NOW)
     assert isinstance(caught.value, PluginError)
@@ -272,11 +274,11 @@ def test_every_point_is_in_a_list_above() -> None:
 
 def test_pod_update_that_raises_changes_nothing() -> None:
     """A signature is asked for before anything is forgotten."""
-    cluster, scheduler, odd = host("filter")
+    cluster, scheduler, faulty = host("filter")
     before = next(pod for pod in cluster.pods() if pod.uid == SUBJECT)
     event = cluster.apply(PodAdded(evolve(before, labels={"a": "b"})))
     was = fingerprint(scheduler, cluster)
-    odd.answers["pod_signature"] = OOPS
+    faulty.answers["pod_signature"] = OOPS
     with pytest.raises(PluginError):
         scheduler.handle(event, now=NOW)
     assert fingerprint(scheduler, cluster) == was

@@ -1,4 +1,4 @@
-"""Questions about whom nobody knows, and that no question changes anything."""
+"""Questions about unknown pods and groups, and that no question changes anything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gangsched.events import PodAdded
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 from support.refusals import check_refusal, row
 
 NO_SUBJECTS: list[Any] = [None, 5, [], {}, (1, 2), Pod]
@@ -62,13 +62,13 @@ def test_why_of_all_pods_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("subject", ["default/i-0", "default/incomplete", "default/w-2"])
-def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
-    """What it raised is told to who asked, not to the next caller."""
-    odd = Odd("pre_enqueue", "queue_sort")
+def test_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
+    """Its error is raised to the asker, not to the next caller."""
+    faulty = FaultyPlugin("pre_enqueue", "queue_sort")
     cluster = InMemoryCluster()
     coscheduling = Coscheduling()
-    odd.answers["queue_sort"] = coscheduling.queue_sort
-    scheduler = Scheduler(cluster, Profile(odd, NodeResources(), DefaultBinder()))
+    faulty.answers["queue_sort"] = coscheduling.queue_sort
+    scheduler = Scheduler(cluster, Profile(faulty, NodeResources(), DefaultBinder()))
     for n in range(3):
         pod = make_pod(f"w-{n}", group="w", min_available=3)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
@@ -76,10 +76,10 @@ def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject
         cluster, scheduler, PodAdded(make_pod("i-0", group="incomplete", min_available=4)), now=NOW
     )
     before = fingerprint(cluster, scheduler)
-    odd.answers["pre_enqueue"] = odd.answers["queue_sort"] = ZeroDivisionError("oops")
+    faulty.answers["pre_enqueue"] = faulty.answers["queue_sort"] = ZeroDivisionError("oops")
     with contextlib.suppress(PluginError):
         scheduler.why(PodUID(subject))
-    odd.answers["queue_sort"] = coscheduling.queue_sort
-    del odd.answers["pre_enqueue"]
+    faulty.answers["queue_sort"] = coscheduling.queue_sort
+    del faulty.answers["pre_enqueue"]
     assert fingerprint(cluster, scheduler) == before
     assert scheduler.advance(now=NOW) == ()

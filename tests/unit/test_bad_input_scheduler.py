@@ -117,7 +117,7 @@ FACTS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), [*INSTANTS, *FACTS])
-def test_a_call_that_is_refused_has_changed_nothing(
+def test_call_that_is_refused_has_changed_nothing(
     call: Call, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     check_unchanged(busy_scheduler(), call, error, fields)
@@ -125,7 +125,7 @@ def test_a_call_that_is_refused_has_changed_nothing(
 
 @pytest.mark.parametrize("x", NO_SECONDS, ids=lambda x: f"{x!r:.8}")
 @pytest.mark.parametrize("name", TIMED)
-def test_a_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: Any) -> None:
+def test_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: Any) -> None:
     cluster = InMemoryCluster()
     cluster.apply(PodAdded(make_pod("p")))
     scheduler = presets.coscheduling(cluster)
@@ -136,7 +136,7 @@ def test_a_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: An
     assert len(scheduler.queue) == 1
 
 
-# Facts that are no news -----------------------------------------------------------------------
+# Events that change nothing -------------------------------------------------------------------
 
 STRANGER = PodUID("default/stranger")
 NO_NEWS: list[Event] = [
@@ -220,7 +220,7 @@ def test_pod_shown_on_another_node_is_reported_and_changes_nothing(how: str) -> 
     assert scheduler.schedule_one(now=1.0) is not None
 
 
-# Who belongs to which group -------------------------------------------------------------------
+# Membership -----------------------------------------------------------------------------------
 
 
 def raising(_pod: Pod) -> Any:
@@ -251,20 +251,20 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), CLAIMS)
-def test_a_membership_that_misbehaves_is_named_and_nothing_has_changed(
+def test_membership_that_misbehaves_is_named_and_nothing_has_changed(
     call: Callable[[Pod], Any], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
-    cluster, odd = InMemoryCluster(), False
+    cluster, faulty = InMemoryCluster(), False
     scheduler = Scheduler(
         cluster,
         presets.coscheduling_profile(),
-        membership=lambda pod: call(pod) if odd else None,
+        membership=lambda pod: call(pod) if faulty else None,
     )
     scheduler.handle(cluster.apply(PodAdded(make_pod("p"))), now=NOW)
-    odd, event = True, cluster.apply(PodAdded(make_pod("q")))
+    faulty, event = True, cluster.apply(PodAdded(make_pod("q")))
     check = fingerprint(cluster, scheduler)
     check_refusal(lambda: scheduler.handle(event, now=NOW), error, fields)
     assert fingerprint(cluster, scheduler) == check
-    odd = False
+    faulty = False
     scheduler.handle(event, now=NOW)
     assert len(scheduler.queue) == 2

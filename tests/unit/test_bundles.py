@@ -1,4 +1,4 @@
-"""Bundles: their names, roles and labels within them, and who leads."""
+"""Bundles: their names, roles and labels within them, and their leader."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from support.bundles import AB, key, pods, running, spec, specs, why
 from support.busy import tell
 from support.driver import Driver
 from support.examples import one_in
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import binds, decide, gang_driver, node, unschedulable
-from support.odd import Odd
 
 # Names ----------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ MALFORMED: list[Any] = [
 
 
 @pytest.mark.parametrize("given", MALFORMED, ids=repr)
-def test_a_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: Any) -> None:
+def test_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: Any) -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         PodGroup(name="g", namespace="ns", min_available=1, bundle=given)
     error = caught.value
@@ -59,29 +59,29 @@ def test_a_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: A
 
 
 @pytest.mark.parametrize("given", [AB, list(AB), iter(AB), (AB[1], AB[0], AB[1]), set(AB)])
-def test_a_bundle_is_a_set_of_keys(given: Any) -> None:
+def test_bundle_is_a_set_of_keys(given: Any) -> None:
     group = PodGroup(name="g", min_available=1, bundle=given)
     assert group.bundle == AB
     assert group == PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB)))
     assert hash(group) == hash(PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB))))
 
 
-def test_a_group_names_itself_or_not() -> None:
-    """It is in its bundle either way; who names nobody is in none."""
+def test_group_names_itself_or_not() -> None:
+    """It is in its bundle either way; a group that names no other is in none."""
     assert bundles.keys(spec("two/b", 1, ["one/a"])) == AB
     assert bundles.keys(spec("two/b", 1, AB)) == AB
     assert bundles.keys(spec("two/b", 1)) == bundles.keys(None) == ()
 
 
-# Who leads ------------------------------------------------------------------------------------
+# The leader -----------------------------------------------------------------------------------
 
 
-def test_the_first_by_key_that_has_not_started_leads() -> None:
+def test_first_by_key_that_has_not_started_leads() -> None:
     driver = Driver()
     driver.tell(*specs("b/x", "a/y", "c/z"))
     driver.add(*(p for group in ("c/z", "b/x", "a/y") for p in pods(group)))
     state = driver.scheduler._state
-    entities = {g: state.entities[GroupKey(g)] for g in ("a/y", "b/x", "c/z")}
+    entities = {g: state.pods.entities[GroupKey(g)] for g in ("a/y", "b/x", "c/z")}
     gated = [state.queue.is_gated(entity) for entity in entities.values()]
     assert gated == [False, True, True]
     for entity in entities.values():
@@ -96,19 +96,19 @@ def test_started_group_is_of_no_concern_to_its_bundle() -> None:
     driver.settle()
     state = driver.scheduler._state
     for group in AB:
-        entity = state.entities[key(group)]
+        entity = state.pods.entities[key(group)]
         assert bundles.pending(state, entity) == [entity]
         assert bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
 
 
-def test_the_others_of_a_bundle_are_without_itself() -> None:
+def test_others_of_a_bundle_are_without_itself() -> None:
     driver = Driver()
     driver.tell(*specs(*AB))
     driver.add(*(p for group in AB for p in pods(group)))
     state = driver.scheduler._state
     for group, other in (AB, AB[::-1]):
         spec_of_it = driver.cluster.pod_group(key(group))
-        assert bundles.siblings(state, spec_of_it) == [state.entities[key(other)]]
+        assert bundles.siblings(state, spec_of_it) == [state.pods.entities[key(other)]]
 
 
 def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
@@ -120,20 +120,20 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
     driver.add(*pods("one/a", cpu=99))
     driver.settle()
     state = driver.scheduler._state
-    entity = state.entities[key("two/b")]
+    entity = state.pods.entities[key("two/b")]
     assert bundles.pending(state, entity) == [entity]
     driver.add(*pods("two/b", 1, first=2))
     driver.settle()
     assert running(driver) == {"two/b": 3}
 
 
-# Who is held, and why -------------------------------------------------------------------------
+# Groups that are not admitted, and why --------------------------------------------------------
 
 
 def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
     """Return what is said of a pod that a group would have next."""
     state = driver.scheduler._state
-    return bundles.pre_enqueue(state, pods(group)[0], state.registry.get(key(group)), now)
+    return bundles.pre_enqueue(state, pods(group)[0], state.pods.registry.get(key(group)), now)
 
 
 def test_entity_that_starts_with_another_states_it_and_needs_no_capacity() -> None:
@@ -175,9 +175,9 @@ def test_started_group_waits_for_no_departed_group() -> None:
 
 
 def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
-    odd, asked = Odd("pre_enqueue"), list[tuple[str, str]]()
+    faulty, asked = FaultyPlugin("pre_enqueue"), list[tuple[str, str]]()
     cluster = InMemoryCluster()
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile)
     for fact in (*specs(*AB), *(PodAdded(p) for group in AB for p in pods(group))):
         tell(cluster, scheduler, fact, now=1.0)
@@ -187,9 +187,9 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
         asked.append((pod.name, group.key))
         return Success()
 
-    odd.answers["pre_enqueue"] = ask
+    faulty.answers["pre_enqueue"] = ask
     state = scheduler._state
-    info = state.registry.get(key("one/a"))
+    info = state.pods.registry.get(key("one/a"))
     bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
     assert asked == [("a-1", "one/a"), ("b-0", "two/b")]
 
@@ -200,7 +200,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
 @pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("cpu", [3, 4])
 def test_each_group_gets_its_roles(unit: SchedulingUnit, cpu: int) -> None:
-    """Workers to spare of the one do not take the room of the server of the other."""
+    """Elastic workers of the one do not take the capacity of the server of the other."""
     driver = Driver(lambda cluster: presets.coscheduling(cluster, unit=unit))
     roles = {"ps": 1, "worker": 1}
     driver.tell(node("n", cpu), *specs(*AB, roles=roles))
@@ -217,7 +217,7 @@ def test_each_group_gets_its_roles(unit: SchedulingUnit, cpu: int) -> None:
         assert {"a-3", "b-3"} <= gone
 
 
-def test_the_proof_names_the_group_and_the_role_that_are_short() -> None:
+def test_proof_names_the_group_and_the_role_that_are_short() -> None:
     driver = gang_driver(node("n", 3, 1))
     bundle = ("default/a", "default/b")
     driver.tell(*specs(*bundle, roles={"ps": 1, "worker": 1}))
@@ -274,8 +274,8 @@ def test_each_group_is_within_a_value_of_its_own(placement: PlacementStrategy) -
 
 
 @layouts
-def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
-    """Who was placed before does not count for it."""
+def test_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
+    """Members that were placed before do not count for it."""
     driver = racks(r1=2, r2=1, placement=placement)
     driver.add(*pods("one/a"), *pods("two/b"))
     driver.settle()
@@ -287,10 +287,10 @@ def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementS
 
 
 @layouts
-def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(
+def test_node_that_the_bundle_uses_already_is_not_within_every_value(
     placement: PlacementStrategy,
 ) -> None:
-    """There is room for all on the node of the first; the second belongs elsewhere."""
+    """All fit on the node of the first; the second must be in another domain."""
     driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 4, zone="z"), node("n2", 2, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -322,17 +322,17 @@ def test_elastic_members_take_no_capacity_of_another_group(
 
 
 def test_elastic_members_are_placed_in_the_same_call_if_they_fit() -> None:
-    """Placed with the others they would take the room of the second group."""
+    """Placed with the others they would take the capacity of the second group."""
     driver = racks(r1=5)
     driver.add(*pods("one/a", 5), *pods("two/b"))
     assert len(binds(decide(driver))) == 5
 
 
 @layouts
-def test_a_search_looks_at_no_node_that_is_not_within_the_value(
+def test_search_looks_at_no_node_that_is_not_within_the_value(
     placement: PlacementStrategy,
 ) -> None:
-    """There is room for all on the node of the first, which has no rack."""
+    """All fit on the node of the first, which has no rack."""
     driver = racks(a=ZONE, b=RACK, placement=placement)
     driver.tell(node("n1", 9, zone="z"), node("n2", 1, rack="r"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -344,9 +344,9 @@ def test_a_search_looks_at_no_node_that_is_not_within_the_value(
 def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
     bundle: tuple[str, ...],
 ) -> None:
-    odd, cluster = Odd("pre_score"), InMemoryCluster()
-    odd.answers["pre_score"] = Unschedulable("not today")
-    profile = Profile(odd, Coscheduling(), NodeResources(), DefaultBinder())
+    faulty, cluster = FaultyPlugin("pre_score"), InMemoryCluster()
+    faulty.answers["pre_score"] = Unschedulable("not today")
+    profile = Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
     scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, node("n", 9, rack="r"), now=0.0)
     for group in bundle or AB[:1]:
@@ -359,7 +359,7 @@ def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
     scheduler._check()
 
 
-def test_a_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
+def test_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
     """Unlike members, which only fit on what the first group leaves, in one arrangement."""
     driver = racks(a=None, b=RACK, r1=5)
     driver.tell(node("big", 3, rack="r1"))
@@ -369,7 +369,7 @@ def test_a_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
     assert running(driver) == dict.fromkeys(AB, 2)
 
 
-def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
+def test_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
     preferred = Topology("rack", required=False)
     driver = racks(r1=2, r2=1, r3=1, a=preferred, b=preferred)
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -377,8 +377,8 @@ def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
     assert places(driver) == {"a": {"r1"}, "b": {"r2", "r3"}}
 
 
-def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
-    """The first zone has less room that is enough; but there is the only rack."""
+def test_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
+    """The first zone has less sufficient capacity; but the only rack is there."""
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 2, zone="z1", rack="r"), node("n2", 3, zone="z2"))
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -386,9 +386,7 @@ def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> No
     assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
 
 
-def test_an_earlier_group_leaves_a_node_of_its_value_to_a_later_one_that_fits_nowhere_else() -> (
-    None
-):
+def test_earlier_group_leaves_the_only_node_of_a_later_one() -> None:
     driver = gang_driver(node("n1", 2, 1, rack="r"), node("n2", 2, rack="r"))
     driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
     driver.tell(PodGroupAdded(spec("two/b", 1, AB)))
@@ -424,8 +422,8 @@ def test_how_many_combinations_of_values_are_tried_is_bounded_by_the_budget(
 
 
 def told(driver: Driver) -> tuple[str, str]:
-    """Return who of the bundle does not fit, and why."""
-    found = driver.scheduler._state.entities[key("one/a")].unschedulable_member
+    """Return the member of the bundle that does not fit, and why."""
+    found = driver.scheduler._state.pods.entities[key("one/a")].unschedulable_member
     assert found is not None
     return found.pod, str(found.proof)
 
@@ -459,7 +457,7 @@ def test_first_member_is_reported_for_a_group_that_fits_within_no_value() -> Non
     st.sampled_from([(RACK, ZONE), (RACK, RACK), (ZONE, None), (None, RACK)]),
     st.integers(1, 3),
 )
-def test_a_bundle_within_labels_starts_exactly_where_there_is_a_way(
+def test_bundle_within_labels_starts_exactly_where_there_is_a_way(
     seats: list[tuple[int, int, str, str]],
     asks: list[tuple[int, int]],
     labels: tuple[Topology | None, Topology | None],
@@ -485,7 +483,7 @@ def is_a_way(
     groups: list[list[tuple[int, int]]],
     labels: tuple[Topology | None, Topology | None],
 ) -> bool:
-    """Say whether everybody fits somewhere, each group with a label within one value of it."""
+    """Return whether all members fit, each group with a label within one value of it."""
     asks = [ask for group in groups for ask in group]
     for way in itertools.product(range(len(seats)), repeat=len(asks)):
         used = Counter[tuple[int, str]]()
@@ -506,7 +504,7 @@ def is_a_way(
     return False
 
 
-def test_a_search_that_ends_undecided_is_counted_once() -> None:
+def test_search_that_ends_undecided_is_counted_once() -> None:
     """Also where the groups are placed one after the other, and then once more, sparingly."""
     driver = gang_driver(node("x", 5, 11, rack="r"), node("y", 7, 6, rack="r"), search_budget=0)
     driver.tell(PodGroupAdded(spec("one/a", 6, AB, topology=RACK)))

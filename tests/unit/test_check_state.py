@@ -12,7 +12,8 @@ from gangsched.errors import InternalError
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from support.busy import busy_scheduler
 from support.entities import a_pod
 
@@ -23,14 +24,16 @@ LARGE = "(Resources({'cpu': '9'}),)"
 
 
 def the(state: State, name: str) -> Member:
-    return state.members[PodUID(f"default/{name}")]
+    return state.pods.members[PodUID(f"default/{name}")]
 
 
 def waiting(state: State) -> Member:
-    return next(member for member in state.members.values() if member.state is MemberState.WAITING)
+    return next(
+        member for member in state.pods.members.values() if member.state is MemberState.WAITING
+    )
 
 
-# What somebody does to it by mistake ----------------------------------------------------------
+# Changes by mistake ---------------------------------------------------------------------------
 
 
 def tell_only_its_group(state: State) -> None:
@@ -44,11 +47,11 @@ def give_one_a_role_that_its_group_does_not_know(state: State) -> None:
 
 
 def let_one_wait_no_more(state: State) -> None:
-    state.waiting.remove(waiting(state).pod.uid)
+    state.pods.waiting.remove(waiting(state).pod.uid)
 
 
 def let_a_bound_one_wait(state: State) -> None:
-    state.waiting.wait(the(state, "bound").pod.uid, node=NodeName("n1"), timeout=1.0, now=0.0)
+    state.pods.waiting.wait(the(state, "bound").pod.uid, node=NodeName("n1"), timeout=1.0, now=0.0)
 
 
 def forget_what_one_holds(state: State) -> None:
@@ -77,11 +80,11 @@ def assume_a_stranger(state: State) -> None:
 
 
 def evict_a_stranger(state: State) -> None:
-    state.evicted.add(GHOST.uid)
+    state.pods.evicted.add(GHOST.uid)
 
 
 def let_a_stranger_wait(state: State) -> None:
-    state.waiting.wait(GHOST.uid, node=NOWHERE, timeout=1.0, now=0.0)
+    state.pods.waiting.wait(GHOST.uid, node=NOWHERE, timeout=1.0, now=0.0)
 
 
 def take_one_out_of_the_queue(state: State) -> None:
@@ -93,19 +96,19 @@ def queue_a_stranger(state: State) -> None:
 
 
 def forget_that_a_group_holds_nodes(state: State) -> None:
-    del state.holding[W]
+    del state.attempts.holding[W]
 
 
 def take_a_group_as_holding(state: State) -> None:
-    state.holding[INCOMPLETE] = 1
+    state.attempts.holding[INCOMPLETE] = 1
 
 
 def let_a_group_yield_that_holds_nothing(state: State) -> None:
-    state.yielding[INCOMPLETE] = "why"
+    state.attempts.yielding[INCOMPLETE] = "why"
 
 
 def take_one_as_tried_under_another_number(state: State) -> None:
-    state.tried[99] = the(state, "w-0").entity
+    state.attempts.tried[99] = the(state, "w-0").entity
 
 
 def forget_when_one_was_tried(state: State) -> None:
@@ -113,22 +116,22 @@ def forget_when_one_was_tried(state: State) -> None:
 
 
 def try_a_stranger(state: State) -> None:
-    state.tried[99] = stranger = a_pod(99)
+    state.attempts.tried[99] = stranger = a_pod(99)
     stranger.tried_step = 1
 
 
 def swap_the_entities_of_two_groups(state: State) -> None:
-    entities = state.entities
+    entities = state.pods.entities
     entities[W], entities[INCOMPLETE] = entities[INCOMPLETE], entities[W]
 
 
 def keep_the_entity_of_a_group_that_nobody_knows(state: State) -> None:
-    state.entities[GroupKey("default/gone")] = a_pod(99)
+    state.pods.entities[GroupKey("default/gone")] = a_pod(99)
 
 
 def keep_the_entity_of_a_group_without_members(state: State) -> None:
-    info = state.registry.get(EMPTY)
-    state.entities[EMPTY] = stranger = a_pod(99)
+    info = state.pods.registry.get(EMPTY)
+    state.pods.entities[EMPTY] = stranger = a_pod(99)
     stranger.group = info
 
 
@@ -137,16 +140,16 @@ def miscount_a_class(state: State) -> None:
 
 
 def keep_a_class_that_nobody_is_of(state: State) -> None:
-    state.classes["nobody"] = PodClass("nobody", GHOST)
+    state.pod_classes.by_signature["nobody"] = PodClass("nobody", GHOST)
 
 
 def keep_a_class_whose_one_pod_is_gone(state: State) -> None:
-    state.classes["gone"] = PodClass("gone", GHOST)
-    state.classes["gone"].users = 1
+    state.pod_classes.by_signature["gone"] = PodClass("gone", GHOST)
+    state.pod_classes.by_signature["gone"].users = 1
 
 
 def forget_a_class(state: State) -> None:
-    del state.classes[the(state, "large").pod_class.signature]
+    del state.pod_classes.by_signature[the(state, "large").pod_class.signature]
 
 
 def nominated(state: State) -> Nomination:
@@ -158,7 +161,7 @@ def nominated(state: State) -> Nomination:
 
 def nominate_without_reserving(state: State) -> None:
     made = nominated(state)
-    state.nominations[made.entity.seq] = made
+    state.reservations.nominations[made.entity.seq] = made
 
 
 def reserve_without_nominating(state: State) -> None:
@@ -167,13 +170,13 @@ def reserve_without_nominating(state: State) -> None:
 
 def leave_reserved_capacity_out(state: State) -> None:
     made = nominated(state)
-    state.nominations[made.entity.seq] = made
+    state.reservations.nominations[made.entity.seq] = made
     state.nodes.reserve(made.reserved)
     state.nodes.leave_out(made.reserved)
 
 
 def miscount_a_priority(state: State) -> None:
-    state.count_priority(9, 1)
+    state.pods.count_priority(9, 1)
 
 
 def withhold_what_is_not_reserved(state: State) -> None:
@@ -232,7 +235,7 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     ("sabotage", "says"),
     [pytest.param(sabotage, says, id=sabotage.__name__) for sabotage, says in SABOTAGE],
 )
-def test_a_scheduler_sees_what_is_wrong_and_says_what(
+def test_scheduler_sees_what_is_wrong_and_says_what(
     sabotage: Callable[[State], None], says: str
 ) -> None:
     _cluster, scheduler = busy_scheduler()

@@ -41,7 +41,7 @@ def gang(name: str, size: int, cpu: int = 1) -> list[Event]:
 
 
 class Reports:
-    """An observer that lists the reports of binds in the order in which they are told."""
+    """An observer that lists the reports of binds in order."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -111,7 +111,7 @@ def test_driver_decides_while_a_bind_is_under_way(shell: type[Shell]) -> None:
 
 @both
 def test_driver_takes_in_events_while_a_bind_is_under_way(shell: type[Shell]) -> None:
-    """The bind of the first pod ends only when a pod that is told meanwhile is being bound."""
+    """The bind of the first pod ends only when a pod that arrives meanwhile is being bound."""
     together = Together(shell, 2)
 
     def bind(effect: Bind) -> Any:

@@ -73,7 +73,7 @@ def test_driver_decides_while_events_pour_in(shell: type[Shell]) -> None:
 
 @both
 def test_events_that_wait_are_taken_in_while_there_is_much_to_decide(shell: type[Shell]) -> None:
-    """An event that is told during a decision does not wait for all the others."""
+    """An event that arrives during a decision does not wait for all the others."""
     decided: list[str] = []
     seen_after: list[int] = []
     cluster = InMemoryCluster()

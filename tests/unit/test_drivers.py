@@ -190,7 +190,7 @@ _facts = st.lists(
 
 
 def story(drawn: list[Any]) -> list[Event]:
-    """Return events that can be told in this order, each true by then."""
+    """Return events in an order in which each is true when it is reported."""
     events: list[Event] = []
     names: list[str] = []
     for kind, *rest in drawn:

@@ -6,8 +6,8 @@ import pytest
 
 from gangsched import PodGroup, PodGroupAdded, SchedulingUnit
 from gangsched.testing import make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 @EACH_UNIT
@@ -15,7 +15,7 @@ from support.odd import Odd
 def test_elastic_members_of_two_gangs_are_evicted_before_a_whole_gang(
     unit: SchedulingUnit, is_signed: bool
 ) -> None:
-    host = Host(4, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(4, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     runs(host, "a", 0, 0, min_available=1)
     runs(host, "b", 0, 0, min_available=1)
     host.pods(make_pod("high", cpu=2, priority=5))
@@ -72,7 +72,7 @@ def test_gang_keeps_its_role_minimum_where_members_on_one_node_are_evicted(
 
 
 @EACH_UNIT
-def test_a_whole_gang_is_evicted_where_all_elastic_members_are_not_enough(
+def test_whole_gang_is_evicted_where_all_elastic_members_are_not_enough(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(5, unit=unit)

@@ -11,6 +11,7 @@ import pytest
 from attrs.exceptions import FrozenInstanceError
 
 from gangsched import events
+from gangsched.cluster_objects import Namespace
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -27,6 +28,8 @@ from gangsched.events import (
     Nominated,
     NominationLapsed,
     Notice,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -55,6 +58,8 @@ VALUES: list[Any] = [
     PodGroupAdded(GROUP),
     PodGroupUpdated(GROUP),
     PodGroupDeleted(KEY),
+    ObjectChanged(Namespace(name="ns")),
+    ObjectDeleted("Namespace", "ns"),
     Bound(UID, NAME, 1),
     BindFailed(UID, 1, "why"),
     Release(KEY, (UID,)),

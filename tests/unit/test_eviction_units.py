@@ -1,4 +1,4 @@
-"""Who may be displaced, by whom, and what is asked while it is planned."""
+"""Possible victims, their preemptors, and the plugin calls while preemption is planned."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from gangsched import (
 from gangsched.framework.preemption import candidates
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of, runs
 
-# Who may be displaced -------------------------------------------------------------------------
+# Possible victims -----------------------------------------------------------------------------
 
 
 @EACH_UNIT
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
+def test_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
     """Of the two, the younger goes."""
-    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     runs(host, "gang", 0)
     runs(host, "alone", 0, group=None, min_available=None)
     host.gang("high", 1, 5)
@@ -73,7 +73,7 @@ def test_capacity_nominated_for_equal_priority_is_not_taken(unit: SchedulingUnit
 
 
 @EACH_UNIT
-def test_a_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
+def test_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     for name, other in (("a", "b"), ("b", "a")):
         spec = PodGroup(name=name, min_available=1, bundle=(GroupKey(f"default/{other}"),))
@@ -104,9 +104,7 @@ def test_all_members_of_a_role_beyond_its_minimum_are_elastic(unit: SchedulingUn
 
 @EACH_UNIT
 @pytest.mark.parametrize("stays", [True, False], ids=["others-stay", "alone"])
-def test_a_regular_pod_that_is_going_already_is_counted_on(
-    unit: SchedulingUnit, stays: bool
-) -> None:
+def test_regular_pod_that_is_going_already_is_counted_on(unit: SchedulingUnit, stays: bool) -> None:
     host = Host(1, *[1] * stays, unit=unit)
     runs(host, "going", 0, group=None, min_available=None)
     if stays:
@@ -118,12 +116,12 @@ def test_a_regular_pod_that_is_going_already_is_counted_on(
 
 
 @EACH_UNIT
-def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again(
+def test_waiting_regular_pod_is_unassumed_at_once_and_tried_again(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("permit")
-    host = Host(2, unit=unit, odd=odd)
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+    faulty = FaultyPlugin("permit")
+    host = Host(2, unit=unit, faulty=faulty)
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Success() if pod.priority else Wait(50.0)
     )
     host.pods(make_pod("low", cpu=2))
@@ -138,17 +136,17 @@ def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again
     host.at(5.0)
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/other"]
     host.end("high", "other")
-    host.at(20.0)  # it does not rest any more
+    host.at(20.0)  # its backoff has ended
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/low"]
 
 
 def test_plugin_may_release_a_group_while_a_pod_is_unreserved() -> None:
-    odd = Odd("permit", "unreserve", "reserve")
-    host = Host(2, odd=odd)
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+    faulty = FaultyPlugin("permit", "unreserve", "reserve")
+    host = Host(2, faulty=faulty)
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Success() if pod.name == "high" else Wait(50.0)
     )
-    odd.answers["unreserve"] = lambda _state, pod, _node, *, cause, now: (
+    faulty.answers["unreserve"] = lambda _state, pod, _node, *, cause, now: (
         RejectGroup(GroupKey("default/friends"), "alone again") if pod.name == "low" else None
     )
     host.gang("friends", 1, 1)
@@ -186,17 +184,17 @@ def test_gang_as_victim_has_the_priority_of_its_one_running_member(unit: Schedul
     assert host.evicted == ["mixed-0"]
 
 
-def waits_for(name: str) -> Odd:
+def waits_for(name: str) -> FaultyPlugin:
     """Return a plugin by which the pods wait whose names begin so."""
-    odd = Odd("permit")
-    odd.answers["permit"] = lambda _state, pod, _node, *, now: (
+    faulty = FaultyPlugin("permit")
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: (
         Wait(50.0) if pod.name.startswith(name) else Success()
     )
-    return odd
+    return faulty
 
 
 def test_waiting_gang_is_preempted_before_a_running_gang() -> None:
-    host = Host(4, odd=waits_for("waits"))
+    host = Host(4, faulty=waits_for("waits"))
     host.gang("waits", 2, 0)
     runs(host, "runs", 0, 0)
     assert len(host.scheduler.waiting) == 2
@@ -206,8 +204,8 @@ def test_waiting_gang_is_preempted_before_a_running_gang() -> None:
 
 
 def test_gang_with_fewer_running_members_is_evicted_first() -> None:
-    """Though it is the elder."""
-    host = Host(4, odd=waits_for("one-late"))
+    """Although it is older."""
+    host = Host(4, faulty=waits_for("one-late"))
     runs(host, "one", 0, min_available=1)
     runs(host, "two", 0, 0)
     host.pods(make_pod("one-late", group="one", cpu=1, min_available=1))
@@ -216,8 +214,8 @@ def test_gang_with_fewer_running_members_is_evicted_first() -> None:
     assert host.evicted == ["one-0"]
 
 
-def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
-    host = Host(9, odd=waits_for("spare-late"))
+def test_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
+    host = Host(9, faulty=waits_for("spare-late"))
     runs(host, "exact", 0, 0)
     runs(host, "spare", 0, 0, 0, min_available=2)
     host.pods(make_pod("spare-late", group="spare", cpu=1, min_available=2))
@@ -233,30 +231,30 @@ def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() 
     ]
 
 
-# For whom -------------------------------------------------------------------------------------
+# Preemptors -----------------------------------------------------------------------------------
 
 
 def test_entity_refused_for_another_reason_preempts_nothing() -> None:
-    odd = Odd("pre_filter")
-    host = Host(1, odd=odd)
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, faulty=faulty)
     runs(host, "low", 0)
     answers = iter([Unschedulable("quota is used")])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.gang("high", 1, 5)
     assert (host.evicted, host.kept) == ([], [])
 
 
 def test_entity_that_is_not_admitted_preempts_nothing() -> None:
-    """It falls before room is made for it as a whole, and is held then."""
-    odd = Odd("pre_enqueue")
-    host = Host(2, odd=odd)
+    """It is rejected before it preempts as a whole, and is not admitted then."""
+    faulty = FaultyPlugin("pre_enqueue")
+    host = Host(2, faulty=faulty)
     runs(host, "low", 0)
     for n in range(2):
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=host.now)
     assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/high-0"]
-    odd.answers["pre_enqueue"] = Unschedulable("held")
+    faulty.answers["pre_enqueue"] = Unschedulable("held")
     host.decide()
     (rejected,) = host.told(PodRejected)
     assert (rejected.uid, rejected.reason) == (
@@ -317,9 +315,9 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
     for number, (cpu, role) in enumerate(asked):
         host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=cpu, role=role)))
     state = host.scheduler._state
-    info = state.registry.get(spec.key)
+    info = state.pods.registry.get(spec.key)
     assert info is not None
-    preemptor = GangPreemptor(state, state.entities[spec.key], info, host.now)
+    preemptor = GangPreemptor(state, state.pods.entities[spec.key], info, host.now)
     shortfalls = preemptor.shortfalls(None)
     assert shortfalls is not None
     found = {
@@ -330,7 +328,7 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
 
 @EACH_UNIT
 def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
-    """Though there is room in another."""
+    """Although there is capacity in another."""
     host = Host(2, 2, unit=unit)
     topology = Topology(key="rack", required=True)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
@@ -394,19 +392,19 @@ def test_no_more_is_preempted_than_is_lacking_beside_free_capacity(unit: Schedul
 def test_check_of_a_plan_runs_as_in_a_scheduling_cycle(
     unit: SchedulingUnit, goes_alone: bool
 ) -> None:
-    odd = Odd("pre_filter", "filter", "pre_score")
-    host = Host(2, unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
+    host = Host(2, unit=unit, faulty=faulty)
     if goes_alone:
         runs(host, "high", 0, priority=5)
     runs(host, "low", *[0] * (1 if goes_alone else 2))
 
-    hand_down(host, odd)
+    pass_to_members(host, faulty)
     host.now = 3.0
     host.pods(make_pod("high-1", group="high", cpu=1, priority=5, min_available=1))
     assert len(host.evicted) == (1 if goes_alone else 2)
 
 
-# What is told, and whom it helps --------------------------------------------------------------
+# Notices, and which entities they help --------------------------------------------------------
 
 
 @EACH_UNIT
@@ -422,11 +420,11 @@ def test_notice_states_until_when_capacity_is_reserved(
 
 @EACH_UNIT
 def test_reserved_capacity_that_its_gang_cannot_use_is_free_at_once(unit: SchedulingUnit) -> None:
-    odd = Odd("pre_filter")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_filter")
+    host = blocked(unit=unit, faulty=faulty)
     host.pods(make_pod("other", cpu=1))
     host.at(5.0)
-    odd.answers["pre_filter"] = lambda _state, pod, *, now: (
+    faulty.answers["pre_filter"] = lambda _state, pod, *, now: (
         Unschedulable("turned down") if pod.priority else Success()
     )
     host.end("low-0", "low-1")

@@ -1,4 +1,4 @@
-"""When pods end, as a scheduler takes it: who is asked what, and what comes of a bad answer."""
+"""Expected ends of pods: which run times are asked for, and the effect of a bad answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gangsched import Backfill, Pod, PodGroup, PodGroupAdded, Wait, group_key
 from gangsched.errors import PluginError
 from gangsched.framework.backfill import run_times as group_run_times
 from gangsched.testing import make_pod
-from support.odd import OOPS, Odd
-from support.reserving import EXACT, Host, OddHost, crowded
+from support.backfill_host import EXACT, FaultyHost, Host, crowded
+from support.faulty_plugin import OOPS, FaultyPlugin
 
 POD = make_pod("p")
 
@@ -35,7 +35,7 @@ class Asked:
 
 @define
 class Says:
-    """Run times that say one thing of everybody, or raise it."""
+    """Run times that return one value for all pods, or raise it."""
 
     answer: Any
 
@@ -46,15 +46,15 @@ class Says:
 
 
 def test_expected_end_is_asked_of_started_pods_on_the_node() -> None:
-    """Who only waits for a permit is taken to start now."""
-    host = OddHost(Odd("permit"), a=4)
+    """A pod that only waits on permit is assumed to start now."""
+    host = FaultyHost(FaultyPlugin("permit"), a=4)
     run_times = Asked()
     host.policy = Backfill(run_times)
     host.scheduler = host.make()
     host.now = 3.0
     host.pod("runs")
     host.decide()
-    host.odd.answers["permit"] = Wait(30.0)
+    host.faulty.answers["permit"] = Wait(30.0)
     host.pod("waits")
     host.decide()
     assert group_run_times.ends(host.scheduler._state, 7.0) == {}
@@ -80,7 +80,7 @@ def test_bad_run_times_are_reported_with_the_pod_and_the_cause(
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
     assert group_run_times.end_of(state, POD, None, 0.0) == math.inf
-    (error,) = state.deferred
+    (error,) = state.call.deferred
     assert isinstance(error, PluginError)
     assert str(error) == f"plugin 'run_times' at expected_end for default/p: {problem}"
     assert error.__cause__ is (answer if isinstance(answer, Exception) else None)

@@ -30,7 +30,9 @@ def parts(thing: Any) -> list[Any]:
     if isinstance(thing, Mapping):
         return [*thing.keys(), *thing.values()]
     if isinstance(thing, PriorityHeap) or type(thing).__name__ == "HeapEntry":
-        return list(next(iter(attributes(thing).values())))  # the list itself was made to be told
+        return list(
+            next(iter(attributes(thing).values()))
+        )  # the list itself was made for the failure message
     if isinstance(thing, list | tuple | set | deque | SortedList):
         return list(thing)
     if isinstance(thing, types.MethodType):
@@ -162,7 +164,7 @@ def test_two_schedulers_with_one_history_have_one_fingerprint() -> None:
 
 
 def test_reading_leaves_the_fingerprint_as_it_is() -> None:
-    """F41: queries never change anything; that of a hash that is kept neither."""
+    """F41: queries never change anything; a cached hash is ignored."""
     cluster, scheduler = busy_scheduler()
     before = fingerprint(cluster, scheduler)
     queue, waiting = scheduler.queue, scheduler.waiting
@@ -182,7 +184,7 @@ def test_sharing_of_objects_counts() -> None:
     assert fingerprint((1, 2), (1, 2)) == fingerprint((1, 2), (*[1], 2))
 
 
-def test_a_cycle_has_an_end() -> None:
+def test_cycle_has_an_end() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
     assert "again" in fingerprint(ring)[-1]
@@ -211,7 +213,7 @@ def test_different_states_have_different_fingerprints(one: object, other: object
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_the_order_of_a_set_does_not_count() -> None:
+def test_order_of_a_set_does_not_count() -> None:
     orders = [dict.fromkeys(order) for order in itertools.permutations(["a", "b", "c"])]
     assert len({fingerprint(set(order)) for order in orders}) == 1
 
@@ -221,8 +223,8 @@ def test_impossible_report_is_refused() -> None:
         fingerprint({"a": [iter([])]})
 
 
-def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
-    """A map that has forgotten everybody is not a map that has never known anybody."""
+def test_removal_and_a_return_are_seen_by_their_counters() -> None:
+    """A map that has forgotten all pods differs from a map that never had any."""
     waiting = WaitingMap()
     before = fingerprint(waiting)
     waiting.wait(PodUID("u"), node=NodeName("n"), timeout=1, now=0)

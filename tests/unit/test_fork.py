@@ -61,7 +61,7 @@ def laid_open(thing: object) -> tuple[str, ...]:
 
 def test_fork_has_the_state_of_its_original() -> None:
     cluster, scheduler = busy_scheduler()
-    profile = scheduler._state.profile
+    profile = scheduler._state.settings.profile
     before = fingerprint(cluster, scheduler)
     twin = forked(scheduler, cluster, profile)
     assert laid_open(twin) == laid_open(scheduler)
@@ -100,7 +100,7 @@ def can_change(thing: object) -> bool:
 
 def test_fork_shares_no_mutable_object_with_its_original() -> None:
     cluster, scheduler = busy_scheduler()
-    profile = scheduler._state.profile
+    profile = scheduler._state.settings.profile
     twin = forked(scheduler, cluster, profile)
     laid_open(twin)
     apart = (cluster, profile, *profile.plugins)
@@ -132,13 +132,16 @@ def test_errors_of_plugins_in_a_fork_are_not_raised_by_the_original() -> None:
 
 def test_fork_binds_methods_to_the_copy() -> None:
     cluster, scheduler = busy_scheduler()
-    apart = ((cluster, cluster), (scheduler._state.profile, scheduler._state.profile))
+    apart = (
+        (cluster, cluster),
+        (scheduler._state.settings.profile, scheduler._state.settings.profile),
+    )
     both: tuple[Any, Any] = (scheduler, scheduler._check)
     twin, check = copying.fork(both, instead=apart)
     assert twin is not scheduler
     assert check.__self__ is twin
-    twin._state.step = -1
-    assert scheduler._state.step >= 0
+    twin._state.attempts.step = -1
+    assert scheduler._state.attempts.step >= 0
 
 
 # What is not looked at -----------------------------------------------------------------------
@@ -158,8 +161,8 @@ def many(count: int) -> tuple[InMemoryCluster, Scheduler]:
 def test_fork_copies_only_what_is_read() -> None:
     _cluster, scheduler = many(200)
     ahead = simulate.look(scheduler, scheduler._state, 1.0)
-    members, nodes = ahead.state.members, ahead.state.nodes
-    groups = ahead.state.registry._groups
+    members, nodes = ahead.state.pods.members, ahead.state.nodes
+    groups = ahead.state.pods.registry._groups
     assert isinstance(members, LazyDict)
     assert isinstance(groups, LazyDict)
     assert isinstance(nodes.infos, LazyDict)
@@ -220,7 +223,7 @@ def test_what_if_calls_the_fork_of_a_plugin_with_state() -> None:
     assert bound(scheduler) == 2
     assert bound(scheduler) == 2
     assert (quota.left, quota.forks) == (2, 2)
-    assert scheduler._state.profile.plugins[2] is quota
+    assert scheduler._state.settings.profile.plugins[2] is quota
     assert scheduler.schedule_one(now=NOW) is not None
     assert quota.left == 1
     assert bound(scheduler) == 1
@@ -244,7 +247,7 @@ def test_what_if_refuses_a_plugin_with_state_and_no_fork() -> None:
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_an_error_of_fork_names_the_plugin() -> None:
+def test_error_of_fork_names_the_plugin() -> None:
     class Broken(Quota):
         def fork(self) -> object:
             raise ZeroDivisionError("oops")
@@ -255,7 +258,7 @@ def test_an_error_of_fork_names_the_plugin() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_an_error_of_the_library_from_fork_is_not_wrapped() -> None:
+def test_error_of_the_library_from_fork_is_not_wrapped() -> None:
     error = ProfileError("what_if", "a connection cannot be forked")
 
     class Connected(Quota):
@@ -267,7 +270,7 @@ def test_an_error_of_the_library_from_fork_is_not_wrapped() -> None:
     assert caught.value is error
 
 
-def test_a_fork_without_the_methods_of_the_plugin_is_refused() -> None:
+def test_fork_without_the_methods_of_the_plugin_is_refused() -> None:
     class Other(Quota):
         def fork(self) -> object:
             return object()
@@ -375,13 +378,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("plugin", SHARED, ids=range(len(SHARED)))
-def test_a_plugin_without_state_is_shared(plugin: object) -> None:
+def test_plugin_without_state_is_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     assert copying.forked_profile(profile) is profile
 
 
 @pytest.mark.parametrize("plugin", REFUSED, ids=range(len(REFUSED)))
-def test_a_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
+def test_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     with pytest.raises(ProfileError, match="has state and no fork method"):
         copying.forked_profile(profile)
@@ -389,7 +392,7 @@ def test_a_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
 
 def test_every_plugin_of_the_library_can_be_forked_or_shared() -> None:
     for scheduler in (presets.coscheduling, presets.gang, presets.pod_by_pod):
-        profile = scheduler(InMemoryCluster())._state.profile
+        profile = scheduler(InMemoryCluster())._state.settings.profile
         assert copying.forked_profile(profile) is profile
     for name in set(plugins.__all__) - {"Strategy"}:
         plugin = getattr(plugins, name)()
@@ -427,7 +430,7 @@ class ForkedInVain(Learned):
 
 
 def reserving(run_times: Any) -> Scheduler:
-    """Return a scheduler with a gang of two for which there is no room."""
+    """Return a scheduler with a gang of two that does not fit."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster, backfill=Backfill(run_times))
     node = Node(name=NodeName("n"), allocatable={"cpu": 2})
@@ -445,14 +448,17 @@ def test_what_if_calls_the_fork_of_run_times_with_state() -> None:
     scheduler = reserving(run_times)
     ahead = simulate.look(scheduler, scheduler._state, NOW)
     ahead.run(NOW)
-    policy, promise = ahead.state.reserving.policy, ahead.state.reserving.reservation
+    policy, promise = (
+        ahead.state.reservations.backfill.policy,
+        ahead.state.reservations.backfill.reservation,
+    )
     assert policy is not None
     assert promise is not None
     assert promise.starts_at == NOW + 50.0
     assert isinstance(policy.run_times, Learned)
     assert policy.run_times.asked != []
     assert run_times.asked == []
-    assert scheduler._state.reserving.policy == Backfill(run_times)
+    assert scheduler._state.reservations.backfill.policy == Backfill(run_times)
 
 
 def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
@@ -467,7 +473,7 @@ def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
     assert run_times.asked == []
 
 
-def test_an_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
+def test_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
     with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
         reserving(ForkedInVain()).what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -482,7 +488,7 @@ def test_run_times_without_state_are_shared(run_times: Any) -> None:
     assert copying.forked_policy(None) is None
 
 
-def test_an_error_of_the_fork_of_a_cluster_is_named() -> None:
+def test_error_of_the_fork_of_a_cluster_is_named() -> None:
     class Broken(InMemoryCluster):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")
@@ -517,7 +523,7 @@ def written(value: object) -> Any:
     _cluster, scheduler = host(Writer(value))
     scheduler.schedule_one(now=NOW)
     ahead = simulate.look(scheduler, scheduler._state, NOW)
-    member = next(m for m in ahead.state.members.values() if m.cycle is not None)
+    member = next(m for m in ahead.state.pods.members.values() if m.cycle is not None)
     assert member.cycle is not None
     return member.cycle.read(KEY)
 
@@ -539,13 +545,13 @@ CHANGING = [Quota(1), [[1]], {"a": []}, object()]
 
 
 @pytest.mark.parametrize("value", CHANGING, ids=range(len(CHANGING)))
-def test_a_written_mutable_object_without_fork_is_refused(value: object) -> None:
+def test_written_mutable_object_without_fork_is_refused(value: object) -> None:
     with pytest.raises(ProfileError, match=r"written under StateKey\(.*claim.*no fork") as caught:
         written(value)
     assert caught.value.point == "what_if"
 
 
-def test_an_error_of_the_fork_of_a_written_value_names_the_key() -> None:
+def test_error_of_the_fork_of_a_written_value_names_the_key() -> None:
     class Broken(Quota):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")

@@ -27,7 +27,7 @@ from gangsched.testing import make_pod
 
 
 class Moody:
-    """Turns a pod down, or lets it go."""
+    """Refuses a pod, or accepts it."""
 
     name = "Moody"
 

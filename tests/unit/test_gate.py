@@ -1,4 +1,4 @@
-"""The gang barrier without a driver: releases, rejections, and what is kept."""
+"""The gang barrier without a driver: releases, rejections, and memory."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_task_has_the_priority_of_its_gang(priority: int) -> None:
     assert alone.priority == 0
 
 
-# Falling ----------------------------------------------------------------------------------------
+# Rejection --------------------------------------------------------------------------------------
 
 
 def test_deadline_rejects_the_whole_attempt() -> None:

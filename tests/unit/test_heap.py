@@ -299,22 +299,22 @@ BURNS = st.integers(0, 8) | st.integers(0, 80)
     st.lists(st.tuples(DEEDS, st.integers(0, 20), BURNS, INDICES), min_size=1, max_size=30),
 )
 def test_heap_is_unchanged_when_a_comparison_raises(
-    build: str, numbers: list[int], deeds: list[tuple[str, int, int, int]]
+    build: str, numbers: list[int], steps: list[tuple[str, int, int, int]]
 ) -> None:
     heap: PriorityHeap[int] = BUILDS[build]()
     fuse = Fuse()
     pushes = itertools.count()
     handles = {n: heap.push(Fickle(number, fuse), n) for n, number in enumerate(numbers)}
     model = {n: (number, next(pushes)) for n, number in enumerate(numbers)}
-    for item, (deed, number, left, index) in enumerate(deeds, start=len(numbers)):
+    for item, (step, number, left, index) in enumerate(steps, start=len(numbers)):
         ordered = sorted(model, key=model.__getitem__)
-        if deed != "push" and not ordered:
+        if step != "push" and not ordered:
             continue
-        chosen = item if deed == "push" else ordered[index % len(ordered)]
+        chosen = item if step == "push" else ordered[index % len(ordered)]
         key = Fickle(number, fuse)
         fuse.left = left
         try:
-            match deed:
+            match step:
                 case "push":
                     handles[item] = heap.push(key, item)
                 case "rekey":
@@ -328,7 +328,7 @@ def test_heap_is_unchanged_when_a_comparison_raises(
         except (InvalidValueError, ZeroDivisionError):
             pass
         else:
-            if deed in ("push", "rekey"):
+            if step in ("push", "rekey"):
                 model[chosen] = (number, next(pushes))
         fuse.left = math.inf
         heap.remove(heap.push(Fickle(-1, fuse), -1))  # now what had to wait can be done

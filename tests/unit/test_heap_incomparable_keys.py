@@ -114,12 +114,12 @@ class Meddler:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.deed: Callable[[], object] | None = None
+        self.step: Callable[[], object] | None = None
 
     def __lt__(self, other: Meddler) -> bool:
-        deed, self.deed = self.deed, None
-        if deed is not None:
-            deed()
+        step, self.step = self.step, None
+        if step is not None:
+            step()
         return self.number < other.number
 
 
@@ -134,7 +134,7 @@ def test_peek_raises_when_a_comparison_empties_the_heap() -> None:
     late = Meddler(-1)
     heap.push(late, -1)
     assert heap.peek() == -1
-    late.deed = heap.clear
+    late.step = heap.clear
     with pytest.raises(RuntimeError, match=USED):
         heap.pop()
     heap._check()
@@ -148,7 +148,7 @@ def test_peek_raises_when_a_comparison_pops_the_run() -> None:
     assert [heap.pop() for _first in range(4)] == [0, 1, 2, 3]
     late = Meddler(5)
     heap.push(late, 5)
-    late.deed = heap.pop
+    late.step = heap.pop
     with pytest.raises(RuntimeError, match=USED):
         heap.peek()
     heap._check()

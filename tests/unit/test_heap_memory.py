@@ -136,12 +136,12 @@ def test_destructor_of_item_may_use_the_heap(build: str) -> None:
 class Meddler:
     """A key that uses the heap when it is compared."""
 
-    def __init__(self, number: int, heap: PriorityHeap[Any], deed: str) -> None:
-        self.number, self.heap, self.deed = number, heap, deed
+    def __init__(self, number: int, heap: PriorityHeap[Any], step: str) -> None:
+        self.number, self.heap, self.step = number, heap, step
 
     def __lt__(self, other: Meddler) -> bool:
-        deed, self.deed, other.deed = self.deed, "", ""
-        with_all_errors(lambda: getattr(self.heap, deed)() if deed else None)
+        step, self.step, other.step = self.step, "", ""
+        with_all_errors(lambda: getattr(self.heap, step)() if step else None)
         return self.number < other.number
 
 
@@ -151,13 +151,13 @@ def with_all_errors(call: Callable[[], object]) -> None:
 
 
 @each_build
-@pytest.mark.parametrize("deed", ["pop", "peek", "clear", "__len__", "__iter__"])
+@pytest.mark.parametrize("step", ["pop", "peek", "clear", "__len__", "__iter__"])
 @pytest.mark.parametrize("size", [2, 5, 60])
-def test_comparison_that_uses_the_heap_does_not_crash(build: str, deed: str, size: int) -> None:
+def test_comparison_that_uses_the_heap_does_not_crash(build: str, step: str, size: int) -> None:
     """The result is undefined, but the interpreter does not crash."""
     heap: PriorityHeap[int] = BUILDS[build]()
     for number in range(size):
-        with_all_errors(partial(heap.push, Meddler(number * 7 % 11, heap, deed), number))
+        with_all_errors(partial(heap.push, Meddler(number * 7 % 11, heap, step), number))
         if number % 3 == 0:
             with_all_errors(heap.pop)
     for _ in range(size):

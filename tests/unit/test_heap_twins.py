@@ -86,12 +86,12 @@ class Account:
         self.heap: PriorityHeap[int] = BUILDS[build]()
         self.handles: list[Any] = []
 
-    def do(self, deed: str, key: Any, index: int, item: int) -> object:
+    def do(self, step: str, key: Any, index: int, item: int) -> object:
         """Perform one operation; return its observable result."""
         heap = self.heap
-        if deed in ("push", "rekey", "remove") and deed != "push" and not self.handles:
+        if step in ("push", "rekey", "remove") and step != "push" and not self.handles:
             return None
-        match deed:
+        match step:
             case "push":
                 self.handles.append(heap.push(key, item))
             case "rekey":
@@ -102,7 +102,7 @@ class Account:
             case "list":
                 return list(heap)
             case _:
-                return getattr(heap, deed)()
+                return getattr(heap, step)()
         return None
 
 
@@ -110,8 +110,8 @@ class Account:
 @given(HISTORIES)
 def test_builds_return_and_raise_the_same_for_any_keys(history: list[tuple[str, Any, int]]) -> None:
     accounts = [Account(build) for build in BUILDS]
-    for item, (deed, key, index) in enumerate(history):
-        one, other = (said(partial(a.do, deed, key, index, item)) for a in accounts)
+    for item, (step, key, index) in enumerate(history):
+        one, other = (said(partial(a.do, step, key, index, item)) for a in accounts)
         assert one == other
         assert len(accounts[0].heap) == len(accounts[1].heap)
     for account in accounts:
@@ -157,7 +157,7 @@ def test_many_keys_are_sorted_regardless_of_distance(build: str, size: int, scal
 
 @each_build
 def test_alternating_push_and_pop_is_sorted(build: str) -> None:
-    """Pop and push in turn, with some removals and rekeys, through many merges."""
+    """Alternate pops and pushes, with some removals and rekeys, through many merges."""
     rng = random.Random(7)
     heap: PriorityHeap[int] = BUILDS[build]()
     keys: dict[int, tuple[int, float, int]] = {}

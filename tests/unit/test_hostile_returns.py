@@ -49,8 +49,8 @@ from gangsched.plugins import DefaultBinder
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint, without
-from support.odd import Odd
 
 GROUP = GroupKey("default/w")
 
@@ -162,13 +162,13 @@ def test_every_point_is_covered() -> None:
     assert ALLOWED.keys() == calls.EXPECTED.keys() >= set(POINTS)
 
 
-CLOCKS = (r"\]\._state\.step$", r"\]\._state\.nodes\.(version|classes)")
+CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 KEPT = (
-    r"\]\._state\.classes\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
-    r"\]\._state\.classes\[\d+\]\.(_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
-CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.tried")
-"""What only ascends, what is kept of answers about nodes, and which entity was tried last."""
+CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")
+"""Counters that only ascend, cached answers about nodes, and the entity tried last."""
 
 NEEDED = {
     "headroom": ("filter",),
@@ -186,19 +186,19 @@ def memory(cluster: InMemoryCluster, scheduler: Scheduler) -> tuple[str, ...]:
     return without(fingerprint(cluster, scheduler), *CLOCKS, *KEPT, *CYCLES)
 
 
-def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, Odd]:
+def a_host(point: str) -> tuple[InMemoryCluster, Scheduler, FaultyPlugin]:
     """Return a busy scheduler with one active pod, and a plugin with the point."""
-    odd = Odd(*sorted({point, *NEEDED.get(point, ())}))
+    faulty = FaultyPlugin(*sorted({point, *NEEDED.get(point, ())}))
     if point != "node_signature":
-        odd.answers["node_signature"] = lambda _view: None
-    cluster, scheduler = busy_scheduler(odd)
+        faulty.answers["node_signature"] = lambda _view: None
+    cluster, scheduler = busy_scheduler(faulty)
     while scheduler.queue.head() is None or len(scheduler.queue.active) > 1:
         assert scheduler.schedule_one(now=NOW) is not None
-    return cluster, scheduler, odd
+    return cluster, scheduler, faulty
 
 
 def check_error(error: PluginError, point: str, subject: str) -> None:
-    assert (error.plugin, error.point, error.subject) == ("Odd", point, subject)
+    assert (error.plugin, error.point, error.subject) == ("FaultyPlugin", point, subject)
     assert error.problem.startswith(("returned ", "raised "))
     assert len(error.problem) < 500
 
@@ -213,11 +213,11 @@ IN_A_CYCLE = (
 def test_bad_return_in_a_cycle_leaves_everything_as_before(point: str, value: Any) -> None:
     if ALLOWED[point](value):
         return
-    cluster, scheduler, odd = a_host(point)
+    cluster, scheduler, faulty = a_host(point)
     if point == "post_filter":
-        odd.answers["filter"] = Unschedulable("full")
+        faulty.answers["filter"] = Unschedulable("full")
     before = memory(cluster, scheduler)
-    odd.answers[point] = lambda *_args, **_kwargs: value
+    faulty.answers[point] = lambda *_args, **_kwargs: value
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     check_error(caught.value, point, "default/active-1")
@@ -229,10 +229,10 @@ def test_bad_return_in_a_cycle_leaves_everything_as_before(point: str, value: An
 def test_bad_signature_of_a_pod_leaves_everything_as_before(point: str, value: Any) -> None:
     if ALLOWED[point](value):
         return
-    cluster, scheduler, odd = a_host(point)
+    cluster, scheduler, faulty = a_host(point)
     arrival = cluster.apply(PodAdded(make_pod("q")))
     before = fingerprint(cluster, scheduler)
-    odd.answers[point] = lambda *_args: value
+    faulty.answers[point] = lambda *_args: value
     with pytest.raises(PluginError) as caught:
         scheduler.handle(arrival, now=NOW)
     check_error(caught.value, point, "default/q")
@@ -269,13 +269,13 @@ def test_bad_return_counts_as_the_safe_answer_where_the_cycle_continues(
         return
     subject, happens, safe = GOES_ON[point]
     twins = [a_host(point), a_host(point)]
-    for cluster, scheduler, odd in twins if point == "unreserve" else ():
-        odd.answers["permit"] = Wait(9.0)
+    for cluster, scheduler, faulty in twins if point == "unreserve" else ():
+        faulty.answers["permit"] = Wait(9.0)
         tell(cluster, scheduler, PodAdded(make_pod("held", priority=9)), now=NOW)
         assert scheduler.schedule_one(now=NOW)
-        del odd.answers["permit"]
-    (cluster, scheduler, odd), (twin_cluster, twin, sound) = twins
-    odd.answers[point] = lambda *_args, **_kwargs: value
+        del faulty.answers["permit"]
+    (cluster, scheduler, faulty), (twin_cluster, twin, sound) = twins
+    faulty.answers[point] = lambda *_args, **_kwargs: value
     with pytest.raises(PluginError) as caught:
         happens(cluster, scheduler)
     check_error(caught.value, point, f"default/{subject}")
@@ -291,14 +291,14 @@ def test_bad_return_counts_as_the_safe_answer_where_the_cycle_continues(
 def test_entity_with_a_bad_sort_key_is_last(value: Any) -> None:
     if ALLOWED["queue_sort"](value):
         return
-    odd, cluster = Odd("queue_sort"), InMemoryCluster()
-    scheduler = Scheduler(cluster, Profile(odd, DefaultBinder()))
+    faulty, cluster = FaultyPlugin("queue_sort"), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(faulty, DefaultBinder()))
     tell(cluster, scheduler, PodAdded(make_pod("early")), now=NOW)
-    odd.answers["queue_sort"] = lambda _entity: value
+    faulty.answers["queue_sort"] = lambda _entity: value
     with pytest.raises(PluginError) as caught:
         tell(cluster, scheduler, PodAdded(make_pod("odd", priority=9)), now=NOW)
     check_error(caught.value, "queue_sort", "default/odd")
-    odd.answers.clear()
+    faulty.answers.clear()
     tell(cluster, scheduler, PodAdded(make_pod("late", priority=-9)), now=NOW)
     scheduler._check()
     assert [entity.pod.name for entity in scheduler.queue.active] == ["early", "late", "odd"]
@@ -308,15 +308,15 @@ def test_entity_with_a_bad_sort_key_is_last(value: Any) -> None:
 def test_node_with_a_bad_signature_is_a_class_of_its_own(value: Any) -> None:
     if ALLOWED["node_signature"](value):
         return
-    odd, cluster = Odd("filter", "pod_signature", "node_signature"), InMemoryCluster()
-    odd.answers["node_signature"] = lambda _view: None
-    scheduler = presets.gang(cluster, plugins=[odd])
+    faulty, cluster = FaultyPlugin("filter", "pod_signature", "node_signature"), InMemoryCluster()
+    faulty.answers["node_signature"] = lambda _view: None
+    scheduler = presets.gang(cluster, plugins=[faulty])
     tell(cluster, scheduler, NodeAdded(make_node("a", cpu=1)), now=NOW)
-    odd.answers["node_signature"] = lambda _view: value
+    faulty.answers["node_signature"] = lambda _view: value
     with pytest.raises(PluginError) as caught:
         tell(cluster, scheduler, NodeAdded(make_node("b", cpu=1)), now=NOW)
     check_error(caught.value, "node_signature", "b")
-    odd.answers["node_signature"] = lambda _view: None
+    faulty.answers["node_signature"] = lambda _view: None
     scheduler._check()
     assert len(list(scheduler._state.nodes.classes.occupied())) == 2
 
@@ -329,11 +329,11 @@ def test_bad_rule_about_a_group_is_replaced_by_the_default_rule(point: str, valu
     if ALLOWED[point](value):
         return
     needs = {"roles_needed": ("members_needed",)}.get(point, ())
-    odd, cluster = Odd("permit", point, *needs), InMemoryCluster()
-    scheduler = Scheduler(cluster, Profile(*presets.default_profile().plugins, odd))
+    faulty, cluster = FaultyPlugin("permit", point, *needs), InMemoryCluster()
+    scheduler = Scheduler(cluster, Profile(*presets.default_profile().plugins, faulty))
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=NOW)
-    odd.answers["roles_needed"] = lambda _group: {"ps": 1}
-    odd.answers["group_requests"] = lambda _group: Resources({})
+    faulty.answers["roles_needed"] = lambda _group: {"ps": 1}
+    faulty.answers["group_requests"] = lambda _group: Resources({})
     errors: list[PluginError] = []
 
     def attempt(call: Callable[[], object]) -> None:
@@ -343,7 +343,7 @@ def test_bad_rule_about_a_group_is_replaced_by_the_default_rule(point: str, valu
             errors.append(error)
         scheduler._check()
 
-    odd.answers[point] = lambda _group: value
+    faulty.answers[point] = lambda _group: value
     spec = PodGroup(name="g", min_available=1, roles={"ps": 1})
     attempt(lambda: scheduler.handle(cluster.apply(PodGroupAdded(spec)), now=NOW))
     arrival = cluster.apply(PodAdded(make_pod("g-0", group="g", cpu=1, role="ps")))
@@ -368,24 +368,24 @@ def test_bad_account_of_planned_siblings_leaves_everything_as_before(
         return SUCCESS if fits and not view.pods else Unschedulable("another node")
 
     cluster = InMemoryCluster()
-    odd = Odd(
+    faulty = FaultyPlugin(
         *("pre_filter", "filter", "pod_signature", "node_signature"),
         *("reads_pods", "add_pod", "remove_pod"),
     )
-    odd.answers = {
+    faulty.answers = {
         "reads_pods": lambda _pod: True,
         "filter": only_one_on_a,
         "node_signature": lambda _view: None,
         "pod_signature": lambda pod: pod.name,
     }
-    scheduler = presets.gang(cluster, plugins=[odd])
+    scheduler = presets.gang(cluster, plugins=[faulty])
     for name in ("a", "b"):
         tell(cluster, scheduler, NodeAdded(make_node(name, cpu=1)), now=NOW)
     for name in ("g-0", "g-1"):
         pod = make_pod(name, group="g", min_available=2, cpu=1)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
     before = memory(cluster, scheduler)
-    odd.answers[point] = lambda *_args: value
+    faulty.answers[point] = lambda *_args: value
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     check_error(caught.value, point, caught.value.subject)
@@ -398,15 +398,15 @@ def test_bad_fitted_resources_leave_everything_as_before(value: Any) -> None:
     if ALLOWED["fitted"](value):
         return
     cluster = InMemoryCluster()
-    odd = Odd("filter", "pod_signature", "node_signature", "fitted")
-    odd.answers["node_signature"] = lambda _view: None
-    scheduler = presets.gang(cluster, plugins=[odd])
+    faulty = FaultyPlugin("filter", "pod_signature", "node_signature", "fitted")
+    faulty.answers["node_signature"] = lambda _view: None
+    scheduler = presets.gang(cluster, plugins=[faulty])
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=1)), now=NOW)
     for name in ("g-0", "g-1"):
         pod = make_pod(name, group="g", min_available=2, cpu=1)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
     before = memory(cluster, scheduler)
-    odd.answers["fitted"] = lambda _pod: value
+    faulty.answers["fitted"] = lambda _pod: value
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     check_error(caught.value, "fitted", "default/g-0")

@@ -62,7 +62,7 @@ def place(cluster: InMemoryCluster, scheduler: Scheduler) -> list[str]:
 def test_running_pod_does_not_split_node_classes_by_its_selector() -> None:
     running = evolve(selecting("running", "n3"), node_name=NodeName("n3"))
     _cluster, scheduler = on_hosts(running)
-    assert scheduler._state.labels.keys == ()
+    assert scheduler._state.pod_classes.labels.keys == ()
     assert classes(scheduler) == 2, "the node of the running pod has less free than the others"
     scheduler._check()
 
@@ -76,19 +76,19 @@ def test_pending_pod_splits_node_classes_by_its_selector() -> None:
 def test_gated_pod_splits_node_classes_until_it_is_gone() -> None:
     gated = evolve(selecting("p", "n5"), scheduling_gates=("wait",))
     cluster, scheduler = on_hosts(gated)
-    assert len(scheduler._state.labels) == 1
+    assert len(scheduler._state.pod_classes.labels) == 1
     scheduler.handle(cluster.apply(PodDeleted(gated.uid)), now=0.0)
-    assert len(scheduler._state.labels) == 0
+    assert len(scheduler._state.pod_classes.labels) == 0
     scheduler._check()
 
 
 def test_pod_that_was_bound_reads_labels_again_when_it_is_recreated() -> None:
     cluster, scheduler = on_hosts(selecting("p", "n5"))
     assert place(cluster, scheduler) == ["n5"]
-    assert len(scheduler._state.labels) == 0
+    assert len(scheduler._state.pod_classes.labels) == 0
     scheduler.handle(cluster.apply(PodDeleted(selecting("p", "n5").uid)), now=0.0)
     scheduler.handle(cluster.apply(PodAdded(selecting("p", "n7"))), now=0.0)
-    assert len(scheduler._state.labels) == 1
+    assert len(scheduler._state.pod_classes.labels) == 1
     assert place(cluster, scheduler) == ["n7"]
 
 
@@ -96,12 +96,12 @@ def test_like_pods_read_labels_until_the_bind_of_the_last_is_reported() -> None:
     cluster, scheduler = on_hosts(selecting("a", "n5"), selecting("b", "n5"))
     first = [e for e in scheduler.schedule_one(now=0.0) or () if isinstance(e, Bind)]
     assert place(cluster, scheduler) == ["n5"]
-    assert len(scheduler._state.labels) == 1, "the bind of the first may still fail"
+    assert len(scheduler._state.pod_classes.labels) == 1, "the bind of the first may still fail"
     for bind in first:
         bound = Bound(bind.uid, bind.node, bind.attempt)
         cluster.apply(bound)
         scheduler.handle(bound, now=0.0)
-    assert len(scheduler._state.labels) == 0
+    assert len(scheduler._state.pod_classes.labels) == 0
 
 
 def test_label_that_is_not_read_any_more_is_dropped_after_as_many_changes_as_nodes() -> None:
@@ -111,7 +111,7 @@ def test_label_that_is_not_read_any_more_is_dropped_after_as_many_changes_as_nod
     for number in range(NODES):
         scheduler.handle(cluster.apply(PodAdded(make_pod(f"later-{number}", cpu=1))), now=0.0)
         place(cluster, scheduler)
-    assert scheduler._state.labels.keys == ()
+    assert scheduler._state.pod_classes.labels.keys == ()
     assert classes(scheduler) <= 3
 
 
@@ -120,7 +120,7 @@ def test_label_of_a_pod_that_is_bound_by_another_scheduler_is_not_read() -> None
     cluster, scheduler = on_hosts(pod)
     elsewhere = evolve(pod, scheduling_gates=(), node_name=NodeName("n5"))
     scheduler.handle(cluster.apply(PodUpdated(elsewhere)), now=0.0)
-    assert len(scheduler._state.labels) == 0
+    assert len(scheduler._state.pod_classes.labels) == 0
     scheduler._check()
 
 

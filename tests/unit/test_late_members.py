@@ -8,8 +8,8 @@ import pytest
 
 from gangsched import GroupKey, NodeUpdated, Nominated, Pod, SchedulingUnit, Success, Unschedulable
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host
 
 
 def late(name: str, *, cpu: int = 1, gpu: int = 0) -> Pod:
@@ -18,9 +18,9 @@ def late(name: str, *, cpu: int = 1, gpu: int = 0) -> Pod:
     return make_pod(name, group="high", cpu=cpu, priority=5, min_available=1, **more)
 
 
-def started(*, unit: SchedulingUnit, odd: Odd | None = None, victims: int = 1) -> Host:
+def started(*, unit: SchedulingUnit, faulty: FaultyPlugin | None = None, victims: int = 1) -> Host:
     """Return a host where a gang has started, and pods of priority 0 hold all other capacity."""
-    host = Host(1 + victims, unit=unit, odd=odd)
+    host = Host(1 + victims, unit=unit, faulty=faulty)
     host.pods(late("high-0"))
     for number in range(victims):
         host.pods(make_pod(f"low-{number}", cpu=1))
@@ -34,7 +34,7 @@ def started(*, unit: SchedulingUnit, odd: Odd | None = None, victims: int = 1) -
 def test_late_member_is_nominated_beside_a_member_that_no_eviction_helps(
     unit: SchedulingUnit, is_signed: bool, names: tuple[str, str]
 ) -> None:
-    host = started(unit=unit, odd=None if is_signed else Odd("filter"))
+    host = started(unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     host.pods(*[late(name, cpu=99 if name == "huge" else 1) for name in names])
     assert (host.evicted, host.kept) == (["low-0"], ["small"])
     host.end("low-0")
@@ -46,7 +46,7 @@ def test_late_member_is_nominated_beside_a_member_that_no_eviction_helps(
 def test_first_of_equal_late_members_is_nominated_first(
     unit: SchedulingUnit, is_signed: bool
 ) -> None:
-    host = started(unit=unit, odd=None if is_signed else Odd("filter"))
+    host = started(unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     host.pods(late("a"), late("b"), late("c"))
     assert (host.evicted, host.kept) == (["low-0"], ["a"])
 
@@ -67,9 +67,9 @@ def test_late_members_are_nominated_one_after_the_other(unit: SchedulingUnit) ->
 def test_late_member_is_nominated_though_a_check_refuses_the_member_tried_last(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_filter")
-    host = started(unit=unit, odd=odd)
-    odd.answers["pre_filter"] = lambda _state, pod, *, now: (
+    faulty = FaultyPlugin("pre_filter")
+    host = started(unit=unit, faulty=faulty)
+    faulty.answers["pre_filter"] = lambda _state, pod, *, now: (
         Unschedulable("quota is used") if pod.name == "refused" else Success()
     )
     host.pods(late("small"), late("refused"))
@@ -80,9 +80,9 @@ def test_late_member_is_nominated_though_a_check_refuses_the_member_tried_last(
 def test_no_pod_is_evicted_for_late_members_that_only_a_check_refuses(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_filter")
-    host = started(unit=unit, odd=odd)
-    odd.answers["pre_filter"] = Unschedulable("quota is used")
+    faulty = FaultyPlugin("pre_filter")
+    host = started(unit=unit, faulty=faulty)
+    faulty.answers["pre_filter"] = Unschedulable("quota is used")
     host.pods(late("a"), late("b"))
     assert (host.evicted, host.told(Nominated)) == ([], [])
 
@@ -92,10 +92,10 @@ def test_no_capacity_is_nominated_for_a_late_member_that_fits_and_is_refused_by_
     unit: SchedulingUnit,
 ) -> None:
     """The node has free capacity for it: what refuses it is not a lack of capacity."""
-    odd = Odd("reserve", "unreserve")
-    host = started(unit=unit, odd=odd)
+    faulty = FaultyPlugin("reserve", "unreserve")
+    host = started(unit=unit, faulty=faulty)
     host.tell(NodeUpdated(make_node("n0", cpu=3, labels={"rack": "r0"})))
-    odd.answers["reserve"] = Unschedulable("volume is busy")
+    faulty.answers["reserve"] = Unschedulable("volume is busy")
     host.pods(late("a"), late("huge", cpu=99))
     assert (host.evicted, host.told(Nominated)) == ([], [])
-    assert GroupKey("default/high") in host.scheduler._state.entities
+    assert GroupKey("default/high") in host.scheduler._state.pods.entities

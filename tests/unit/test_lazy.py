@@ -58,7 +58,7 @@ def test_every_method_that_reads_returns_copies(read: str) -> None:
     assert found is not original
 
 
-def test_a_value_is_copied_once_at_the_first_read() -> None:
+def test_value_is_copied_once_at_the_first_read() -> None:
     looks: Counter[int] = Counter()
 
     def copied(value: list[int]) -> list[int]:
@@ -77,15 +77,15 @@ def test_a_value_is_copied_once_at_the_first_read() -> None:
 
 
 keys = st.sampled_from("abc")
-deeds = st.one_of(
+steps = st.one_of(
     st.tuples(st.just("set"), keys, st.integers(0, 9)),
     st.tuples(st.sampled_from(["del", "pop", "get", "setdefault", "append"]), keys, st.just(0)),
     st.tuples(st.sampled_from(["popitem", "clear", "copy"]), st.just("a"), st.just(0)),
 )
 
 
-def done(thing: Any, deed: tuple[str, str, int]) -> Any:
-    what, key, number = deed
+def done(thing: Any, step: tuple[str, str, int]) -> Any:
+    what, key, number = step
     match what:
         case "set":
             thing[key] = [number]
@@ -110,14 +110,14 @@ def done(thing: Any, deed: tuple[str, str, int]) -> Any:
     return None
 
 
-@given(st.dictionaries(keys, st.lists(st.integers(0, 9), max_size=2)), st.lists(deeds, max_size=12))
+@given(st.dictionaries(keys, st.lists(st.integers(0, 9), max_size=2)), st.lists(steps, max_size=12))
 def test_lazy_dict_agrees_with_a_dict_of_copies(
     given_values: dict[str, list[int]], history: list[tuple[str, str, int]]
 ) -> None:
     kept = {key: list(value) for key, value in given_values.items()}
     lazily, plain = LazyDict(given_values, list), {k: list(v) for k, v in given_values.items()}
-    for deed in history:
-        assert done(lazily, deed) == done(plain, deed)
+    for step in history:
+        assert done(lazily, step) == done(plain, step)
         assert list(lazily) == list(plain)
         assert lazily == plain
         assert (lazily != plain, len(lazily)) == (False, len(plain))
@@ -128,7 +128,7 @@ def test_lazy_dict_agrees_with_a_dict_of_copies(
     assert given_values == kept
 
 
-def test_a_value_that_was_set_is_not_copied() -> None:
+def test_value_that_was_set_is_not_copied() -> None:
     lazily, own = lazy(a=[1]), [5]
     lazily.pop("a")
     lazily["a"] = own
@@ -137,7 +137,7 @@ def test_a_value_that_was_set_is_not_copied() -> None:
     assert lazily["b"] is own
 
 
-def test_a_missing_key_raises_key_error() -> None:
+def test_missing_key_raises_key_error() -> None:
     for ask in (lambda: lazy()["a"], lambda: lazy().pop("a"), lambda: lazy().__delitem__("a")):
         with pytest.raises(KeyError):
             ask()
@@ -149,7 +149,7 @@ class Key:
     """A key of which one can say whether it is still there."""
 
 
-def test_a_deleted_key_is_not_kept_alive() -> None:
+def test_deleted_key_is_not_kept_alive() -> None:
     key = Key()
     lazily, seen = LazyDict({key: [1]}, list), weakref.ref(key)
     assert lazily.pop(key) == [1]

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from gangsched._core._counters import MemberState
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from gangsched.model import Pod
 from support.entities import a_pod
 

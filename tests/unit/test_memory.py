@@ -1,4 +1,4 @@
-"""InMemoryCluster against a cluster that looks everything up anew."""
+"""InMemoryCluster against a cluster that searches everything again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEYS = [GroupKey(f"default/{name}") for name in "gh"]
 
 
 class Naive:
-    """The same facts, with nothing kept that can be looked up."""
+    """The same facts, without any index."""
 
     def __init__(self) -> None:
         self.pods: dict[PodUID, Pod] = {}

@@ -154,7 +154,7 @@ def test_queue_depths_are_read_at_the_scrape() -> None:
         "unschedulable": sum(map(len, standing)),
     }
     assert sum(value or 0 for value in counted.values()) == sum(
-        member.state.name == "UNSCHEDULED" for member in busy._state.members.values()
+        member.state.name == "UNSCHEDULED" for member in busy._state.pods.members.values()
     )
     assert all(counted.values())
 
@@ -190,7 +190,7 @@ def test_labels_name_no_pod_and_no_group() -> None:
     assert b"default/" not in prometheus.generate_latest(registry)
 
 
-# Who is measured --------------------------------------------------------------------------------
+# Measured schedulers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [presets.coscheduling, presets.gang, presets.pod_by_pod])

@@ -1,4 +1,4 @@
-"""Room that is kept: when it is there, when it is not kept any longer, and who goes there."""
+"""Nominations: when the capacity is free, when they lapse, and which pods use them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.testing import make_node, make_pod
-from support.at_once import AtOnce
-from support.making_room import EACH_UNIT, Host, blocked, hand_down, reason_of
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.immediate_host import ImmediateHost
+from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of
 
 HIGH = GroupKey("default/high")
 BUNDLE = ("high", "peer")
@@ -69,13 +69,13 @@ def test_finished_pod_uses_nothing_while_it_still_exists(
 def test_recreated_preemptor_does_not_back_off_once_its_capacity_is_free(
     unit: SchedulingUnit,
 ) -> None:
-    """It rested as it had failed; whoever is sent for does not, and who takes its place neither."""
+    """It backed off after its failure; a preemptor that is requeued does not, nor its successor."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, priority=5)))
     host.gang("high", 2, 5)
-    AtOnce.end(host, "low-0", "low-1")  # and nobody decides yet
-    AtOnce.end(host, "high-0", "high-1")
+    ImmediateHost.end(host, "low-0", "low-1")  # and no decision is made yet
+    ImmediateHost.end(host, "high-0", "high-1")
     host.gang("high", 2, 5)
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
@@ -86,13 +86,13 @@ def test_nomination_after_a_cycle_can_be_written(
 ) -> None:
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
-    host.at(5.0)  # it had a turn, and its room is not there yet
+    host.at(5.0)  # it was tried, and its victims are still there
     host.scheduler.restore(json.loads(json.dumps(host.scheduler.snapshot())))
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
-# When it is kept no longer --------------------------------------------------------------------
+# When it lapses -------------------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -137,7 +137,7 @@ def test_capacity_of_a_departed_member_is_free_while_that_of_others_is_reserved(
     (nominated,) = host.told(Nominated)
     (beside,) = (uid for uid, node in nominated.places if node == "n1")
     host.pods(make_pod("other", cpu=1))
-    host.at(5.0)  # it does not rest any more
+    host.at(5.0)  # its backoff has ended
     assert "other" not in host.where
     host.tell(PodDeleted(beside))
     host.decide()
@@ -165,8 +165,8 @@ def test_capacity_of_a_bundle_is_dropped_when_one_group_is_too_small(
 def test_active_entity_is_not_evaluated_when_its_nomination_lapses(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
     host.tell(PodAdded(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2)))
     asked: list[str] = []
 
@@ -174,7 +174,7 @@ def test_active_entity_is_not_evaluated_when_its_nomination_lapses(
         asked.append(pod.name)
         return Success()
 
-    odd.answers["pre_enqueue"] = note
+    faulty.answers["pre_enqueue"] = note
     told = host.scheduler.advance(now=60.0)
     assert [type(effect) for effect in told] == [NominationLapsed]
     assert asked == []
@@ -195,9 +195,9 @@ def on_hold(host: Host) -> Callable[..., Outcome]:
 def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
     unit: SchedulingUnit, is_there: bool
 ) -> None:
-    odd = Odd("pre_enqueue")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_enqueue"] = on_hold(host)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers["pre_enqueue"] = on_hold(host)
     host.at(3.0)
     if is_there:
         host.end("low-0", "low-1")
@@ -205,19 +205,19 @@ def test_entity_that_is_not_admitted_states_it_when_its_nomination_lapses(
         host.at(60.0)
         host.end("low-0", "low-1")
     assert reason_of(host) == ("on hold" if is_there else "2 pods did not terminate in time")
-    entity = host.scheduler._state.entities[HIGH]
+    entity = host.scheduler._state.pods.entities[HIGH]
     assert (host.where, entity.reason) == ({}, "on hold")
     assert host.scheduler.queue.is_gated(entity)
 
 
-# Who goes there -------------------------------------------------------------------------------
+# Which pods use it ----------------------------------------------------------------------------
 
 
 @EACH_UNIT
 def test_gang_that_started_meanwhile_uses_its_reserved_capacity_for_two(
     unit: SchedulingUnit,
 ) -> None:
-    """Whose turn it is then is one that no room was kept for."""
+    """The next entity then has no nomination."""
     host = Host(2, unit=unit)
     host.gang("low", 2, 0)
     member: dict[str, Any] = {"group": "high", "min_available": 2, "priority": 5, "cpu": 1}
@@ -237,7 +237,7 @@ def test_gang_that_started_meanwhile_uses_its_reserved_capacity_for_two(
 @EACH_UNIT
 def test_gang_with_free_nominated_capacity_starts_in_one_decision(unit: SchedulingUnit) -> None:
     host = blocked(unit=unit)
-    AtOnce.end(host, "low-0", "low-1")
+    ImmediateHost.end(host, "low-0", "low-1")
     effects = host.scheduler.schedule_one(now=host.now) or ()
     assert [each.uid for each in effects if isinstance(each, Bind)] == [
         "default/high-0",
@@ -254,10 +254,10 @@ def test_nominated_pod_goes_to_the_best_node_while_its_victims_are_there(
     host.pods(make_pod("low", cpu=1, priority=0))
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    AtOnce.end(host, "mid")
+    ImmediateHost.end(host, "mid")
     host.tell(NodeUpdated(make_node("n1", cpu=2, labels={"rack": "r1"})))
     change(host, "high", labels={"told": "again"})
-    host.at(5.0)  # it does not rest any more
+    host.at(5.0)  # its backoff has ended
     assert host.where == {"high": "n0", "low": "n1"}
 
 
@@ -265,10 +265,10 @@ def test_nominated_pod_goes_to_the_best_node_while_its_victims_are_there(
 def test_nominated_check_sees_the_placements_of_earlier_checks(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("pre_filter", "filter", "pre_score")
-    host = blocked(unit=unit, odd=odd)
+    faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
+    host = blocked(unit=unit, faulty=faulty)
 
-    hand_down(host, odd)
+    pass_to_members(host, faulty)
     host.now = 3.0
     host.end("low-0", "low-1")
     assert host.where == {"high-0": "n0", "high-1": "n0"}
@@ -280,7 +280,9 @@ def test_two_gangs_use_their_nominations_on_one_node(unit: SchedulingUnit) -> No
     for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 5)):
         host.gang(name, 2, priority)
     assert host.kept == ["high-0", "high-1", "peer-0", "peer-1"]
-    AtOnce.end(host, "low-0", "low-1", "lower-0", "lower-1")  # and only then somebody decides
+    ImmediateHost.end(
+        host, "low-0", "low-1", "lower-0", "lower-1"
+    )  # and only then decisions are made
     host.decide()
     assert host.where == {f"{name}-{n}": "n0" for name in BUNDLE for n in (0, 1)}
 
@@ -289,7 +291,7 @@ def test_two_gangs_use_their_nominations_on_one_node(unit: SchedulingUnit) -> No
 def test_gang_is_not_placed_beside_a_nominated_pod_on_a_node_that_shrank(
     unit: SchedulingUnit,
 ) -> None:
-    """What was kept for itself is not free there until they are gone."""
+    """Its own reserved capacity is not free there until the victims are gone."""
     host = Host(4, unit=unit)
     for name, priority in (("low", 0), ("lower", -1), ("high", 5), ("peer", 4)):
         host.gang(name, 2, priority)
@@ -302,7 +304,7 @@ def test_gang_is_not_placed_beside_a_nominated_pod_on_a_node_that_shrank(
 
 
 def two_racks(*, unit: SchedulingUnit) -> Host:
-    """Return a host where a gang within a rack has its room kept in the younger of two."""
+    """Return a host where a gang within a rack has its reserved capacity in the younger of two."""
     host = Host(2, unit=unit)
     host.gang("mid", 2, 3)
     host.tell(NodeAdded(make_node("n1", cpu=2, labels={"rack": "r1"})))
@@ -319,7 +321,7 @@ def test_gang_goes_to_the_rack_of_its_reserved_capacity_before_an_equal_older_ra
     unit: SchedulingUnit,
 ) -> None:
     host = two_racks(unit=unit)
-    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then decisions are made
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1"}
 
@@ -351,6 +353,6 @@ def test_gang_with_a_running_member_goes_to_its_reserved_capacity_in_that_rack(
     host.tell(PodAdded(evolve(runs, node_name=NodeName("n2"))))
     host.gang("high", 2, 5, min_available=3)
     assert (host.evicted, len(host.kept)) == (["low-0", "low-1"], 2)
-    AtOnce.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then somebody decides
+    ImmediateHost.end(host, "mid-0", "mid-1", "low-0", "low-1")  # and only then decisions are made
     host.decide()
     assert host.where == {"high-0": "n1", "high-1": "n1", "high-2": "n2"}

@@ -31,24 +31,24 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, spec, specs
 from support.driver import Driver, Fate
+from support.faulty_gang import only
+from support.faulty_plugin import FaultyPlugin
 from support.gangs import gang_driver, members, node, place, specify, unschedulable, where
-from support.odd import Odd
-from support.odd_gang import only
 
 RACK = Topology("rack")
 
 
 def odd_gang(
     *points: str, placement: PlacementStrategy = PlacementStrategy.AUTO, policy: Any = None
-) -> tuple[Driver, Odd]:
-    """Return a driver of whole gangs, and an odd plugin."""
-    odd = Odd(*points)
-    plugins = (odd, policy or Coscheduling(), NodeResources(), DefaultBinder())
+) -> tuple[Driver, FaultyPlugin]:
+    """Return a driver of whole gangs, and a faulty plugin."""
+    faulty = FaultyPlugin(*points)
+    plugins = (faulty, policy or Coscheduling(), NodeResources(), DefaultBinder())
 
     def make(cluster: ClusterState) -> Scheduler:
         return Scheduler(cluster, Profile(*plugins), unit=SchedulingUnit.GROUP, placement=placement)
 
-    return Driver(make), odd
+    return Driver(make), faulty
 
 
 # Layouts --------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def favour_a(_state: object, _pod: Pod, view: Any) -> int:
 
 
 def favouring(placement: PlacementStrategy, *nodes: NodeAdded) -> Driver:
-    driver, odd = odd_gang("score", "node_signature", "pod_signature", placement=placement)
-    odd.answers["score"] = favour_a
-    odd.answers["node_signature"] = lambda view: view.node.name
+    driver, faulty = odd_gang("score", "node_signature", "pod_signature", placement=placement)
+    faulty.answers["score"] = favour_a
+    faulty.answers["node_signature"] = lambda view: view.node.name
     driver.tell(*nodes)
     return driver
 
@@ -110,7 +110,7 @@ def test_packed_members_fill_equal_nodes_one_after_the_other() -> None:
     assert sorted(placed.values()) == ["a", "b", "c", "d"]
 
 
-def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_is_left() -> None:
+def test_packed_elastic_members_use_gpu_nodes_when_no_other_is_left() -> None:
     driver = gang_driver(node("plain", 1), node("gpus", 4, 4), placement=PlacementStrategy.PACK)
     placed = place(driver, *members("g", 3, 1, cpu=1))
     assert sorted(placed.values()) == ["gpus", "gpus", "plain"]
@@ -120,7 +120,7 @@ def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_i
 
 
 def test_members_of_other_roles_do_not_count_for_a_role() -> None:
-    """Placed as they came, the workers leave no room for the server."""
+    """Placed in order of arrival, the workers leave no capacity for the server."""
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
     workers = members("g", 4, 2, role="worker", cpu=1)
@@ -142,25 +142,25 @@ def test_members_with_equal_requests_go_each_to_an_allowed_node() -> None:
 
 def test_gang_that_needs_more_members_than_can_be_placed_is_reported() -> None:
     """It is queued before it is complete: its only rule is how many are needed."""
-    driver, odd = odd_gang("members_needed", "permit", policy=PrioritySort())
-    odd.answers["members_needed"] = 3
+    driver, faulty = odd_gang("members_needed", "permit", policy=PrioritySort())
+    faulty.answers["members_needed"] = 3
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 2, cpu=1)) == {}
-    found = driver.scheduler._state.entities[GroupKey("default/g")].unschedulable_member
+    found = driver.scheduler._state.pods.entities[GroupKey("default/g")].unschedulable_member
     assert found is not None
     assert found.reason == "too few members may be placed"
 
 
 def test_extra_member_refused_by_pre_score_does_not_stop_the_gang() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-0", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert set(place(driver, *members("g", 3, 2, cpu=1))) == {"g-1", "g-2"}
 
 
 def test_needed_member_refused_by_pre_score_is_reported() -> None:
-    driver, odd = odd_gang("pre_score")
-    odd.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
+    driver, faulty = odd_gang("pre_score")
+    faulty.answers["pre_score"] = only("g-1", Success(), Unschedulable("not this one"))
     driver.tell(node("a", 9))
     assert place(driver, *members("g", 3, cpu=1)) == {}
     found = unschedulable(driver, "g")
@@ -175,7 +175,7 @@ def test_member_that_does_not_fit_is_reported_instead_of_the_first() -> None:
     assert (found.uid, found.pod) == ("default/large", "default/large")
 
 
-def test_the_proof_names_the_role_that_is_short() -> None:
+def test_proof_names_the_role_that_is_short() -> None:
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
     server = make_pod("server", group="g", min_available=2, role="server", cpu=9)
@@ -207,14 +207,14 @@ def test_several_values_of_a_label_are_named_in_order() -> None:
 def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     """Return in which order values are tried for three of the first pod and one of each other."""
     state = driver.scheduler._state
-    info = state.registry.get(GroupKey("default/g"))
+    info = state.pods.registry.get(GroupKey("default/g"))
     assert info is not None
-    counts = {state.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
+    counts = {state.pods.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
     return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
 
 
 def test_value_with_the_least_sufficient_capacity_is_first() -> None:
-    """Rooms are counted over all kinds; of none more than there are members, to be enough."""
+    """Capacity is counted over all classes; of each at most its members, to be enough."""
     nodes = [node("c", 2, rack="c"), node("b", 3, rack="b"), node("a", 4, rack="a")]
     nodes += [node("h", 2, rack="h"), *(node(f"h{n}", 1, rack="h") for n in range(5))]
     driver = gang_driver(*nodes)
@@ -274,7 +274,7 @@ def used_and_like(placement: PlacementStrategy, *asks: int) -> Driver:
 
 
 def test_node_that_becomes_equal_to_another_joins_its_class_in_a_search() -> None:
-    """Both have six left; placed one by one, the small ones leave no room for the large one."""
+    """Both have six left; placed one by one, the small ones leave no capacity for the large one."""
     driver = used_and_like(PlacementStrategy.SCORE, 2, 2, 2, 6)
     found = where(driver)
     assert found.pop("a-0") == "n0"
@@ -340,7 +340,9 @@ def test_late_member_goes_to_the_domain_of_a_gang_that_is_being_bound(
     driver.drain()
     driver.add(*members("g", 1, prefix="late-", cpu=1))
     driver.drain()
-    bound = {member.pod.name for member in driver.scheduler._state.members.values() if member.node}
+    bound = {
+        member.pod.name for member in driver.scheduler._state.pods.members.values() if member.node
+    }
     running_now = set(where(driver)) | bound
     assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
 

@@ -48,7 +48,7 @@ class Crowded:
 
 
 class Normalized(Crowded):
-    """Turns the node with the most pods into the best one."""
+    """Makes the node with the most pods the best one."""
 
     name = "Normalized"
 

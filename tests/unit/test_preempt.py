@@ -1,4 +1,4 @@
-"""Making room, step by step: what breaks off in between, and what changes while room is kept."""
+"""Preemption, step by step: interruptions, and changes while capacity is nominated."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from gangsched.errors import PluginError
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.nomination import NominatedPod
 from gangsched.testing import make_node, make_pod
-from support.at_once import AtOnce
-from support.making_room import Host, blocked, reason_of
-from support.odd import OOPS, Odd
+from support.faulty_plugin import OOPS, FaultyPlugin
+from support.immediate_host import ImmediateHost
+from support.preemption_host import Host, blocked, reason_of
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
-# While room is kept ---------------------------------------------------------------------------
+# While capacity is nominated ------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -46,7 +46,7 @@ def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
     host = blocked(unit=unit)
     host.pods(make_pod("high-2", group="high", cpu=1, priority=5, min_available=2))
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
-    host.at(5.0)  # it rested as it failed before
+    host.at(5.0)  # it backed off after its failure
     assert (host.kept, host.evicted) == (["high-0", "high-1"], ["low-0", "low-1"])
     assert "1 node is nominated, waiting for 2 pods to terminate" in str(
         host.scheduler.why(GroupKey("default/high"))
@@ -58,13 +58,13 @@ def test_gang_with_a_new_member_is_tried_while_it_waits_for_its_victims(
 
 @EACH_UNIT
 def test_cycle_that_raises_keeps_the_reserved_capacity(unit: SchedulingUnit) -> None:
-    odd = Odd("pre_filter")
-    host = blocked(unit=unit, odd=odd)
-    odd.answers["pre_filter"] = OOPS
+    faulty = FaultyPlugin("pre_filter")
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers["pre_filter"] = OOPS
     with pytest.raises(PluginError, match="oops"):
         host.end("low-0", "low-1")
     assert host.kept == ["high-0", "high-1"]
-    odd.answers.clear()
+    faulty.answers.clear()
     host.decide()
     assert (host.where, host.kept) == ({"high-0": "n0", "high-1": "n0"}, [])
 
@@ -96,9 +96,9 @@ def test_nomination_lapses_when_the_priority_of_the_gang_changes(unit: Schedulin
 def test_nomination_lapses_when_the_pod_is_refused_on_the_free_node(
     unit: SchedulingUnit, point: str, reason: str
 ) -> None:
-    odd = Odd(point)
-    host = blocked(unit=unit, odd=odd)
-    odd.answers[point] = Unschedulable("turned down")
+    faulty = FaultyPlugin(point)
+    host = blocked(unit=unit, faulty=faulty)
+    faulty.answers[point] = Unschedulable("turned down")
     host.end("low-0", "low-1")
     assert reason_of(host) == reason
     assert (host.where, host.kept) == ({}, [])
@@ -118,7 +118,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
     host = Host(*nodes, unit=unit)
     host.gang("low", count, 0)
     host.gang("high", count, 5)
-    assert host.scheduler._state.entities[GroupKey("default/high")].reason == says
+    assert host.scheduler._state.pods.entities[GroupKey("default/high")].reason == says
     host.at(60.0)
     who = "1 pod" if count == 1 else f"{count} pods"
     assert reason_of(host) == f"{who} did not terminate in time"
@@ -126,7 +126,7 @@ def test_why_names_the_awaited_pods_and_the_overdue_ones(
 
 @EACH_UNIT
 def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
-    """One that its gang does not need, a gang that falls, and a regular pod."""
+    """An elastic member, a gang that is evicted, and a regular pod."""
     host = Host(2, 2, unit=unit)
     host.gang("low", 2, 0, min_available=1)
     host.gang("alone", 1, 0, group=None, min_available=None)
@@ -144,15 +144,15 @@ def test_every_victim_names_its_preemptor(unit: SchedulingUnit) -> None:
 def test_waiting_pod_is_unassumed_when_it_is_rejected(
     unit: SchedulingUnit,
 ) -> None:
-    odd = Odd("permit", "reserve", "unreserve")
-    host = Host(1, unit=unit, odd=odd)
+    faulty = FaultyPlugin("permit", "reserve", "unreserve")
+    host = Host(1, unit=unit, faulty=faulty)
     causes = list[str]()
-    odd.answers = {
+    faulty.answers = {
         "permit": Wait(50.0),
         "unreserve": lambda *_args, cause, now: causes.append(cause),
     }
     host.pods(make_pod("low", cpu=1))
-    del odd.answers["permit"]
+    del faulty.answers["permit"]
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (causes, host.where) == (["rejected"], {"high": "n0"})
 
@@ -167,7 +167,7 @@ def test_nominated_pod_goes_to_its_node_before_an_equal_older_node(
     host.pods(make_pod("high", cpu=1, priority=5))
     assert host.where == {"mid": "n0", "low": "n1"}
     assert (host.evicted, host.kept) == (["low"], ["high"])
-    AtOnce.end(host, "mid", "low")  # and only then somebody decides
+    ImmediateHost.end(host, "mid", "low")  # and only then decisions are made
     host.decide()
     assert host.where == {"high": "n1"}
 
@@ -233,8 +233,8 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
     unit: SchedulingUnit,
 ) -> None:
     """On the node as it is, the plugin has nothing to say against the filter that refuses it."""
-    odd = Odd("filter")
-    host = Host(2, unit=unit, odd=odd)
+    faulty = FaultyPlugin("filter")
+    host = Host(2, unit=unit, faulty=faulty)
     host.gang("low", 2, 0)
 
     def see(_state: object, _pod: object, node: Any) -> object:
@@ -242,8 +242,8 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
             raise OOPS
         return Unschedulable("not beside others")
 
-    odd.answers["filter"] = see
-    with pytest.raises(PluginError, match=r"'Odd' at filter .*oops"):
+    faulty.answers["filter"] = see
+    with pytest.raises(PluginError, match=r"'FaultyPlugin' at filter .*oops"):
         host.gang("high", 2, 5)
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
@@ -251,31 +251,31 @@ def test_error_while_a_preemption_is_planned_is_reported_and_evicts_no_pod(
 
 
 def test_pod_refused_by_a_check_of_the_plan_evicts_no_pod() -> None:
-    odd = Odd("pre_filter")
-    host = Host(1, odd=odd)
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
     answers = iter([Success()])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Unschedulable("quota is used"))
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Unschedulable("quota is used"))
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept, host.where) == ([], [], {"low": "n0"})
 
 
 def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
-    odd = Odd("pre_enqueue")
-    host = Host(2, odd=odd)
+    faulty = FaultyPlugin("pre_enqueue")
+    host = Host(2, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
     for n in range(2):
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=0)
-    assert len(host.scheduler._state.holding) == 1
-    odd.answers["pre_enqueue"] = Unschedulable("on hold")
+    assert len(host.scheduler._state.attempts.holding) == 1
+    faulty.answers["pre_enqueue"] = Unschedulable("on hold")
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
-    assert not host.scheduler._state.holding
+    assert not host.scheduler._state.attempts.holding
 
 
-# For whom, and who goes -----------------------------------------------------------------------
+# Preemptors and victims -----------------------------------------------------------------------
 
 
 @EACH_UNIT
@@ -315,14 +315,14 @@ def test_preemption_works_for_a_plugin_without_signature(
     unit: SchedulingUnit,
 ) -> None:
     """Of one that no node takes nothing follows for another that asks for the same."""
-    odd = Odd("filter")
-    host = Host(1, unit=unit, odd=odd)
+    faulty = FaultyPlugin("filter")
+    host = Host(1, unit=unit, faulty=faulty)
     host.pods(make_pod("low", cpu=1))
-    odd.answers["filter"] = lambda _state, pod, _node: (
+    faulty.answers["filter"] = lambda _state, pod, _node: (
         Unschedulable("never") if pod.name == "high-0" else Success()
     )
     host.gang("high", 2, 5, min_available=1)
-    assert not host.scheduler._state.profile.signed
+    assert not host.scheduler._state.settings.profile.signed
     assert host.evicted == ["low"]
     host.end("low")
     assert host.where == {"high-1": "n0"}
@@ -353,17 +353,17 @@ def test_as_many_members_of_a_role_as_exceed_its_minimum_are_elastic(unit: Sched
 
 
 def test_gang_with_a_waiting_member_of_a_role_loses_no_elastic_member() -> None:
-    odd = Odd("permit")
-    host = Host(4, odd=odd)
+    faulty = FaultyPlugin("permit")
+    host = Host(4, faulty=faulty)
     host.tell(PodGroupAdded(PodGroup(name="low", min_available=2, roles={"ps": 1})))
     host.pods(*[of_role(f"w-{n}", None) for n in range(3)], of_role("ps", "ps"))
     host.end("ps")
-    odd.answers["permit"] = Wait(50.0)
+    faulty.answers["permit"] = Wait(50.0)
     host.pods(of_role("ps-again", "ps"))
-    info = host.scheduler._state.registry.get(GroupKey("default/low"))
+    info = host.scheduler._state.pods.registry.get(GroupKey("default/low"))
     assert info is not None
     assert (info.waiting, info.scheduled) == (1, 4)
-    odd.answers.clear()
+    faulty.answers.clear()
     host.pods(make_pod("high", cpu=1, priority=5))
     assert sorted(host.evicted) == ["w-0", "w-1", "w-2"]
 

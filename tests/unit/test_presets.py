@@ -36,7 +36,7 @@ class Favourite:
 
 
 class Binder:
-    """Notes which pods it was asked to bind; skips them if it is told to."""
+    """Records the pods that it was asked to bind; skips them on request."""
 
     name = "Binder"
 

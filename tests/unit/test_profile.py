@@ -69,11 +69,11 @@ def test_one_plugin_may_run_at_every_point() -> None:
 
 
 def test_attribute_that_is_not_callable_is_no_point() -> None:
-    odd = plugin("Odd", "permit")
-    type(odd).filter = "yes"
-    profile = Profile(SORT, odd, BIND)
+    faulty = plugin("FaultyPlugin", "permit")
+    type(faulty).filter = "yes"
+    profile = Profile(SORT, faulty, BIND)
     assert profile.filter == ()
-    assert profile.permit == (odd,)
+    assert profile.permit == (faulty,)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_attribute_that_is_not_callable_is_no_point() -> None:
         ((SORT, BIND, plugin("Half", "unreserve")), "unreserve", "'Half' has no reserve"),
     ],
 )
-def test_a_profile_that_cannot_work_is_refused(
+def test_profile_that_cannot_work_is_refused(
     plugins: tuple[object, ...], point: str, problem: str
 ) -> None:
     error = refusal(*plugins)
     assert (error.point, error.problem) == (point, problem)
 
 
-def test_an_empty_profile_is_refused() -> None:
+def test_empty_profile_is_refused() -> None:
     assert refusal().point == "queue_sort"
 
 
@@ -109,7 +109,7 @@ def test_scheduler_has_only_one_order() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", 5])
-def test_a_plugin_without_a_name_is_refused(name: object) -> None:
+def test_plugin_without_a_name_is_refused(name: object) -> None:
     nameless = plugin("x", "filter")
     type(nameless).name = name
     error = refusal(SORT, BIND, nameless)
@@ -117,7 +117,7 @@ def test_a_plugin_without_a_name_is_refused(name: object) -> None:
     assert error.problem.endswith("has no name")
 
 
-def test_a_plugin_need_be_neither_hashable_nor_comparable() -> None:
+def test_plugin_need_be_neither_hashable_nor_comparable() -> None:
     """Any object with the methods is a plugin."""
 
     @dataclass
@@ -150,7 +150,7 @@ def test_pods_are_evaluated_singly_when_a_plugin_has_no_signature(point: str) ->
 
 
 def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
-    """One that bounds how many pods a node takes tells every node apart."""
+    """A plugin that bounds the pods of a node distinguishes every node."""
     judges = [
         plugin("First", "filter", "node_signature"),
         plugin("Bounding", "filter", "node_signature", "headroom"),
@@ -164,23 +164,23 @@ def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
 @pytest.mark.parametrize(
     ("methods", "problem"),
     [
-        (("add_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no remove_pod"),
-        (("remove_pod", "pre_filter", "filter", "reads_pods"), "'Odd' has no add_pod"),
-        (("add_pod", "remove_pod", "filter", "reads_pods"), "'Odd' has no pre_filter"),
-        (("add_pod", "remove_pod", "pre_filter", "filter"), "'Odd' has no reads_pods"),
+        (("add_pod", "pre_filter", "filter", "reads_pods"), "'FaultyPlugin' has no remove_pod"),
+        (("remove_pod", "pre_filter", "filter", "reads_pods"), "'FaultyPlugin' has no add_pod"),
+        (("add_pod", "remove_pod", "filter", "reads_pods"), "'FaultyPlugin' has no pre_filter"),
+        (("add_pod", "remove_pod", "pre_filter", "filter"), "'FaultyPlugin' has no reads_pods"),
     ],
 )
 def test_profile_refuses_half_of_a_count_of_pods(methods: tuple[str, ...], problem: str) -> None:
-    assert problem in str(refusal(SORT, BIND, plugin("Odd", *methods)))
+    assert problem in str(refusal(SORT, BIND, plugin("FaultyPlugin", *methods)))
 
 
 def test_profile_refuses_a_count_of_pods_for_a_whole_group() -> None:
     methods = ("add_pod", "remove_pod", "pre_filter", "filter", "reads_pods")
-    odd = plugin("Odd", *methods)
-    odd.group_wide = ("pre_filter",)
-    assert "'Odd' names pre_filter in group_wide" in str(refusal(SORT, BIND, odd))
+    faulty = plugin("FaultyPlugin", *methods)
+    faulty.group_wide = ("pre_filter",)
+    assert "'FaultyPlugin' names pre_filter in group_wide" in str(refusal(SORT, BIND, faulty))
 
 
 def test_profile_knows_which_plugins_may_read_pods() -> None:
-    odd = plugin("Odd", "filter", "reads_pods")
-    assert Profile(SORT, BIND, odd, NodeResources()).pod_readers == (odd,)
+    faulty = plugin("FaultyPlugin", "filter", "reads_pods")
+    assert Profile(SORT, BIND, faulty, NodeResources()).pod_readers == (faulty,)

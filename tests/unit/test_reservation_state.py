@@ -1,4 +1,4 @@
-"""What is remembered of who asks for a reservation: each fact by itself, without a scheduler."""
+"""The memory of candidates for a reservation: each event by itself, without a scheduler."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def key_of(entity: QueuedGroup) -> GroupKey:
 
 
 def asking(*entities: QueuedGroup) -> BackfillState:
-    """Return a memory in which these gangs ask, and everybody was looked at."""
+    """Return a memory in which these gangs qualify, and all were evaluated."""
     mine = BackfillState(Backfill())
     for entity in entities:
         mine.note_rejected(entity, "shape", 1, NODES, lacks_capacity=True)
@@ -58,7 +58,7 @@ def promised(entity: QueuedGroup, *others: QueuedGroup) -> BackfillState:
     return mine
 
 
-# Who falls ------------------------------------------------------------------------------------
+# Rejections -----------------------------------------------------------------------------------
 
 
 def test_gang_rejected_for_lack_of_capacity_may_preempt() -> None:
@@ -140,7 +140,7 @@ def test_gang_of_higher_priority_contests_a_reservation_when_it_is_rejected(
     assert mine.is_contested is contests
 
 
-# What is told ---------------------------------------------------------------------------------
+# Notices --------------------------------------------------------------------------------------
 
 
 def test_event_of_a_gang_makes_it_worth_a_try_again() -> None:
@@ -245,7 +245,7 @@ def test_length_counts_each_entity_once() -> None:
 # Values ---------------------------------------------------------------------------------------
 
 
-def test_a_reservation_says_where_and_by_when() -> None:
+def test_reservation_says_where_and_by_when() -> None:
     group, nodes = GroupKey("default/g"), (NodeName("a"), NodeName("b"))
     made = Reservation(group, 0.0, 12.5, nodes)
     assert str(made) == "2 nodes are reserved for pod group default/g, starts by 12.5"

@@ -27,7 +27,7 @@ asked = st.lists(
 
 
 def fleet() -> tuple[InMemoryCluster, Nodes]:
-    """Return two nodes with nobody on them."""
+    """Return two nodes without pods."""
     cluster = InMemoryCluster()
     nodes = Nodes(cluster)
     for name in (N1, N2):
@@ -200,7 +200,7 @@ def test_reserving_nothing_leaves_a_node_unchanged() -> None:
 
 
 def test_released_pod_that_never_started_does_not_return() -> None:
-    """What was to come back of it is free now, and so it is kept."""
+    """The part that was to return is free now, and so it is withheld."""
     _cluster, nodes = fleet()
     nodes.assume(POD, N1)
     replace(nodes, [reserved({"cpu": 8}, returning=(POD.uid,))])
@@ -214,7 +214,7 @@ def test_released_pod_that_never_started_does_not_return() -> None:
 
 @pytest.mark.parametrize("is_assigned", [True, False])
 def test_returning_pod_supplies_no_capacity_a_second_time(is_assigned: bool) -> None:
-    """It was to have left the node by then; when it left it, nobody asked until when it is back."""
+    """It was expected to leave by then; when it left, its return was not estimated."""
     cluster, nodes = fleet()
     nodes.assume(POD, N1)
     if is_assigned:

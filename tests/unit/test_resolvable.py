@@ -27,8 +27,8 @@ from gangsched import (
 )
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def crowded(*names: str, resolvable: bool) -> Callable[[CycleState, Pod, NodeView], Outcome]:
@@ -42,9 +42,9 @@ def crowded(*names: str, resolvable: bool) -> Callable[[CycleState, Pod, NodeVie
     return answer
 
 
-def odd(is_signed: bool) -> Odd:
+def faulty(is_signed: bool) -> FaultyPlugin:
     """Return a plugin with a filter; signed plugins say what their answers depend on."""
-    return Odd("filter", *["pod_signature"] * is_signed)
+    return FaultyPlugin("filter", *["pod_signature"] * is_signed)
 
 
 EACH_SIGNED = pytest.mark.parametrize("is_signed", [True, False])
@@ -56,10 +56,10 @@ EACH_SIGNED = pytest.mark.parametrize("is_signed", [True, False])
 def test_pods_are_evicted_only_where_the_refusal_is_resolvable(
     unit: SchedulingUnit, is_signed: bool, group: str | None
 ) -> None:
-    plugin = odd(is_signed)
+    plugin = faulty(is_signed)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(1, unit=unit, odd=plugin)
-    assert host.scheduler._state.profile.signed is is_signed
+    host = Host(1, unit=unit, faulty=plugin)
+    assert host.scheduler._state.settings.profile.signed is is_signed
     host.pods(make_pod("low", cpu=1))
     more: dict[str, Any] = {} if group is None else {"group": group, "min_available": 1}
     plugin.answers["filter"] = crowded("n0", resolvable=False)
@@ -77,9 +77,9 @@ def test_other_nodes_are_candidates_beside_one_that_is_not(
     unit: SchedulingUnit, is_signed: bool
 ) -> None:
     """Without the refusal, the younger pod would be evicted."""
-    plugin = odd(is_signed)
+    plugin = faulty(is_signed)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(1, 1, unit=unit, odd=plugin)
+    host = Host(1, 1, unit=unit, faulty=plugin)
     host.pods(make_pod("elder", cpu=1))
     host.pods(make_pod("younger", cpu=1, created_at=1))
     refused = host.where["younger"]
@@ -92,9 +92,9 @@ def test_other_nodes_are_candidates_beside_one_that_is_not(
 def test_elastic_members_on_a_candidate_node_are_evicted_instead_of_the_last_to_arrive(
     unit: SchedulingUnit,
 ) -> None:
-    plugin = odd(is_signed=True)
+    plugin = faulty(is_signed=True)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(1, 1, unit=unit, odd=plugin)
+    host = Host(1, 1, unit=unit, faulty=plugin)
     runs(host, "low", 0, 1, min_available=1)
     plugin.answers["filter"] = crowded("n1", resolvable=False)
     host.pods(make_pod("high", cpu=1, priority=5))
@@ -105,9 +105,9 @@ def test_elastic_members_on_a_candidate_node_are_evicted_instead_of_the_last_to_
 def test_no_plan_counts_on_what_a_victim_frees_on_a_node_that_is_no_candidate(
     unit: SchedulingUnit,
 ) -> None:
-    plugin = odd(is_signed=True)
+    plugin = faulty(is_signed=True)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(1, 1, unit=unit, odd=plugin)
+    host = Host(1, 1, unit=unit, faulty=plugin)
     runs(host, "low", 0, 1)
     plugin.answers["filter"] = crowded("n1", resolvable=False)
     host.gang("high", 2, 5)
@@ -116,9 +116,9 @@ def test_no_plan_counts_on_what_a_victim_frees_on_a_node_that_is_no_candidate(
 
 @EACH_UNIT
 def test_node_is_a_candidate_if_it_takes_one_member(unit: SchedulingUnit) -> None:
-    plugin = odd(is_signed=True)
+    plugin = faulty(is_signed=True)
     plugin.answers["pod_signature"] = lambda pod: pod.name
-    host = Host(1, 1, unit=unit, odd=plugin)
+    host = Host(1, 1, unit=unit, faulty=plugin)
     runs(host, "low", 0, 1)
 
     def answer(_state: CycleState, pod: Pod, node: NodeView) -> Outcome:
@@ -136,9 +136,9 @@ def test_node_is_a_candidate_if_it_takes_one_member(unit: SchedulingUnit) -> Non
 
 @EACH_UNIT
 def test_within_a_rack_only_candidate_nodes_count(unit: SchedulingUnit) -> None:
-    plugin = odd(is_signed=True)
+    plugin = faulty(is_signed=True)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(2, 2, unit=unit, odd=plugin)
+    host = Host(2, 2, unit=unit, faulty=plugin)
     runs(host, "a", 0, 0)
     runs(host, "b", 1, 1)
     plugin.answers["filter"] = crowded("n1", resolvable=False)
@@ -150,8 +150,8 @@ def test_within_a_rack_only_candidate_nodes_count(unit: SchedulingUnit) -> None:
 
 def test_pre_filter_runs_before_a_filter_is_asked_whether_it_is_resolvable() -> None:
     """If it refuses, no filter is asked, and every node stays a candidate."""
-    plugin = Odd("pre_filter", "filter")
-    host = Host(2, unit=SchedulingUnit.GROUP, odd=plugin)
+    plugin = FaultyPlugin("pre_filter", "filter")
+    host = Host(2, unit=SchedulingUnit.GROUP, faulty=plugin)
     host.gang("low", 2, 0)
     passed: list[str] = []
 
@@ -172,7 +172,9 @@ def test_pre_filter_runs_before_a_filter_is_asked_whether_it_is_resolvable() -> 
 def test_pods_on_a_tainted_node_are_not_evicted() -> None:
     """The taint stays when they are gone."""
     host = Host()
-    host.scheduler = presets.coscheduling(host.cluster, preemption=host.scheduler._state.preemption)
+    host.scheduler = presets.coscheduling(
+        host.cluster, preemption=host.scheduler._state.settings.preemption
+    )
     node = make_node("n0", cpu=1)
     host.tell(NodeAdded(node))
     low = make_pod("low", cpu=1)

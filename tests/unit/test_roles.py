@@ -143,7 +143,7 @@ def test_different_role_spellings_are_an_error(first: Spelling, second: Spelling
     assert caught.value.expected == f"'ps', the value of {first.name}"
 
 
-# Who is counted -------------------------------------------------------------------------------
+# Which members count --------------------------------------------------------------------------
 
 UIDS = [PodUID(f"uid-{number}") for number in range(5)]
 SOME_ROLE = st.sampled_from([None, "ps", "worker"])

@@ -58,7 +58,7 @@ class Normalizing(Prefers):
 
 
 class Watching:
-    """Notes which nodes ``pre_score`` gets; refuses the nodes that it is told to refuse."""
+    """Records the nodes that ``pre_score`` gets; refuses the given nodes."""
 
     name = "Watching"
 

@@ -56,8 +56,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import attributes, fingerprint, is_frozen, is_ours, reachable
-from support.odd import Odd
 from support.restored import posted, state_of
 from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
 
@@ -87,8 +87,8 @@ def is_remembered(thing: object) -> bool:
     return is_ours(thing) and not is_given and not type(thing).__module__.startswith(HEAPS)
 
 
-def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
-    """Who adds one says here what becomes of it: see ``HELD``."""
+def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
+    """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
     everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
     everything += everything_in(reserving_scheduler())
@@ -148,10 +148,10 @@ def test_change_of_any_kept_value_changes_the_snapshot() -> None:
 
 
 def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
-    """Change whatever is kept, one after the other; return how many changes there were."""
+    """Change each kept value, one after the other; return the number of changes."""
     before = scheduler.snapshot()
     counted = 0
-    in_no_order = {"entities", "classes", "_known", "_of", "_roles", *but}
+    in_no_order = {"entities", "classes", "by_signature", "_known", "_of", "_roles", *but}
     shapes = [line.equivalence_class for line in scheduler.queue._queues.values()]
     for each in everything_in(scheduler):
         if isinstance(each, EquivalenceClass) and not any(each is shape for shape in shapes):
@@ -162,7 +162,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
             for undo in changes(each, name):
                 try:
                     if type(each) is QueuedEntity:
-                        each._check()  # whoever holds a node has no turn
+                        each._check()  # a pod that holds a node is not next
                     assert json.dumps(scheduler.snapshot()) != json.dumps(before), (each, name)
                     counted += 1
                 except (GangschedError, LookupError):
@@ -173,7 +173,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     return counted
 
 
-def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler() -> None:
+def test_snapshot_is_the_same_however_often_it_went_through_another_scheduler() -> None:
     cluster, scheduler = busy_scheduler()
     data = scheduler.snapshot()
     assert data["format"] == FORMAT == "gangsched.snapshot/1"
@@ -185,7 +185,7 @@ def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler(
 
 
 def test_started_gangs_and_read_labels_are_restored() -> None:
-    """By its roles, and by who waits to join it; of labels, how many kinds of pods read them."""
+    """By its roles, and by the pods that wait to join it; labels by the number of readers."""
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
     node = Node(name=NodeName("n"), labels={"zone": "z"}, allocatable={"cpu": 2})
@@ -274,7 +274,7 @@ def test_restoring_puts_aside_what_was_remembered_before() -> None:
     assert scheduler.queue.active == ()
 
 
-def test_an_empty_scheduler_has_a_snapshot_of_a_few_fields() -> None:
+def test_empty_scheduler_has_a_snapshot_of_a_few_fields() -> None:
     assert another(InMemoryCluster()).snapshot().keys() == {
         "format",
         "gangsched",
@@ -315,7 +315,7 @@ def nested(line: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def promise_of(entity: dict[str, Any]) -> dict[str, Any]:
-    """Return a promise that is made to a gang."""
+    """Return a reservation of a gang."""
     key, at = entity["group"], 3.0
     return {"entity": entity["seq"], "key": key, "since": at, "starts_at": at, "deadline": at}
 
@@ -448,7 +448,7 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), [row[1:] for row in BAD], ids=[r[0] for r in BAD])
-def test_a_snapshot_that_cannot_be_is_refused_and_nothing_is_lost(
+def test_snapshot_that_cannot_be_is_refused_and_nothing_is_lost(
     change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     cluster, data = busy_data()
@@ -511,7 +511,7 @@ NOTE: StateKey[object] = StateKey("Notes")
 
 
 class Notes:
-    """Counts whom it saw, and writes it into each cycle."""
+    """Counts the pods that it saw, and writes the count into each cycle."""
 
     name = "Notes"
     state_keys: tuple[StateKey[Any], ...] = (NOTE,)
@@ -591,7 +591,7 @@ def test_plugin_that_refuses_its_restored_state_changes_no_other_part() -> None:
     assert other.snapshot() == before
 
 
-def test_a_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back() -> None:
+def test_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back() -> None:
     class Choosy(Notes):
         """It takes one state, and no other after it."""
 
@@ -635,16 +635,20 @@ def test_a_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back()
     assert [plugin.seen for plugin in mine] == [7, 0, 0]
 
 
-def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_restored() -> None:
+def test_plugin_that_cannot_read_nodes_is_named_and_nothing_is_restored() -> None:
     cluster, scheduler = busy_scheduler(Fitting(signs=True))
     data = posted(scheduler.snapshot())
     fitting = Fitting(signs=True)
     other = another(cluster, fitting)
-    before = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    before = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     fitting.is_broken = True
     with pytest.raises(PluginError, match="'Fitting' at node_signature for n1: raised OSError"):
         other.restore(data)
-    after = fingerprint(cluster, other._state.members, other._state.nodes, other._state.deferred)
+    after = fingerprint(
+        cluster, other._state.pods.members, other._state.nodes, other._state.call.deferred
+    )
     assert after == before
     fitting.is_broken = False
     other.restore(data)
@@ -674,7 +678,7 @@ def test_forecasts_of_unsigned_nodes_follow_from_amounts() -> None:
 
 @pytest.mark.parametrize(("minds", "edges"), [(False, "after"), (True, "endless")])
 def test_forecasts_of_unsigned_nodes_are_kept(minds: bool, edges: str) -> None:
-    """More of a resource than they offer, where nobody minds; or where it were boundless."""
+    """More of a resource than they offer, without a check; or an unbounded amount."""
     cluster = InMemoryCluster()
 
     def make() -> Scheduler:
@@ -703,7 +707,7 @@ def test_forecasts_of_unsigned_nodes_are_kept(minds: bool, edges: str) -> None:
     assert (caught.value.field.rpartition(".")[2], caught.value.value) == (edges, 999)
 
 
-def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
+def test_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
     class Broken(Notes):
         def snapshot(self) -> object:
             raise OSError("gone")
@@ -716,8 +720,8 @@ def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
 @pytest.mark.parametrize(("half", "other"), [("snapshot", "restore"), ("restore", "snapshot")])
 def test_profile_refuses_plugin_with_half_of_a_pair_of_methods(half: str, other: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        another(InMemoryCluster(), Odd("pre_enqueue", half))
-    assert str(caught.value) == f"{half}: 'Odd' has no {other}"
+        another(InMemoryCluster(), FaultyPlugin("pre_enqueue", half))
+    assert str(caught.value) == f"{half}: 'FaultyPlugin' has no {other}"
 
 
 def test_profile_refuses_two_keys_of_one_name() -> None:
@@ -730,7 +734,7 @@ def test_profile_refuses_two_keys_of_one_name() -> None:
     assert str(caught.value) == "state_keys: two keys are named 'Notes'"
 
 
-# What is still to be told -----------------------------------------------------------------------
+# Pending effects --------------------------------------------------------------------------------
 
 
 def test_pending_effects_and_errors_are_kept() -> None:
@@ -748,8 +752,8 @@ def test_pending_effects_and_errors_are_kept() -> None:
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=0)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=0)
     error = PluginError("Broken", "post_bind", "default/p", "raised OSError('no route')")
-    scheduler._state.deferred.append(error)
-    scheduler._state.out.extend(another_effect())
+    scheduler._state.call.deferred.append(error)
+    scheduler._state.call.out.extend(another_effect())
     other = another(cluster, Broken())
     other.restore(posted(scheduler.snapshot()))
     with pytest.raises(PluginError) as caught:
@@ -767,7 +771,7 @@ def another_effect() -> tuple[Any, ...]:
 def test_nominations_are_restored_only_with_preemption() -> None:
     scheduler = nominating_scheduler()
     data = posted(scheduler.snapshot())
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     other = presets.coscheduling(cluster, preemption=Preemption())
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
@@ -778,25 +782,25 @@ def test_nominations_are_restored_only_with_preemption() -> None:
 def test_reservation_is_kept_with_the_class_of_a_failed_pod_that_left() -> None:
     """What a shape asks for is known by a pod of each class, though no pod is of it any more."""
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     huge = evolve(make_pod("huge", cpu=9), annotations={"seconds": "1"})
     tell(cluster, scheduler, PodAdded(huge), now=1)
     while scheduler.schedule_one(now=1) is not None:
         pass
     tell(cluster, scheduler, PodDeleted(huge.uid), now=1)
-    (shape,) = scheduler._state.reserving.failed
+    (shape,) = scheduler._state.reservations.backfill.failed
     assert isinstance(shape, EquivalenceClass)
     assert shape.runs[0][0].sample == huge
-    assert shape.runs[0][0] not in scheduler._state.classes.values()
+    assert shape.runs[0][0] not in scheduler._state.pod_classes.by_signature.values()
     data = posted(scheduler.snapshot())
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
     other.restore(data)
     assert state_of(other) == state_of(scheduler)
     assert posted(other.snapshot()) == data
-    (found,) = other._state.reserving.failed
+    (found,) = other._state.reservations.backfill.failed
     assert isinstance(found, EquivalenceClass)
     assert found.runs[0][0].sample == huge
-    assert found.runs[0][0] not in other._state.classes.values()
+    assert found.runs[0][0] not in other._state.pod_classes.by_signature.values()
     assert other.reservation == scheduler.reservation
 
 
@@ -874,7 +878,7 @@ def test_reserved_capacity_without_a_known_owner_is_refused(
     change: Callable[[dict[str, Any]], object], told: tuple[str, object, str]
 ) -> None:
     scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.cluster)
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
     data = posted(scheduler.snapshot())
     change(data)
     other = presets.gang(cluster, backfill=Backfill(AnnotatedRunTimes("seconds")))
@@ -888,7 +892,7 @@ def test_reserved_capacity_without_a_known_owner_is_refused(
 def test_pending_error_that_is_no_plugin_error_gives_no_snapshot() -> None:
     _cluster, scheduler = busy_scheduler()
     error = InvalidValueError("now", None, "seconds")
-    scheduler._state.deferred.append(error)
+    scheduler._state.call.deferred.append(error)
     with pytest.raises(InvalidValueError) as caught:
         scheduler.snapshot()
     assert (caught.value.field, caught.value.value) == ("deferred", error)

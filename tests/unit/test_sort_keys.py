@@ -1,4 +1,4 @@
-"""Sort keys: any tuple of numbers, strings and such tuples orders the queue."""
+"""MemberKind keys: any tuple of numbers, strings and such tuples orders the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When and where a gang can start: who is waited for, what is needed, and how far it is looked."""
+"""When and where a gang can start: the awaited pods, the need, and the horizon."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gangsched.framework.backfill import start_estimate
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
 from gangsched.testing import make_pod
-from support.odd import Odd
-from support.reserving import BIG, EXACT, Host, OddHost, running
+from support.backfill_host import BIG, EXACT, FaultyHost, Host, running
+from support.faulty_plugin import FaultyPlugin
 
 
 def placed(host: Host, node: str, name: str, seconds: float | None = None, **more: Any) -> None:
@@ -32,17 +32,17 @@ def placed(host: Host, node: str, name: str, seconds: float | None = None, **mor
 
 
 def returning(host: Host) -> set[str]:
-    """Return who will have left the nodes that are needed when the gang starts."""
+    """Return the pods that leave the needed nodes before the gang starts."""
     entries = host.scheduler._state.nodes.ledger.expected()
     return {uid.partition("/")[2] for entry in entries for uid in entry.returning or ()}
 
 
 def needed(host: Host) -> int:
-    """Return for how many pods room is reserved."""
+    """Return the number of pods for which capacity is reserved."""
     return sum(entry.pods for entry in host.scheduler._state.nodes.ledger.expected())
 
 
-# Who is waited for ----------------------------------------------------------------------------
+# Awaited pods ---------------------------------------------------------------------------------
 
 
 def test_group_that_runs_when_the_gang_starts_is_not_waited_for() -> None:
@@ -104,7 +104,7 @@ def test_resource_that_the_node_does_not_offer_is_freed_with_its_pod() -> None:
 
 
 def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
-    """Whoever has a role counts in all too, and comes last here."""
+    """A member with a role counts in the total too, and is last here."""
     host = Host(a=9)
     host.pod("old", 100, cpu=8)
     host.decide()
@@ -113,8 +113,8 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
         host.pod(f"big-{n}", group="big", role=role)
     host.decide()
     state = host.scheduler._state
-    entity = state.entities[BIG]
-    everybody = sorted((state.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
+    entity = state.pods.entities[BIG]
+    everybody = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
     index = state.nodes.infos[NodeName("a")].index
     plan = Plan(state)
     plan.placed = [(member, index) for member in everybody]
@@ -126,7 +126,7 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
 def least(host: Host, group: str) -> dict[str, int]:
     """Return what a gang asks for at least, in whole units."""
     state = host.scheduler._state
-    found = start_estimate._least(state, state.entities[group_key("default", group)])
+    found = start_estimate._least(state, state.pods.entities[group_key("default", group)])
     return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
 
 
@@ -137,7 +137,7 @@ def test_gang_needs_at_least_the_smallest_requests_of_its_minimum() -> None:
     assert least(host, "big") == {"cpu": 3, "gpu": 1}
 
 
-def test_a_bundle_needs_at_least_what_its_groups_need_together() -> None:
+def test_bundle_needs_at_least_what_its_groups_need_together() -> None:
     host = Host()
     bundle = (group_key("default", "one"), group_key("default", "two"))
     for name, count in (("one", 1), ("two", 2)):
@@ -151,7 +151,7 @@ def test_a_bundle_needs_at_least_what_its_groups_need_together() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 40])
-def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned_for_twice(
+def test_first_instant_with_a_plan_is_found_in_few_plans_without_repetition(
     count: int,
 ) -> None:
     """As many as it takes to double the distance, and to halve it again."""
@@ -171,7 +171,7 @@ def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned
             assert len(looks) <= max(2 * (first - start).bit_length(), 1) + (first == count)
 
 
-def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_small(
+def test_no_instant_with_too_little_or_fragmented_capacity_is_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host(a=2, b=2, c=2)
@@ -197,8 +197,8 @@ def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_
 def test_plugins_are_asked_about_the_future_as_of_now(
     policy: Backfill, starts_at: float | None
 ) -> None:
-    odd = Odd("pre_filter", "pre_score")
-    host = OddHost(odd, a=2)
+    faulty = FaultyPlugin("pre_filter", "pre_score")
+    host = FaultyHost(faulty, a=2)
     host.policy = policy
     host.scheduler = host.make()
     asked: list[tuple[str, float]] = []
@@ -207,7 +207,7 @@ def test_plugins_are_asked_about_the_future_as_of_now(
         asked.append((pod.name, now))
         return Success()
 
-    odd.answers.update(pre_filter=see, pre_score=see)
+    faulty.answers.update(pre_filter=see, pre_score=see)
     host.pod("old", 100)
     host.decide()
     host.now = 7.0

@@ -169,7 +169,7 @@ def test_phase_follows_a_changed_specification() -> None:
     assert pod_group_status(gang(3), pods).phase is PodGroupPhase.PENDING
 
 
-# Who owns it ----------------------------------------------------------------------------------
+# Owners ---------------------------------------------------------------------------------------
 
 
 def test_occupied_by_is_the_owners_of_the_first_member() -> None:

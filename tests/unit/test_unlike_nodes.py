@@ -76,7 +76,7 @@ class Walked:
         self.classes = 0
         walked = self
 
-        class Counting(SortedList):
+        class Counting(SortedList):  # type: ignore[misc]
             def __iter__(self) -> Iterator[Any]:
                 for entry in super().__iter__():
                     walked.classes += 1
@@ -127,7 +127,7 @@ def best_by_asking_all(scheduler: Scheduler) -> str:
     return str(min(infos, key=rank).node.name)
 
 
-@given(st.lists(st.sampled_from(["1", "2", "30"]), min_size=1, max_size=8), st.integers(2, 6))
+@given(st.lists(st.sampled_from(["1", "2", "7"]), min_size=1, max_size=8), st.integers(2, 6))
 def test_first_of_the_best_nodes_is_taken_however_unlike_they_are(
     held: list[str], number: int
 ) -> None:

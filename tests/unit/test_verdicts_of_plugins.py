@@ -33,8 +33,8 @@ from gangsched import (
 from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
+from support.faulty_plugin import FaultyPlugin
 from support.fingerprint import fingerprint
-from support.odd import Odd
 
 G = GroupKey("default/g")
 URGENT = make_pod("urgent", cpu=4, priority=9)
@@ -45,8 +45,8 @@ class Host:
     """One node of four, and a plugin that is asked first what follows from a failed cycle."""
 
     def __init__(self) -> None:
-        self.cluster, self.odd, self.now = InMemoryCluster(), Odd("post_filter"), 0.0
-        profile = Profile(self.odd, Coscheduling(), NodeResources(), DefaultBinder())
+        self.cluster, self.faulty, self.now = InMemoryCluster(), FaultyPlugin("post_filter"), 0.0
+        profile = Profile(self.faulty, Coscheduling(), NodeResources(), DefaultBinder())
         self.scheduler = Scheduler(self.cluster, profile)
         self.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))
 
@@ -78,15 +78,15 @@ class Host:
 
     def fail(self, verdict: Any) -> list[Effect]:
         """Let a pod come that fits nowhere, and the plugin say what follows."""
-        self.odd.answers["post_filter"] = verdict
+        self.faulty.answers["post_filter"] = verdict
         self.tell(PodAdded(URGENT))
         effects = self.decide()
-        self.odd.answers.clear()
+        self.faulty.answers.clear()
         return effects
 
 
 def running(*bound: str) -> Host:
-    """Return a gang of two that was let go, of which some are bound and the others being so."""
+    """Return a released gang of two, of which some are bound and the others are being bound."""
     host = Host()
     for name in "ab":
         host.tell(PodAdded(make_pod(name, group="g", min_available=2, cpu=2)))
@@ -148,13 +148,13 @@ def test_running_group_releases_nothing_when_an_attempt_is_rejected(
 
 def test_verdict_on_a_failed_member_may_evict_the_running_group() -> None:
     host = running("a", "b")
-    host.odd.answers["post_filter"] = EvictGroup(G, "all or nothing")
+    host.faulty.answers["post_filter"] = EvictGroup(G, "all or nothing")
     host.tell(PodAdded(make_pod("late", group="g", min_available=2, cpu=2)))
     effects = host.decide()
     assert isinstance(effects[0], PodUnschedulable)
     assert evictions(effects) == [("default/a", "all or nothing"), ("default/b", "all or nothing")]
     assert effects[-1] == GroupIncomplete(G, 1, 2), "too few members are left"
-    host.odd.answers.clear()
+    host.faulty.answers.clear()
     for name in "ab":
         host.tell(PodDeleted(PodUID(f"default/{name}")))
     assert host.decide() == []

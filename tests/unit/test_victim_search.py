@@ -1,4 +1,4 @@
-"""Who has to go: as few gangs as possible, then as few pods, the youngest first."""
+"""Victims: as few gangs as possible, then as few pods, the youngest first."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
-from support.making_room import EACH_UNIT, Host, runs
-from support.odd import Odd
+from support.faulty_plugin import FaultyPlugin
+from support.preemption_host import EACH_UNIT, Host, runs
 
 
 def gone(host: Host) -> set[str]:
-    """Return the gangs of whom somebody goes."""
+    """Return the gangs of the victims."""
     return {name.partition("-")[0] for name in host.evicted}
 
 
@@ -55,7 +55,7 @@ def test_two_sufficient_gangs_are_evicted_before_one_of_them_and_two_small_ones(
 def test_victim_that_frees_less_than_it_seems_is_evicted_only_if_still_the_most(
     unit: SchedulingUnit,
 ) -> None:
-    """The third of its pods frees half of what one asks for, and nobody else is to go there."""
+    """The third of its pods frees half of the need, and no other victim is useful there."""
     host = Host(4, 3, 6, unit=unit)
     runs(host, "stays", 1, cpu=2, priority=9)
     for number, (node, cpu) in enumerate([(0, 2), (0, 2), (1, 1)]):
@@ -166,11 +166,11 @@ def test_lower_nomination_is_taken_before_any_pod_is_evicted(
 def test_youngest_of_equal_victims_is_evicted(
     unit: SchedulingUnit, is_signed: bool, created: tuple[float, float], goes: str
 ) -> None:
-    host = Host(2, unit=unit, odd=None if is_signed else Odd("filter"))
+    host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     for name, created_at in zip(("a", "b"), created, strict=True):
         host.pods(make_pod(name, cpu=1, created_at=created_at))
     host.pods(make_pod("high", cpu=1, priority=5, created_at=3))
-    assert host.scheduler._state.profile.signed == is_signed
+    assert host.scheduler._state.settings.profile.signed == is_signed
     assert host.evicted == [goes]
 
 
@@ -214,15 +214,15 @@ def test_pod_without_requests_preempts_one_where_pods_are_counted(unit: Scheduli
 
 
 def test_pod_whose_check_changes_its_answer_evicts_no_pod() -> None:
-    """Who is going anyway is enough, and the first plan for that was turned down."""
-    odd = Odd("pre_filter")
-    host = Host(1, 1, odd=odd)
+    """The terminating pods are enough, and the first plan for that was refused."""
+    faulty = FaultyPlugin("pre_filter")
+    host = Host(1, 1, faulty=faulty)
     runs(host, "low", 0)
     runs(host, "mid", 1, priority=3)
     (going,) = (pod for pod in host.cluster.pods() if pod.name == "low-0")
     host.tell(PodUpdated(evolve(going, deleted_at=0.0)))
     answers = iter([Success(), Unschedulable("not yet")])
-    odd.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
+    faulty.answers["pre_filter"] = lambda *_args, now: next(answers, Success())
     host.pods(make_pod("high", cpu=1, priority=5))
     assert (host.evicted, host.kept) == ([], ["high"])
 
@@ -259,16 +259,16 @@ def test_gang_that_lost_elastic_members_in_a_rack_is_evicted_before_two_others(
 
 
 def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None:
-    """That of members who were given up before the rest of their gang fell too."""
+    """The capacity of elastic victims whose gang was evicted later, too."""
     host = Host(6)
     gives_up_two(host)
     for number in range(4):
         host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=1, min_available=4)))
     state = host.scheduler._state
     key = GroupKey("default/high")
-    info = state.registry.get(key)
+    info = state.pods.registry.get(key)
     assert info is not None
-    task = GangPreemptor(state, state.entities[key], info, host.now)
+    task = GangPreemptor(state, state.pods.entities[key], info, host.now)
     view = NodesView(state.nodes)
     search = victim_search._Search(state, task, view, None, lambda _index: True)
     found = search.run(candidates.units(state, 5, (info,)))

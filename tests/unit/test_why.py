@@ -84,8 +84,8 @@ def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
 
 
 def test_why_names_refused_members_and_the_field() -> None:
-    odd = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
-    driver = at_rest(*gang(1, 2), odd)
+    faulty = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
+    driver = at_rest(*gang(1, 2), faulty)
     reason = "pod default/odd: priority must be 0, the priority of default/g, got 5"
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
@@ -97,18 +97,20 @@ def test_why_names_refused_members_and_the_field() -> None:
 
 @pytest.mark.parametrize(("count", "rest"), [(2, ""), (3, "; and 1 more"), (5, "; and 3 more")])
 def test_why_names_the_first_two_of_many_refused_members(count: int, rest: str) -> None:
-    odd = [make_pod(f"odd-{n}", group="g", min_available=n) for n in reversed(range(3, count + 3))]
-    driver = at_rest(*gang(1, 2), *odd)
+    faulty = [
+        make_pod(f"odd-{n}", group="g", min_available=n) for n in reversed(range(3, count + 3))
+    ]
+    driver = at_rest(*gang(1, 2), *faulty)
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
-    assert [one.uid for one in why.refused] == [pod.uid for pod in odd]
+    assert [one.uid for one in why.refused] == [pod.uid for pod in faulty]
     reasons = "; ".join(one.reason for one in why.refused[:2])
     assert str(why) == f"waiting for 1 more member: 1 of 2 exist; refused: {reasons}{rest}"
 
 
 def test_why_names_refused_members_of_a_group_without_minimum() -> None:
-    odd = make_pod("odd", group="g", min_available=1, priority=5)
-    why = ask(at_rest(make_pod("g-0", group="g"), odd))
+    faulty = make_pod("odd", group="g", min_available=1, priority=5)
+    why = ask(at_rest(make_pod("g-0", group="g"), faulty))
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.missing is None
     assert str(why) == (
@@ -163,13 +165,13 @@ def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
     driver.settle()
     assert str(ask(driver)) == (
         "pod default/g-1 does not fit: 0/5 nodes are available:"
-        " 3 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {reserved: }."
+        " 3 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)."
     )
 
 
 def test_why_of_a_group_in_backoff_states_until_when_and_attempts() -> None:
     driver = at_rest(*gang(3), when_blocked="at_once")
-    driver.tell(node("more"))  # news while it rests
+    driver.tell(node("more"))  # an event during its backoff
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
     assert (why.until, why.attempts) == (1.0, 1)

@@ -28,6 +28,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -141,6 +143,10 @@ def _subject(event: Event) -> tuple[Hashable, bool]:
             return ("group", group.key), True
         case PodGroupDeleted(key):
             return ("group", key), False
+        case ObjectChanged(value):
+            return ("object", type(value).__name__, value.key), True
+        case ObjectDeleted(kind, key):
+            return ("object", kind, key), False
 
 
 def _merged(waiting: Event | Marker, event: Event) -> Event:

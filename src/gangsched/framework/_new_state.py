@@ -19,8 +19,11 @@ from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points, signatures
+from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservation_state import BackfillState
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import Pod
 from gangsched.protocols import ClusterState, EntityView, NodeView, Rank
@@ -53,27 +56,23 @@ def empty(
     membership: Callable[[Pod], Membership | None],
     unit: SchedulingUnit,
     placement: PlacementStrategy,
-    budget: int,
-    rest: Backoff,
+    search_budget: int,
+    backoff: Backoff,
     grace: float,
     preemption: Preemption | None,
     backfill: Backfill | None,
 ) -> State:
     """Return a state without nodes, pods and groups."""
     callbacks = _Callbacks()
+    settings = Settings(
+        cluster, profile, membership, unit, placement, search_budget, backoff, preemption
+    )
     state = State(
-        cluster=cluster,
-        profile=profile,
-        membership=membership,
-        unit=unit,
-        placement=placement,
-        budget=budget,
-        rest=rest,
+        settings=settings,
         nodes=Nodes(cluster, callbacks.sign, watches_pods=bool(profile.pod_readers)),
         queue=SchedulingQueue(callbacks.rank),
-        registry=PodGroupRegistry(grace),
-        preemption=preemption,
-        reserving=BackfillState(backfill),
+        pods=Pods(PodGroupRegistry(grace)),
+        reservations=Reservations(backfill=BackfillState(backfill)),
     )
     callbacks.state = state
     return state
@@ -82,14 +81,14 @@ def empty(
 def config(state: State) -> tuple[Any, ...]:
     """Return the arguments with which ``empty`` made a state."""
     return (
-        state.cluster,
-        state.profile,
-        state.membership,
-        state.unit,
-        state.placement,
-        state.budget,
-        state.rest,
-        state.registry._grace,
-        state.preemption,
-        state.reserving.policy,
+        state.settings.cluster,
+        state.settings.profile,
+        state.settings.membership,
+        state.settings.unit,
+        state.settings.placement,
+        state.settings.search_budget,
+        state.settings.backoff,
+        state.pods.registry._grace,
+        state.settings.preemption,
+        state.reservations.backfill.policy,
     )

@@ -3,8 +3,8 @@
 Each of the four calls has the same steps. ``_begin`` checks *now* and applies all deadlines up to
 it: permit timeouts, backoff, group grace, nominations, the reservation. The first call also takes
 in the listing of the cluster state. Then the call does its own work, which appends effects to
-``State.out``. ``_end`` returns these effects, or raises what a plugin raised where the scheduler
-could not stop (``State.deferred``).
+``CurrentCall.out``. ``_end`` returns these effects, or raises what a plugin raised where the
+scheduler could not stop (``CurrentCall.deferred``).
 
 Rules:
   R1  ``now`` never decreases, and one call sees one instant;
@@ -173,7 +173,7 @@ class Scheduler:
             try:
                 dispatch.survey(self._state, event)
                 dispatch.take_in(self._state, event, now=now)
-                if self._state.nominations or self._state.overdue:
+                if self._state.reservations.nominations or self._state.reservations.overdue:
                     nominator.review(self._state, now=now)
             finally:
                 prefetch.close(self._state)
@@ -217,7 +217,7 @@ class Scheduler:
         """
         with self._call("schedule_one"):
             self._begin(now)
-            if self._state.reserving.policy is not None:
+            if self._state.reservations.backfill.policy is not None:
                 reserving.look(self._state, now=now)
             decided = cycle.run(self._state, now=now)
             effects = self._end()
@@ -229,9 +229,9 @@ class Scheduler:
         Runtime complexity: O(1).
         """
         state = self._state
-        reservation = state.reserving.reservation
+        reservation = state.reservations.backfill.reservation
         deadlines = (
-            state.waiting.next_deadline(),
+            state.pods.waiting.next_deadline(),
             state.queue.next_deadline(),
             nominator.next_deadline(state),
             None if reservation is None else reservation.deadline,
@@ -408,12 +408,12 @@ class Scheduler:
     @property
     def registry(self) -> PodGroupRegistry:
         """The pod groups; do not change them."""
-        return self._state.registry
+        return self._state.pods.registry
 
     @property
     def waiting(self) -> WaitingMap:
         """The pods that wait on permit; do not change them."""
-        return self._state.waiting
+        return self._state.pods.waiting
 
     @property
     def reservation(self) -> Reservation | None:
@@ -423,15 +423,15 @@ class Scheduler:
     @property
     def exhausted_searches(self) -> int:
         """How many searches ended with their budget, without a placement and without a proof."""
-        return self._state.exhausted_searches
+        return self._state.attempts.exhausted_searches
 
     def __repr__(self) -> str:
         state = self._state
         queue = state.queue
         return (
-            f"<Scheduler unit={state.unit.value} now={self._now!r}"
-            f" nodes={len(state.nodes.infos)} pods={len(state.members)}"
-            f" waiting={len(state.waiting)} active={len(queue.active)}"
+            f"<Scheduler unit={state.settings.unit.value} now={self._now!r}"
+            f" nodes={len(state.nodes.infos)} pods={len(state.pods.members)}"
+            f" waiting={len(state.pods.waiting)} active={len(queue.active)}"
             f" backoff={len(queue.backoff)} unschedulable={len(queue.unschedulable)}>"
         )
 
@@ -448,13 +448,13 @@ class Scheduler:
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now
         # each step is skipped if there is nothing that could be due: most calls find nothing
-        if len(state.waiting):
+        if len(state.pods.waiting):
             permit_timeouts.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
-        state.registry.expire(now=now)
-        if state.nominations or state.overdue:
+        state.pods.registry.expire(now=now)
+        if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
-        if state.reserving.reservation is not None:
+        if state.reservations.backfill.reservation is not None:
             reserving.expire(state, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
@@ -464,20 +464,20 @@ class Scheduler:
         """Read the nodes that an earlier call could not read, before anything else changes."""
         state = self._state
         pods_version = state.nodes.pods_version
-        requeue.gain(state, state.nodes.read_again(), now=now)
+        requeue.gain(state, state.nodes.read_again(), now=now, ends_backoff=True)
         if state.nodes.pods_version != pods_version:
             requeue.pods_changed(state, now=now)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
-        if state.deferred:
-            error, *others = state.deferred
+        if state.call.deferred:
+            error, *others = state.call.deferred
             for other in others:
                 error.add_note(f"and also: {other}")
-            state.deferred.clear()
+            state.call.deferred.clear()
             raise error
-        effects = tuple(state.out)
-        state.out.clear()
+        effects = tuple(state.call.out)
+        state.call.out.clear()
         return effects
 
     def _check(self) -> None:

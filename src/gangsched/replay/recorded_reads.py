@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 from attrs import evolve
 
+from gangsched.cluster_objects import KINDS, ObjectStore
 from gangsched.errors import ClusterStateError
 from gangsched.events import (
     Event,
     NodeAdded,
     NodeDeleted,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -31,11 +34,13 @@ from gangsched.events import (
 )
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
-from gangsched.protocols import ClusterState
+from gangsched.protocols import ClusterState, ObjectsView
 
 __all__ = ["RecordedClusterState", "apply_if_possible"]
 
 T = TypeVar("T")
+
+_OBJECTS: Final = frozenset(KINDS.values())
 
 
 def apply_if_possible(cluster: InMemoryCluster, event: Event) -> None:
@@ -149,6 +154,13 @@ class RecordedClusterState:
         self._see_group(key, shown)
         return shown
 
+    @property
+    def objects(self) -> ObjectsView:
+        """The other objects of the cluster."""
+        shown: ObjectsView | None = getattr(self._cluster, "objects", None)
+        shown = ObjectStore() if shown is None else shown
+        return _RecordedObjects(shown, self._known.objects, self._see_object)
+
     # Inside ---------------------------------------------------------------------------------
 
     def _see_node(self, name: NodeName, shown: Node | None) -> None:
@@ -162,6 +174,11 @@ class RecordedClusterState:
     def _see_group(self, key: GroupKey, shown: PodGroup | None) -> None:
         if shown != self._known.pod_group(key):
             self._note(PodGroupDeleted(key) if shown is None else PodGroupAdded(shown))
+
+    def _see_object(self, kind: type[Any], key: str, shown: Any) -> None:
+        if kind in _OBJECTS and shown != self._known.objects.get(kind, key):
+            gone = ObjectDeleted(kind.__name__, key)
+            self._note(gone if shown is None else ObjectChanged(shown))
 
     def _put_in_order(
         self,
@@ -179,3 +196,37 @@ class RecordedClusterState:
     def _note(self, event: Event) -> None:
         apply_if_possible(self._known, event)
         self.unlogged.append(event)
+
+
+@final
+class _RecordedObjects:
+    """A view of objects that reports each object that is read."""
+
+    __slots__ = ("_known", "_see", "_shown")
+
+    def __init__(
+        self,
+        shown: ObjectsView,
+        known: ObjectsView,
+        see: Callable[[type[Any], str, Any], None],
+    ) -> None:
+        self._shown = shown
+        self._known = known
+        self._see = see
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        found = self._shown.get(kind, key)
+        self._see(kind, key, found)
+        return found
+
+    def all(self, kind: type[T]) -> Iterable[T]:
+        found = tuple(self._shown.all(kind))
+        shown = {_key(one): one for one in found}
+        for key in (*shown, *map(_key, self._known.all(kind))):
+            self._see(kind, key, shown.get(key))
+        return found
+
+
+def _key(value: Any) -> str:
+    key: str = value.key
+    return key

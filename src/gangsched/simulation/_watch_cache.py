@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import final
 
+from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -15,6 +16,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -61,6 +64,10 @@ class WatchCache:
                 self._show_group(group.key)
             case PodGroupDeleted(key):
                 self._show_group(key)
+            case ObjectChanged(value):
+                self._show_object(type(value), value.key)
+            case ObjectDeleted(kind, key):
+                self._show_object(KINDS[kind], key)
             case BindFailed():
                 pass
 
@@ -73,6 +80,9 @@ class WatchCache:
             self._show_node(node.name)
         for group in (*truth.pod_groups(), *shown.pod_groups()):
             self._show_group(group.key)
+        for kind in KINDS.values():
+            for value in (*truth.objects.all(kind), *shown.objects.all(kind)):
+                self._show_object(kind, value.key)
         for pod in (*truth.pods(), *shown.pods()):
             self._show_pod(pod.uid)
 
@@ -83,6 +93,11 @@ class WatchCache:
     def _show_node(self, name: NodeName) -> None:
         node = self._truth.node(name)
         self.cluster.apply(NodeDeleted(name) if node is None else NodeUpdated(node))
+
+    def _show_object(self, kind: type[ClusterObject], key: str) -> None:
+        found = self._truth.objects.get(kind, key)
+        gone = ObjectDeleted(kind.__name__, key)
+        self.cluster.apply(gone if found is None else ObjectChanged(found))
 
     def _show_group(self, key: GroupKey) -> None:
         group = self._truth.pod_group(key)

@@ -11,6 +11,7 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -22,6 +23,7 @@ from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodGroup, Resources
 from gangsched.strategies._arguments import bound, strategy
 from gangsched.strategies._nouns import some_groups, some_nodes, some_pods
+from gangsched.strategies._objects import deleted_objects, some_objects
 
 __all__ = ["clusters", "events"]
 
@@ -60,6 +62,8 @@ def events(
         st.builds(PodGroupAdded, of_groups),
         st.builds(PodGroupUpdated, of_groups),
         st.builds(PodGroupDeleted, of_groups.map(lambda group: group.key)),
+        st.builds(ObjectChanged, some_objects()),
+        deleted_objects(),
         st.builds(Bound, uids, of_nodes.map(lambda node: node.name), attempts),
         st.builds(BindFailed, uids, attempts, st.just("no answer")),
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from attrs import define, field
 
 from gangsched._core._counters import RoleCounts
+from gangsched.cluster_objects import ClusterObject
+from gangsched.events import ObjectChanged
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING
 
@@ -90,7 +93,12 @@ def node_view(
     return FakeNode(node=node, free=free, pod_count=pods)
 
 
-def cycle(group: FakeGroup | None = None, *nodes: FakeNode) -> CycleState:
-    """Return the state of a scheduling cycle of a member of *group* with these nodes."""
+def cycle(
+    group: FakeGroup | None = None, *nodes: FakeNode, objects: Iterable[ClusterObject] = ()
+) -> CycleState:
+    """Return the cycle state of a member of *group*, with these nodes and objects."""
     views: dict[NodeName, FakeNode] = {view.node.name: view for view in nodes}
-    return CycleState(group, views)
+    cluster = InMemoryCluster()
+    for one in objects:
+        cluster.apply(ObjectChanged(one))
+    return CycleState(group, views, cluster)

@@ -45,19 +45,19 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
         now: The current instant.
         above: Consider only gangs of a higher priority than this.
     """
-    mine = state.reserving
+    mine = state.reservations.backfill
     asking = [
         key
         for key in list(mine.asking)
         if may_ask(state, key)
-        and (above is None or state.entities[key].priority > above)
+        and (above is None or state.pods.entities[key].priority > above)
         and _policy_allows(state, key, now)
     ]
     if not asking:
         return None
     ends = run_times.ends(state, now)
     for key in sorted(asking, key=lambda key: (_order(state, key), key)):
-        entity = state.entities[key]
+        entity = state.pods.entities[key]
         found = start_estimate.look_ahead(
             state, entity, ends, now=now, drains=not mine.is_drain_paused
         )
@@ -70,7 +70,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
 
 def may_ask(state: State, key: GroupKey) -> bool:
     """Return whether a gang qualifies for a reservation, has not started, and is queued. O(1)."""
-    mine, entity = state.reserving, state.entities.get(key)
+    mine, entity = state.reservations.backfill, state.pods.entities.get(key)
     info = None if entity is None else entity.group
     if entity is None or info is None or info.was_scheduled or not len(entity):
         mine.forget(key)
@@ -78,16 +78,16 @@ def may_ask(state: State, key: GroupKey) -> bool:
         key in mine.asking
         and entity is not None
         and not state.queue.is_gated(entity)
-        and key not in state.holding
+        and key not in state.attempts.holding
     )
 
 
 def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
     """Return whether the policy allows a reservation now for a gang that qualifies for one."""
-    mine = state.reserving
+    mine = state.reservations.backfill
     policy = mine.policy
     assert policy is not None
-    entity = state.entities[key]
+    entity = state.pods.entities[key]
     info = entity.group
     assert info is not None
     # if only a plugin knows the minimum, it is unknown when the group became complete
@@ -105,8 +105,12 @@ def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
 
 def _order(state: State, key: GroupKey) -> tuple[int, int, float]:
     """Return the sort key of a gang; see R1."""
-    entity = state.entities[key]
-    return (-entity.priority, state.reserving.drain_timeouts.get(key, 0), entity.created_at)
+    entity = state.pods.entities[key]
+    return (
+        -entity.priority,
+        state.reservations.backfill.drain_timeouts.get(key, 0),
+        entity.created_at,
+    )
 
 
 def _size(state: State, entity: QueuedEntity) -> int:

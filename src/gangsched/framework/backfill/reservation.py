@@ -59,25 +59,25 @@ def look(state: State, *, now: float) -> None:
     Runtime complexity: O(reserved nodes x plugins), plus the waiting entities. If the reservation
     is made or moved, see ``start_estimate.look_ahead``.
     """
-    if state.reserving.policy is not None:
+    if state.reservations.backfill.policy is not None:
         _settle(state, now)
         _wake(state, now)
 
 
 def expire(state: State, *, now: float) -> None:
     """Review a reservation whose deadline has passed or whose gang has gone. O(1) if neither."""
-    found = state.reserving.reservation
+    found = state.reservations.backfill.reservation
     if found is None:
         return
     if now >= found.deadline or (
-        state.reserving.is_stale and not candidates.may_ask(state, found.key)
+        state.reservations.backfill.is_stale and not candidates.may_ask(state, found.key)
     ):
         _settle(state, now)
 
 
 def reservation(state: State) -> Reservation | None:
     """Return the reservation for reading; None if there is none. O(its nodes)."""
-    found = state.reserving.reservation
+    found = state.reservations.backfill.reservation
     if found is None:
         return None
     known = found.starts_at < math.inf
@@ -91,11 +91,11 @@ def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, N
 
     Runtime complexity: O(reserved nodes x plugins) for an exempt entity.
     """
-    found = state.reserving.reservation
+    found = state.reservations.backfill.reservation
     if found is None:
         yield
         return
-    before = len(state.out)
+    before = len(state.call.out)
     if not run_times.is_exempt(state, found, entity, now):
         yield
         _note_started(state, found, entity, before, now)
@@ -110,7 +110,7 @@ def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, N
 
 def _settle(state: State, now: float) -> None:
     """Keep, move, replace, give up or make the reservation."""
-    mine = state.reserving
+    mine = state.reservations.backfill
     found = mine.reservation
     above: Candidate | None = None
     if found is not None:
@@ -131,7 +131,7 @@ def _settle(state: State, now: float) -> None:
 
 def _stays(state: State, found: ActiveReservation, now: float) -> bool:
     """Return whether the reservation stays with its gang; move it if it has to."""
-    mine, nodes = state.reserving, state.nodes
+    mine, nodes = state.reservations.backfill, state.nodes
     is_overdue = now >= found.deadline
     if is_overdue and found.starts_at == math.inf:
         mine.drain_timeouts[found.key] = mine.drain_timeouts.get(found.key, 0) + 1
@@ -156,7 +156,7 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
 
 def _choose(state: State, now: float) -> None:
     """Make a reservation for the first gang that qualifies for one and can get it, if any."""
-    mine = state.reserving
+    mine = state.reservations.backfill
     mine.has_no_candidate, mine.no_candidate_until = True, math.inf
     candidate = candidates.first(state, now)
     if candidate is not None:
@@ -173,7 +173,7 @@ def _keep(
     before: ActiveReservation | None = None,
 ) -> None:
     """Make a reservation, or move the one *before* of the same gang."""
-    mine = state.reserving
+    mine = state.reservations.backfill
     policy, group = mine.policy, entity.group
     assert policy is not None
     assert group is not None
@@ -207,7 +207,7 @@ def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate
     A gang that cannot get it outranks none: otherwise every recreation of it would be a try.
     Runtime complexity: O(gangs that qualify) if one of them may outrank, else O(1).
     """
-    mine = state.reserving
+    mine = state.reservations.backfill
     if not mine.is_contested and now < mine.no_candidate_until:
         return None
     mine.is_contested, mine.no_candidate_until = False, math.inf
@@ -219,7 +219,7 @@ def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate
 
 def _wake(state: State, now: float) -> None:
     """Activate the gang if nodes gained capacity, or else an exempt entity if none is active."""
-    mine, queue = state.reserving, state.queue
+    mine, queue = state.reservations.backfill, state.queue
     found, gained = mine.reservation, mine.gained
     mine.gained = False
     if found is None or not (gained or queue.head() is None):
@@ -243,7 +243,9 @@ def _is_waiting(entity: QueuedEntity) -> bool:
 
 def _may_fit(state: State, entity: QueuedEntity, now: float) -> bool:
     shape = equivalence.shape(state, entity)
-    return shape not in state.reserving.failed and requeue.may_fit(state, shape, now=now)
+    return shape not in state.reservations.backfill.failed and requeue.may_fit(
+        state, shape, now=now
+    )
 
 
 def _activate(state: State, entity: QueuedEntity, now: float) -> None:
@@ -260,7 +262,7 @@ def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedE
     """Return the first exempt entity, in queue order, of the blocked queues that may fit."""
     best: QueuedEntity | None = None
     for line in state.queue.blocked_queues():
-        if not len(line.queued) or line.equivalence_class in state.reserving.failed:
+        if not len(line.queued) or line.equivalence_class in state.reservations.backfill.failed:
             continue
         if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
@@ -297,11 +299,11 @@ def _note_started(
         now: The current instant.
         is_exempt: Whether it was exempt from the reservation.
     """
-    mine = state.reserving
+    mine = state.reservations.backfill
     is_other = is_exempt and entity is not found.entity
-    for effect in state.out[before:]:
+    for effect in state.call.out[before:]:
         if isinstance(effect, Bind):
-            pod = state.members[effect.uid].pod
+            pod = state.pods.members[effect.uid].pod
             end = run_times.end_of(state, pod, now, now)
             if end < math.inf:
                 found.ends[effect.uid] = end

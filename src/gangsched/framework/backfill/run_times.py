@@ -28,14 +28,14 @@ _ROUNDING: Final = 1e-3
 
 def ends(state: State, now: float) -> dict[PodUID, float]:
     """Return the expected end of each pod that holds a node, if it is known. O(pods on nodes)."""
-    policy = state.reserving.policy
+    policy = state.reservations.backfill.policy
     assert policy is not None
     found: dict[PodUID, float] = {}
     if policy.run_times is None:
         return found
     for info in state.nodes.infos.values():
         for uid in info.holders:
-            member = state.members.get(uid)
+            member = state.pods.members.get(uid)
             if member is not None:
                 started_at = now if member.started_at is None else member.started_at
                 end = end_of(state, member.pod, started_at, now)
@@ -46,7 +46,7 @@ def ends(state: State, now: float) -> dict[PodUID, float]:
 
 def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> float:
     """Return when a pod is expected to end; infinite if that is unknown."""
-    policy = state.reserving.policy
+    policy = state.reservations.backfill.policy
     if policy is None or policy.run_times is None:
         return math.inf
     problem: PluginError | None = None
@@ -59,8 +59,8 @@ def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> floa
         problem = PluginError("run_times", "expected_end", pod.key, f"raised {error!r}")
         problem.__cause__ = error
     if problem is not None:
-        if not state.deferred:
-            state.deferred.append(problem)
+        if not state.call.deferred:
+            state.call.deferred.append(problem)
         return math.inf
     return math.inf if end is None else end
 

@@ -24,7 +24,8 @@ from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 
 __all__ = ["StartEstimate", "look_ahead"]
@@ -58,7 +59,7 @@ def look_ahead(
         now: The current instant.
         drains: Whether nodes may be drained for it if the run times are not enough.
     """
-    exhausted_searches = state.exhausted_searches
+    exhausted_searches = state.attempts.exhausted_searches
     try:
         return _by_run_times(state, entity, ends, now) or (
             _by_draining(state, entity, now) if drains else None
@@ -66,7 +67,7 @@ def look_ahead(
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
     finally:
-        state.exhausted_searches = exhausted_searches
+        state.attempts.exhausted_searches = exhausted_searches
 
 
 def _by_run_times(
@@ -179,7 +180,7 @@ def _least(state: State, entity: QueuedEntity) -> dict[str, int]:
     found = defaultdict[str, int](int)
     for each in bundles.pending(state, entity):
         count = equivalence.needed(state, each)
-        members = [state.members[pod.uid].requests for pod in each.pending]
+        members = [state.pods.members[pod.uid].requests for pod in each.pending]
         for name in {name for requests in members for name in requests}:
             found[name] += sum(sorted(requests.amount(name) for requests in members)[:count])
     return found
@@ -250,6 +251,6 @@ def _others(state: State, entity: QueuedEntity) -> Iterable[tuple[NodeName, PodU
     """Yield the pods on nodes, each with its node, except the gang's own members."""
     for name, info in state.nodes.infos.items():
         for uid in info.holders:
-            member = state.members.get(uid)
+            member = state.pods.members.get(uid)
             if member is None or member.entity is not entity:
                 yield name, uid

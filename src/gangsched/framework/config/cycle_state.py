@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
+from gangsched.cluster_objects import ObjectStore
 from gangsched.model import NodeName
-from gangsched.protocols import GroupView, NodeView, StateKey
+from gangsched.protocols import GroupView, NodeView, ObjectsView, StateKey
 
 __all__ = ["CycleState"]
 
 T = TypeVar("T")
+
+_NO_OBJECTS: Final[ObjectsView] = ObjectStore()
 
 
 @final
@@ -18,13 +21,26 @@ class CycleState:
     """The group and the nodes of one scheduling cycle, and typed data that plugins write.
 
     It exists from ``pre_filter`` of the pod to its ``post_bind`` or its last ``unreserve``.
+
+    Args:
+        group: The pod's group; None for a regular pod.
+        nodes: The nodes.
+        cluster: The cluster state. If it has ``objects``, the plugins see them; see
+            ``gangsched.protocols.ShowsObjects``.
     """
 
-    __slots__ = ("_group", "_nodes", "_scratch")
+    __slots__ = ("_cluster", "_group", "_nodes", "_scratch")
 
-    def __init__(self, group: GroupView | None, nodes: Mapping[NodeName, NodeView]) -> None:
+    def __init__(
+        self,
+        group: GroupView | None,
+        nodes: Mapping[NodeName, NodeView],
+        cluster: object = None,
+    ) -> None:
         self._group = group
         self._nodes = nodes
+        # the cluster state and not its objects: a fork replaces the cluster state by its own
+        self._cluster = cluster
         self._scratch: dict[StateKey[Any], Any] | None = None
 
     @property
@@ -36,6 +52,12 @@ class CycleState:
     def nodes(self) -> Mapping[NodeName, NodeView]:
         """All nodes, with the members that are planned so far and without removed pods."""
         return self._nodes
+
+    @property
+    def objects(self) -> ObjectsView:
+        """The other objects of the cluster; none if the cluster state does not show them."""
+        found: ObjectsView | None = getattr(self._cluster, "objects", None)
+        return _NO_OBJECTS if found is None else found
 
     def read(self, key: StateKey[T]) -> T | None:
         """Return the value that was written under *key* in this cycle; None if none was."""

@@ -26,6 +26,7 @@ from gangsched.protocols import (
     NodeLabelsRead,
     NodeSignature,
     NormalizeScore,
+    ObjectsRead,
     PermitPlugin,
     PodSignature,
     PodsRead,
@@ -72,6 +73,7 @@ _PAIRS: Final = (
     ("remove_pod", "add_pod"),
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
+    ("objects_read", "pod_signature"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -115,6 +117,10 @@ are: 'NodeResourcesFit'
             here.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
             ``gangsched.protocols.PodsRead``.
+        object_readers: The plugins that may read other objects of the cluster; see
+            ``gangsched.protocols.ObjectsRead``.
+        event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
+            that they read of a pod is in its signature.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -186,6 +192,8 @@ are: 'NodeResourcesFit'
             if not callable(getattr(plugin, "headroom", None))
         }
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
+        self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")

@@ -30,7 +30,8 @@ from gangsched.framework.placement.gang_layout import unschedulable
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
 __all__ = ["schedule"]
@@ -118,8 +119,8 @@ def _reserve_and_permit(
 
 def _reserve(state: State, members: list[Member], *, now: float) -> UnschedulableMember | None:
     """Ask Reserve for the members of one group; return the first that is refused."""
-    for_all = state.profile.group_wide["reserve"]
-    for_each = state.profile.per_member["reserve"]
+    for_all = state.settings.profile.group_wide["reserve"]
+    for_each = state.settings.profile.per_member["reserve"]
     outcome = extension_points.reserve(state, members[0], now, for_all)
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
@@ -134,8 +135,8 @@ def _permit(
     state: State, members: list[Member], *, now: float
 ) -> UnschedulableMember | Wait | None:
     """Ask Permit for one group; return the first member that is refused, or the shortest wait."""
-    for_each = state.profile.per_member["permit"]
-    asked = [(members[0], state.profile.group_wide["permit"])]
+    for_each = state.settings.profile.per_member["permit"]
+    asked = [(members[0], state.settings.profile.group_wide["permit"])]
     asked += [(member, for_each) for member in members if for_each]
     wait: Wait | None = None
     for member, plugins in asked:
@@ -158,17 +159,18 @@ def _fail(
     verdict: RejectGroup | EvictGroup | None = None,
 ) -> Rejected:
     """Ask PostFilter about a gang that is not released; return the rejection of its attempt."""
-    member = state.members[unschedulable.uid]
+    member = state.pods.members[unschedulable.uid]
     reason = unschedulable.reason
     answer = verdict or extension_points.post_filter(
         state, cycles[member.seq], member.pod, reason, now
     )
     member.reason = reason
     entity.unschedulable_member = unschedulable
-    state.out.append(PodUnschedulable(unschedulable.uid, reason))
-    lacks_capacity = unschedulable.diagnosis is not None
-    if lacks_capacity:
-        entity.failed_step = state.step
+    state.call.out.append(PodUnschedulable(unschedulable.uid, reason))
+    diagnosis = unschedulable.diagnosis
+    lacks_capacity = diagnosis is not None and not diagnosis.refusal
+    if diagnosis is not None:
+        entity.failed_step = state.attempts.step
     own = {party.group.key for party in bundles.pending(state, entity) if party.group is not None}
     if isinstance(answer, EvictGroup):
         if answer.group == info.key:
@@ -179,4 +181,5 @@ def _fail(
             reason = answer.reason
         else:
             apply_verdict(state, answer, now=now)
-    return Rejected(reason, lacks_capacity=lacks_capacity)
+    awaits_event = diagnosis is not None and not lacks_capacity
+    return Rejected(reason, lacks_capacity=lacks_capacity, awaits_event=awaits_event)

@@ -51,7 +51,8 @@ from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
@@ -63,7 +64,7 @@ def run(state: State, *, now: float) -> bool:
     entity = _next_entity(state, now=now)
     if entity is None:
         return False
-    if state.reserving.reservation is None:
+    if state.reservations.backfill.reservation is None:
         _run_cycle(state, entity, now=now)
     else:
         with reservation.turn(state, entity, now=now):
@@ -74,11 +75,11 @@ def run(state: State, *, now: float) -> bool:
 def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     nomination: Nomination | None = None
     member: Member | None = None
-    if state.nominations:
+    if state.reservations.nominations:
         nomination = nominator.leave_out(state, entity)
         member = nominator.next_member(state, entity)
     member = member or equivalence.next_member(state, entity)
-    state.tick()
+    state.attempts.tick()
     info = entity.group
     gang = None if equivalence.goes_alone(state, info) else info
     begun = gang is not None and attempts.begin(gang, now=now)
@@ -93,7 +94,7 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
             attempts.abandon(gang)
         raise
     transition(state, entity, outcome, now=now)
-    if nomination is not None or state.preemption is not None:
+    if nomination is not None or state.settings.preemption is not None:
         preempt.conclude(state, entity, nomination, now=now)
 
 
@@ -116,24 +117,24 @@ def _decide(
     """
     info = member.group
     if gang is None:
-        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+        return _schedule(state, member, state.new_cycle(info), now=now)
     astray = permit_recheck.astray(state, gang)
     if astray is not None:
         return astray
-    if gang.key in state.holding:
-        return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    if gang.key in state.attempts.holding:
+        return _schedule(state, member, state.new_cycle(info), now=now)
     short = _lacks_capacity(state, member, gang)
     if short is not None:
         return short
     if _goes_whole(state, gang, nomination):
         return group_cycle.schedule(state, member.entity, gang, now=now)
-    return _schedule(state, member, CycleState(info, state.nodes.infos), now=now)
+    return _schedule(state, member, state.new_cycle(info), now=now)
 
 
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
     """Return whether all members of a gang are decided in one cycle."""
     bundled = bool(bundles.keys(gang.spec))
-    whole = state.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
+    whole = state.settings.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None
 
 
@@ -146,11 +147,13 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
     while True:
         entity = state.queue.head()
         if entity is None:
+            if state.queue.hasten(now=now):
+                continue
             return None
         own = None if entity.group is None else entity.group.key
-        others = [key for key in state.yielding if key != own]
+        others = [key for key in state.attempts.yielding if key != own]
         for key in others:
-            reject_group(state, key, Rejected(state.yielding[key]), now=now)
+            reject_group(state, key, Rejected(state.attempts.yielding[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity
@@ -164,19 +167,19 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
     member.reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None
     member.entity.mark_tried(member.pod.uid)
-    member.entity.failed_step = state.step
-    state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+    member.entity.failed_step = state.attempts.step
+    state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
     return Rejected(member.reason, lacks_capacity=True)
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
-    outcome = extension_points.pre_filter(state, cycle, member.pod, now)
-    if isinstance(outcome, Unschedulable):
-        return _fail(state, member, cycle, outcome.reason, now=now)
+    refusal = extension_points.pre_filter_refusal(state, cycle, member.pod, now)
+    if refusal is not None:
+        return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
     domain = None if member.group is None else topology.joined(state, member.group)
     node: NodeName | None = None
-    if state.nominations:
+    if state.reservations.nominations:
         node = nominator.node_for(state, member, pod_class, judge)
     found = by_node.choose(state, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
@@ -193,7 +196,7 @@ def _place(
     info = member.group
     before = None if info is None else info.attempt_started_at
     assume.assume(state, member, cycle, node)
-    if info is not None and before is not None and info.key not in state.holding:
+    if info is not None and before is not None and info.key not in state.attempts.holding:
         attempts.restart_clock(info, now)
     try:
         outcome = _reserve_and_permit(state, member, now=now)
@@ -222,8 +225,8 @@ def _reserve_and_permit(
     if isinstance(outcome, Unschedulable | Wait):
         return outcome
     info = member.group
-    siblings = () if info is None else state.waiting.of(info.key)
-    together = [*(state.members[waiting.uid] for waiting in siblings), member]
+    siblings = () if info is None else state.pods.waiting.of(info.key)
+    together = [*(state.pods.members[waiting.uid] for waiting in siblings), member]
     return release.prepare(state, together, now=now) or Unschedulable(member.reason)
 
 
@@ -242,7 +245,7 @@ def _fail(
         state: The scheduler's state.
         member: The pod.
         cycle: Its cycle state.
-        found: Why. A diagnosis if every node refused the pod, so that equivalent pods fail too.
+        found: Why. A diagnosis if only an event can help, so that equivalent pods fail too.
         now: The current instant.
         verdict: The verdict of ``unreserve`` on its group; None for PostFilter to be asked.
     """
@@ -257,8 +260,8 @@ def _fail(
     member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
     if diagnosis is not None:
-        entity.failed_step = state.step
-    state.out.append(PodUnschedulable(uid, reason))
+        entity.failed_step = state.attempts.step
+    state.call.out.append(PodUnschedulable(uid, reason))
     if not isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
         return CycleEnded()
     if info is None or answer.group != info.key:
@@ -266,7 +269,13 @@ def _fail(
         return CycleEnded()
     if isinstance(answer, EvictGroup):
         return Rejected(answer.reason, evict=True)
-    if isinstance(answer, HoldGroup) and answer.group in state.holding:
-        state.yielding[answer.group] = answer.reason
+    if isinstance(answer, HoldGroup) and answer.group in state.attempts.holding:
+        state.attempts.yielding[answer.group] = answer.reason
         return KeepsWaiting()
-    return Rejected(answer.reason, lacks_capacity=equivalence.falls_short(state, entity))
+    too_few = equivalence.falls_short(state, entity)
+    awaits_event = diagnosis is not None and bool(diagnosis.refusal)
+    return Rejected(
+        answer.reason,
+        lacks_capacity=too_few and not awaits_event,
+        awaits_event=too_few and awaits_event,
+    )

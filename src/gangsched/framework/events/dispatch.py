@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar, assert_never
 
+from gangsched.cluster_objects import KINDS
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -20,6 +21,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -57,13 +60,15 @@ def survey(state: State, event: Event) -> None:
             _survey_group(state, group.key)
         case PodGroupDeleted(key):
             _survey_group(state, key)
+        case ObjectChanged() | ObjectDeleted():
+            pass  # plugins read objects in the cycles of the pods that are requeued
         case _:
             assert_never(event)
 
 
 def _survey_group(state: State, key: GroupKey) -> None:
     prefetch.spec(state, key)
-    info = state.registry.get(key)
+    info = state.pods.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)
 
@@ -83,6 +88,10 @@ def take_in(state: State, event: Event, *, now: float) -> None:
             reconcile.group_changed(state, group.key, now=now)
         case PodGroupDeleted(key):
             reconcile.group_changed(state, key, now=now)
+        case ObjectChanged(value):
+            reconcile.objects_changed(state, type(value), now=now)
+        case ObjectDeleted(kind):
+            reconcile.objects_changed(state, KINDS[kind], now=now)
         case Bound():
             reconcile.bound(state, event, now=now)
         case BindFailed():
@@ -99,19 +108,20 @@ def listing(state: State, *, now: float) -> None:
     """
     try:
         prefetch.everything(state)
-        nodes = [node.name for node in state.cluster.nodes()]
-        groups = [group.key for group in state.cluster.pod_groups()]
+        nodes = [node.name for node in state.settings.cluster.nodes()]
+        groups = [group.key for group in state.settings.cluster.pod_groups()]
         for key in groups:
             prefetch.spec(state, key)
-        shown = [pod.uid for pod in sorted(state.cluster.pods(), key=_by_right)]
-        for uid in [uid for uid in state.members if reconcile.has_left(state, uid)]:
+        shown = [pod.uid for pod in sorted(state.settings.cluster.pods(), key=_by_right)]
+        for uid in [uid for uid in state.pods.members if reconcile.has_left(state, uid)]:
             reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
-        for key in _union(groups, [info.key for info in state.registry]):
+        for key in _union(groups, [info.key for info in state.pods.registry]):
             reconcile.group_changed(state, key, now=now)
-        for uid in _union(shown, state.members):
+        for uid in _union(shown, state.pods.members):
             reconcile.pod_changed(state, uid, now=now)
+        reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)
     finally:
         prefetch.close(state)

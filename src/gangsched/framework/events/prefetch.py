@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import final
+from typing import Any, final
 
 from attrs import field, frozen
 
@@ -17,7 +17,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.runtime import signatures
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
@@ -36,6 +37,7 @@ class Seen:
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
         reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
     pod: Pod
@@ -44,6 +46,7 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    objects: frozenset[type[Any]]
 
 
 def look(state: State, uid: PodUID) -> Seen | None:
@@ -53,20 +56,20 @@ def look(state: State, uid: PodUID) -> Seen | None:
         ClusterStateError: The cluster state returned a pod with another UID.
         PluginError: ``membership`` or a plugin's ``pod_signature`` raised.
     """
-    if uid in state.seen:
-        known: Seen | None = state.seen[uid]
+    if uid in state.call.seen:
+        known: Seen | None = state.call.seen[uid]
         return known
-    shown = state.cluster.pod(uid)
+    shown = state.settings.cluster.pod(uid)
     if shown is not None and shown.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
     seen = None if shown is None else _ask(state, shown)
-    state.seen[uid] = seen
+    state.call.seen[uid] = seen
     return seen
 
 
 def pod(state: State, uid: PodUID) -> None:
     """Read a pod, and the siblings that may be admitted when it leaves its group."""
-    seen, member = look(state, uid), state.members.get(uid)
+    seen, member = look(state, uid), state.pods.members.get(uid)
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is None:
@@ -83,9 +86,9 @@ def node(state: State, name: NodeName | None) -> None:
     if name is not None:
         state.nodes.look(name)
         for uid in state.nodes.newcomers(name):
-            member = state.members.get(uid)
+            member = state.pods.members.get(uid)
             if member is not None and member.state is MemberState.UNSCHEDULED:
-                state.arrived.setdefault(name, {})[uid] = None
+                state.call.arrived.setdefault(name, {})[uid] = None
                 look(state, uid)
 
 
@@ -101,36 +104,36 @@ def spec(state: State, key: GroupKey) -> PodGroup | None:
     Raises:
         ClusterStateError: The cluster state returned the specification of another group.
     """
-    if key not in state.seen_specs:
-        shown = state.cluster.pod_group(key)
+    if key not in state.call.seen_specs:
+        shown = state.settings.cluster.pod_group(key)
         if shown is not None and shown.key != key:
             raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
-        state.seen_specs[key] = shown
-    return state.seen_specs[key]
+        state.call.seen_specs[key] = shown
+    return state.call.seen_specs[key]
 
 
 def everything(state: State) -> None:
     """Read everything that the cluster state shows, and every known pod. O(pods + nodes)."""
-    for shown in state.cluster.nodes():
+    for shown in state.settings.cluster.nodes():
         node(state, shown.name)
-    for shown_group in state.cluster.pod_groups():
+    for shown_group in state.settings.cluster.pod_groups():
         spec(state, shown_group.key)
-    for shown_pod in state.cluster.pods():
+    for shown_pod in state.settings.cluster.pods():
         _pod_alone(state, shown_pod.uid)
-    for uid in state.members:
+    for uid in state.pods.members:
         _pod_alone(state, uid)
 
 
 def close(state: State) -> None:
     """Forget what was read: it holds in this call only."""
-    state.seen.clear()
-    state.seen_specs.clear()
-    state.arrived.clear()
+    state.call.seen.clear()
+    state.call.seen_specs.clear()
+    state.call.arrived.clear()
     state.nodes.forget_looks()
 
 
 def _pod_alone(state: State, uid: PodUID) -> None:
-    seen, member = look(state, uid), state.members.get(uid)
+    seen, member = look(state, uid), state.pods.members.get(uid)
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is not None:
@@ -148,7 +151,7 @@ def _ask(state: State, shown: Pod) -> Seen:
     claim: Membership | None = None
     problem: InvalidPodGroupError | None = None
     try:
-        claim = state.membership(shown)
+        claim = state.settings.membership(shown)
     except InvalidPodGroupError as error:
         problem = error
     except Exception as error:
@@ -157,7 +160,8 @@ def _ask(state: State, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"returned {claim!r}")
     signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
     reads_pods = signatures.reads_pods(state, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods)
+    objects = signatures.objects_read(state, shown)
+    return Seen(shown, claim, problem, signature, labels, reads_pods, objects)
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

@@ -14,6 +14,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cluster_objects import ClusterObject
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
@@ -26,17 +27,26 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.scheduler_state import PENDING, Member, State
+from gangsched.framework.state.pods import PENDING, Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["bind_failed", "bound", "group_changed", "has_left", "node_changed", "pod_changed"]
+__all__ = [
+    "bind_failed",
+    "bound",
+    "group_changed",
+    "has_left",
+    "node_changed",
+    "objects_changed",
+    "pod_changed",
+]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
@@ -45,9 +55,9 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
     _look_at_node(state, name, now=now)
     if name not in state.nodes.infos:
-        on_it = [waiting for waiting in state.waiting if waiting.node == name]
+        on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
-            member = state.members[waiting.uid]
+            member = state.pods.members[waiting.uid]
             if member.state is MemberState.WAITING:
                 _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
 
@@ -55,44 +65,64 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     """Read a group's specification again. O(members)."""
     spec = prefetch.spec(state, key)
-    known = state.registry.get(key)
+    known = state.pods.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
     before = None if known is None else known.spec
     _read_labels(state, before, spec)
     if spec is None:
-        state.registry.undeclare(key, now=now)
+        state.pods.registry.undeclare(key, now=now)
     else:
-        state.registry.declare(spec)
-    info = state.registry.get(key)
+        state.pods.registry.declare(spec)
+    info = state.pods.registry.get(key)
     if info is not None and info.members:
-        for member in state.of_group(info):
+        for member in state.pods.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
-        entity = state.entities.get(key)
+        entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        transition(state, sibling, CHANGED, now=now)
+        transition(state, sibling, PENDING_CHANGED, now=now)
+
+
+def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
+    """Drop the answers that depend on objects of some kinds, and requeue pods that read them.
+
+    Runtime complexity: O(1) if no known pod reads objects of these kinds; else O(classes of pods),
+    plus requeueing.
+    """
+    if not state.settings.profile.object_readers:
+        return
+    changed = frozenset(kinds)
+    readers = [
+        each
+        for each in state.pod_classes.by_signature.values()
+        if not changed.isdisjoint(each.objects)
+    ]
+    for pod_class in readers:
+        pod_class.forget_judgements()
+    if readers:
+        requeue.objects_changed(state, changed, now=now)
 
 
 def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
     """Tell nodes apart by the topology label of a group, for as long as a group has it."""
     changed = False
     if spec is not None and spec.topology is not None:
-        changed = state.labels.add((spec.topology.key,))
+        changed = state.pod_classes.labels.add((spec.topology.key,))
     if before is not None and before.topology is not None:
-        changed = state.labels.discard((before.topology.key,)) or changed
+        changed = state.pod_classes.labels.discard((before.topology.key,)) or changed
     if changed:
         state.nodes.classify_anew()
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state, uid), state.members.get(uid)
+    seen, member = prefetch.look(state, uid), state.pods.members.get(uid)
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
-            state.evicted.discard(uid)
+            state.pods.evicted.discard(uid)
         return
     pod = seen.pod
     if (
@@ -104,7 +134,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state, seen)
     wanted = _wanted(pod, problem)
-    if uid in state.evicted and wanted in _EVICTABLE:
+    if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
@@ -113,15 +143,14 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
-        fresh = state.members[uid]
-        fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
+        fresh = state.pods.members[uid]
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
         restated: PodGroupInfo | None = None
         if member.state is MemberState.REFUSED and claim is not None:
-            state.registry.join(pod, claim, wanted)
-        elif claim is not None and state.registry.restate(pod, claim, wanted):
+            state.pods.registry.join(pod, claim, wanted)
+        elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
             restated = member.group
         _change_class(state, member, seen, now=now)
         _update(state, member, pod, wanted, problem, now=now)
@@ -132,7 +161,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
 
 def has_left(state: State, uid: PodUID) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(state, uid), state.members[uid]
+    seen, member = prefetch.look(state, uid), state.pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
@@ -140,7 +169,7 @@ def has_left(state: State, uid: PodUID) -> bool:
 
 def bound(state: State, event: Bound, *, now: float) -> None:
     """Read a pod whose bind was reported as performed."""
-    member, pod = state.members.get(event.uid), state.cluster.pod(event.uid)
+    member, pod = state.pods.members.get(event.uid), state.settings.cluster.pod(event.uid)
     awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
     if awaited and pod is not None and pod.node_name is None:
         raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
@@ -150,7 +179,7 @@ def bound(state: State, event: Bound, *, now: float) -> None:
 def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     """Take a pod whose bind failed off its node; it is tried again after a backoff."""
     pod_changed(state, event.uid, now=now)
-    member = state.members.get(event.uid)
+    member = state.pods.members.get(event.uid)
     if (
         member is None
         or not _is_being_bound(member)
@@ -158,12 +187,12 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         or member.node is None
     ):
         return
-    node, evicted = member.node, event.uid in state.evicted
+    node, evicted = member.node, event.uid in state.pods.evicted
     has_started = attempts.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
     verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
-    state.out.append(PodUnschedulable(event.uid, member.reason))
+    state.call.out.append(PodUnschedulable(event.uid, member.reason))
     attempts.forget_start(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
         apply_verdict(state, verdict, now=now)
@@ -185,15 +214,15 @@ def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
     """Return why a pod cannot join the group that it claims; None if it can."""
     if seen.claim is None:
         return None
-    member = state.members.get(seen.pod.uid)
+    member = state.pods.members.get(seen.pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
     if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
         return None
-    return state.registry.conflict(seen.pod, seen.claim)
+    return state.pods.registry.conflict(seen.pod, seen.claim)
 
 
 def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
-    info = state.registry.get(claim.group)
+    info = state.pods.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
 
@@ -246,28 +275,31 @@ def _admit(
     pod, claim = seen.pod, seen.claim
     info: PodGroupInfo | None = None
     if claim is not None:
-        info = state.registry.join(pod, claim, wanted)
-        entity = state.entities.get(claim.group)
+        info = state.pods.registry.join(pod, claim, wanted)
+        entity = state.pods.entities.get(claim.group)
         if entity is None:
-            entity = QueuedGroup(state.number(), pod.created_at, info)
+            entity = QueuedGroup(state.pods.number(), pod.created_at, info)
             entity.failures, entity.backoff_until = info.failures, info.backoff_until
-            state.entities[claim.group] = entity
+            state.pods.entities[claim.group] = entity
     else:
-        entity = QueuedEntity(state.number(), pod.created_at)
+        entity = QueuedEntity(state.pods.number(), pod.created_at)
     pod_class = _join_class(state, seen)
     if wanted in PENDING:
         _count_pending(state, pod_class, now=now)
-    member = Member(pod, state.number(), entity, info, pod_class, wanted)
+    member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
-    state.members[pod.uid] = member
-    state.count_priority(pod.priority, 1)
+    # a report of an attempt of an earlier pod with this UID must stay late
+    member.attempt = state.pods.attempt_floor
+    state.pods.members[pod.uid] = member
+    state.pods.count_priority(pod.priority, 1)
     if claim is not None:
         member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
         entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
 
 
 def _update(
@@ -310,7 +342,9 @@ def _update(
     state.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    outcome = PENDING_CHANGED if is_pending else CHANGED
+    requeue_entity.settle(state, member.entity, outcome, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -321,17 +355,18 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
-    del state.members[uid]
-    state.count_priority(member.pod.priority, -1)
+    state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
+    del state.pods.members[uid]
+    state.pods.count_priority(member.pod.priority, -1)
     if member.state in PENDING:
         state.count_pending(member.pod_class, -1)
     _leave_class(state, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        state.registry.leave(info.key, uid, now=now)
+        state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
-            del state.entities[info.key]
-            state.reserving.forget(info.key)
+            del state.pods.entities[info.key]
+            state.reservations.backfill.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
@@ -341,10 +376,16 @@ def _forget(state: State, member: Member, *, now: float) -> None:
 
 def _join_class(state: State, seen: Seen) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1)."""
-    pod_class = state.classes.get(seen.signature)
+    pod_class = state.pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
-        pod_class = PodClass(seen.signature, seen.pod, seen.labels, reads_pods=seen.reads_pods)
-        state.classes[seen.signature] = pod_class
+        pod_class = PodClass(
+            seen.signature,
+            seen.pod,
+            seen.labels,
+            reads_pods=seen.reads_pods,
+            objects=seen.objects,
+        )
+        state.pod_classes.by_signature[seen.signature] = pod_class
     pod_class.users += 1
     return pod_class
 
@@ -360,7 +401,7 @@ def _leave_class(state: State, pod_class: PodClass) -> None:
     """Count a pod as one less of its equivalence class, and drop the class after the last."""
     pod_class.users -= 1
     if not pod_class.users:
-        del state.classes[pod_class.signature]
+        del state.pod_classes.by_signature[pod_class.signature]
 
 
 def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
@@ -376,7 +417,7 @@ def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> No
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
     """Re-read the members that were refused because their claims contradicted earlier members."""
-    for member in state.of_group(info):
+    for member in state.pods.of_group(info):
         if member.state is MemberState.REFUSED:
             pod_changed(state, member.pod.uid, now=now)
 
@@ -385,7 +426,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     """Make an assumed pod assigned: the cluster state shows it on its node."""
     uid, node = member.pod.uid, member.node
     assert node is not None
-    state.waiting.remove(uid)
+    state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
     state.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
@@ -393,7 +434,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     assume.note_permit_ended(state, member.group)
     member.node = member.cycle = None
     member.reason = ""
-    state.out.append(PodScheduled(uid, node))
+    state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state, member.pod, node, now)
 
 
@@ -411,24 +452,24 @@ def _put_down(
     assert node is not None
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state, member, node, reason)
-    if member.pod.uid in state.evicted:
+    if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
     assume.note_permit_ended(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
-    requeue.gain(state, (node,), now=now)
+    requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
-        state.out.append(PodRefused(pod.uid, member.reason))
+        state.call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
-        state.out.append(PodNotAdmitted(pod.uid, member.reason))
+        state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
@@ -436,10 +477,10 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         return
     pods_version = state.nodes.pods_version
     if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
+        requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
-    if state.arrived:
+    if state.call.arrived:
         _look_at_arrived(state, name, now=now)
 
 
@@ -449,7 +490,7 @@ def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
     Another scheduler has bound them. Until they are known as assigned, they would be placed a
     second time, and counted twice. O(pods on the node).
     """
-    for uid in state.arrived.pop(name, ()):
+    for uid in state.call.arrived.pop(name, ()):
         pod_changed(state, uid, now=now)
 
 

@@ -16,7 +16,8 @@ from gangsched.events import Evict, PodRejected, PodWaiting
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, RejectGroup, Wait
 
@@ -64,7 +65,7 @@ def assume_together(
         member.cycle = cycles[member.seq]
         member.attempt += 1
     for members in parties:
-        state.put_all(members, MemberState.WAITING)
+        state.pods.put_all(members, MemberState.WAITING)
         members[0].entity.discard_all([member.pod.uid for member in members])
     state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
 
@@ -83,7 +84,7 @@ def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
     """Let an assumed pod wait on permit, and post ``PodWaiting``. O(log n)."""
     info, node, uid = member.group, member.node, member.pod.uid
     assert node is not None
-    waiting = state.waiting.wait(
+    waiting = state.pods.waiting.wait(
         uid,
         node=node,
         timeout=outcome.timeout,
@@ -93,9 +94,9 @@ def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
     )
     remaining = 0
     if info is not None:
-        state.holding.setdefault(info.key, state.step)
+        state.attempts.holding.setdefault(info.key, state.attempts.step)
         remaining = max(extension_points.members_needed(state, info) or 0, 0)
-    state.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
+    state.call.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
 
 
 def give_back(
@@ -111,7 +112,7 @@ def give_back(
         so that no rejection runs inside another.
     """
     assert member.node is not None
-    state.waiting.remove(member.pod.uid)
+    state.pods.waiting.remove(member.pod.uid)
     state.nodes.forget(member.pod.uid)
     state.put(member, to)
     verdict = extension_points.unreserve(state, member, cause, now)
@@ -125,22 +126,22 @@ def give_back(
 def report_rejected(state: State, member: Member, node: NodeName, reason: str) -> None:
     """Post ``PodRejected`` for a pod that has given a node back."""
     member.reason = reason
-    state.out.append(PodRejected(member.pod.uid, node, reason))
+    state.call.out.append(PodRejected(member.pod.uid, node, reason))
 
 
 def note_permit_ended(state: State, info: PodGroupInfo | None) -> None:
     """Forget that a group waits on permit, once no member of it does. O(1)."""
     if info is not None and not info.waiting:
-        state.holding.pop(info.key, None)
-        state.yielding.pop(info.key, None)
+        state.attempts.holding.pop(info.key, None)
+        state.attempts.yielding.pop(info.key, None)
 
 
 def evict(state: State, member: Member, reason: str) -> None:
     """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1)."""
     node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
-    if node is None or member.state is MemberState.WAITING or member.pod.uid in state.evicted:
+    if node is None or member.state is MemberState.WAITING or member.pod.uid in state.pods.evicted:
         return
-    state.evicted.add(member.pod.uid)
+    state.pods.evicted.add(member.pod.uid)
     state.put(member, MemberState.TERMINATING)
     member.reason = reason
-    state.out.append(Evict(member.pod.uid, node, reason))
+    state.call.out.append(Evict(member.pod.uid, node, reason))

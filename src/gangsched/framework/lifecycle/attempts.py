@@ -18,7 +18,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupScheduled
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 
 __all__ = [
     "abandon",
@@ -61,7 +62,7 @@ def succeed(state: State, info: PodGroupInfo, *, now: float) -> None:
     info.failures = 0
     info.backoff_until = -math.inf
     since = now if info.complete_at is None else info.complete_at
-    state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
+    state.call.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
 
 
 def fail(info: PodGroupInfo, *, now: float | None) -> None:
@@ -98,7 +99,7 @@ def has_started(state: State, info: PodGroupInfo) -> bool:
     minimum = info.min_available
     if minimum is None or info.members.started < minimum:
         return False
-    started = [m for m in state.of_group(info) if _counts_as_started(state, m)]
+    started = [m for m in state.pods.of_group(info) if _counts_as_started(state, m)]
     return len(started) >= minimum and all(
         sum(m.role == role for m in started) >= least for role, least in info.roles.items()
     )
@@ -106,5 +107,5 @@ def has_started(state: State, info: PodGroupInfo) -> bool:
 
 def _counts_as_started(state: State, member: Member) -> bool:
     pod = member.pod
-    leaves = pod.deleted_at is not None or pod.uid in state.evicted
+    leaves = pod.deleted_at is not None or pod.uid in state.pods.evicted
     return member.state in _STARTED and pod.node_name is not None and not leaves

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from gangsched.events import Bind
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from gangsched.model import NodeName
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Failed",
     "KeepsWaiting",
     "Outcome",
+    "PENDING_CHANGED",
     "PermitGranted",
     "Prepared",
     "Rejected",
@@ -31,11 +32,20 @@ __all__ = [
 @final
 @frozen
 class Changed:
-    """An event changed the entity: its members, its pod group or its bundle."""
+    """An event changed the entity: its members, its pod group or its bundle.
+
+    Attributes:
+        helps: Whether the entity may be tried before its backoff ends, while no other is active.
+    """
+
+    helps: bool = False
 
 
 CHANGED: Final = Changed()
-"""The only value of its class, for the path that every event takes."""
+"""Any change, such as the report of a bind; for the path that every event takes."""
+
+PENDING_CHANGED: Final = Changed(helps=True)
+"""What is to be placed has changed: a pending member came, or the specification changed."""
 
 
 @final
@@ -64,13 +74,17 @@ class Rejected:
     Attributes:
         reason: Why; every waiting member gets it.
         lacks_capacity: Whether too few members are left that could be placed. Otherwise the
-            attempt was cut short, and proves nothing about equivalent entities.
+            attempt was cut short, and proves nothing about equivalent entities, unless
+            *awaits_event* is true.
+        awaits_event: Whether ``pre_filter`` refused so many members before any node was looked at,
+            and only an event can change its answer.
         freed: Nodes that members of it have given back in this step already.
         evict: Whether bound members, and members being bound, are evicted too.
     """
 
     reason: str
     lacks_capacity: bool = False
+    awaits_event: bool = False
     freed: tuple[NodeName, ...] = ()
     evict: bool = False
 

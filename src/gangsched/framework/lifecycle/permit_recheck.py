@@ -22,20 +22,20 @@ __all__ = ["astray", "recheck"]
 
 def recheck(state: State, info: PodGroupInfo, *, now: float) -> PermitGranted | None:
     """Ask the permit plugins again; return the release if the waiting members may go."""
-    waiting = state.waiting.of(info.key)
+    waiting = state.pods.waiting.of(info.key)
     if not waiting:
         return None
-    members = [state.members[pod.uid] for pod in waiting]
+    members = [state.pods.members[pod.uid] for pod in waiting]
     try:
         if isinstance(extension_points.permit(state, members[0], now), Wait | Unschedulable):
             return None
         return release.prepare(state, members, now=now)
     except GangschedError as error:
-        state.deferred.append(error)
+        state.call.deferred.append(error)
         return None
 
 
 def astray(state: State, info: PodGroupInfo) -> Rejected | None:
     """Return the rejection of a group that waits on nodes outside of its topology value."""
-    reason = topology.rejection_reason(state, info) if info.key in state.holding else ""
+    reason = topology.rejection_reason(state, info) if info.key in state.attempts.holding else ""
     return Rejected(reason) if reason else None

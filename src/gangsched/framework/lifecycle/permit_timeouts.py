@@ -38,8 +38,8 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
     verdicts: dict[GroupKey, RejectGroup | EvictGroup] = {}
     freed: dict[GroupKey, list[NodeName]] = {}
     failed: dict[int, tuple[QueuedEntity, list[NodeName]]] = {}
-    for waiting in state.waiting.expire(now=now, begun_before=begun_before):
-        member = state.members[waiting.uid]
+    for waiting in state.pods.waiting.expire(now=now, begun_before=begun_before):
+        member = state.pods.members[waiting.uid]
         verdict = assume.give_back(
             state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
         )

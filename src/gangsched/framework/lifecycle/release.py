@@ -17,7 +17,8 @@ from gangsched.events import Bind, PodUnschedulable, Release
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import PermitGranted, Prepared
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import SUCCESS, Unschedulable
 
@@ -49,7 +50,7 @@ def prepare(state: State, *parties: list[Member], now: float) -> PermitGranted |
 def _prepare(state: State, members: list[Member], *, now: float) -> Prepared | None:
     refused: dict[int, str] = {}
     binds: list[Bind | None] = []
-    asked = bool(state.profile.pre_bind)
+    asked = bool(state.settings.profile.pre_bind)
     for member in members:
         outcome = extension_points.pre_bind(state, member, now) if asked else SUCCESS
         if isinstance(outcome, Unschedulable):
@@ -84,22 +85,22 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
     if refused:
         released = [member for member in members if member.seq not in refused]
     if info is not None:
-        if info.key in state.holding:
-            state.waiting.allow(info.key)
+        if info.key in state.attempts.holding:
+            state.pods.waiting.allow(info.key)
         if info.attempt_started_at is not None:
             attempts.succeed(state, info, now=now)
         if released:  # a quorum may run already, and every member that joins it be refused
             uids = tuple([member.pod.uid for member in released])
-            state.out.append(Release(info.key, uids))
-    state.put_all(released, MemberState.BINDING)
+            state.call.out.append(Release(info.key, uids))
+    state.pods.put_all(released, MemberState.BINDING)
     for member, effect in zip(members, prepared.binds, strict=True):
         if effect is None:
             assert member.node is not None
             freed.append(member.node)
             assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
             member.reason = refused[member.seq]
-            state.out.append(PodUnschedulable(member.pod.uid, member.reason))
+            state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
         else:
-            state.out.append(effect)
+            state.call.out.append(effect)
     assume.note_permit_ended(state, info)
     return freed

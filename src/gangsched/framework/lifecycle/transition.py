@@ -58,7 +58,8 @@ from gangsched.framework.lifecycle.outcomes import (
     Rejected,
 )
 from gangsched.framework.queueing import bundles, equivalence, requeue
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
@@ -72,11 +73,11 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
-        case Changed():
+        case Changed(helps):
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _group_changed(state, entity, entity.group, now=now)
+                _group_changed(state, entity, entity.group, helps=helps, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -94,7 +95,7 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
 
 def reject_group(state: State, key: GroupKey, outcome: Rejected, *, now: float) -> None:
     """Reject the current attempt of a group by its key; nothing happens if it has no members."""
-    entity = state.entities.get(key)
+    entity = state.pods.entities.get(key)
     if entity is not None:
         transition(state, entity, outcome, now=now)
 
@@ -144,7 +145,7 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
 
 def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put a regular pod where it belongs: it has no attempt, and starts with no other entity."""
-    state.reserving.note_event(entity)
+    state.reservations.backfill.note_event(entity)
     if not len(entity):
         _leave_queue(state, entity, now=now)
         return
@@ -153,11 +154,13 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state, entity, now=now)
+        _make_active(state, entity, helps=True, now=now)
 
 
-def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
-    state.reserving.note_event(entity)
+def _group_changed(
+    state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
+) -> None:
+    state.reservations.backfill.note_event(entity)
     _note_progress(state, info, now=now)
     pod = _speaker(state, entity, info)
     if pod is None:
@@ -174,7 +177,7 @@ def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, no
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state, entity, now=now)
+        _make_active(state, entity, helps=helps, now=now)
 
 
 def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -183,13 +186,13 @@ def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.queue.remove(entity, now=now)
 
 
-def _make_active(state: State, entity: QueuedEntity, *, now: float) -> None:
+def _make_active(state: State, entity: QueuedEntity, *, helps: bool, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
     if not active or not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now)
+        state.queue.activate(entity, now=now, helped=helps)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -198,12 +201,12 @@ def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
     if not len(entity):
         state.queue.remove(entity, now=now)
-    elif info is not None and info.key in state.holding:
+    elif info is not None and info.key in state.attempts.holding:
         _keeps_waiting(state, entity, now=now)
     elif info is None or equivalence.goes_alone(state, info):
         _failed(state, entity, now=now)
     else:
-        reason = state.members[entity.pod.uid].reason
+        reason = state.pods.members[entity.pod.uid].reason
         _rejected(state, entity, Rejected(reason), now=now)
 
 
@@ -214,12 +217,13 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     tried again after its backoff.
     """
     _note_cut_short(state, entity)
+    _note_refusal(state, entity)
     if entity.place is not Place.ACTIVE:
         # the backoff queue is sorted by the deadline that changes below
         state.queue.remove(entity, now=now)
     _back_off(state, entity, now=now)
     entity.refill()
-    entity.reason = state.members[entity.pod.uid].reason
+    entity.reason = state.pods.members[entity.pod.uid].reason
     if entity.group is not None:
         # after a member has given its node back, too few may be left for a quorum
         denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
@@ -228,7 +232,9 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
             return
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
-    state.reserving.note_rejected(entity, shape, step, state.nodes, lacks_capacity=False)
+    state.reservations.backfill.note_rejected(
+        entity, shape, step, state.nodes, lacks_capacity=False
+    )
     state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
@@ -239,12 +245,12 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     """
     entity.refill()
     if entity.failed_step < 0:
-        state.queue.park(entity, equivalence_class=entity.seq, step=state.step, now=now)
+        state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
         return
     shape = equivalence.shape(state, entity)
     step = entity.failed_step
     if entity.event_step > entity.round_step:
-        step = -1 if requeue.may_fit(state, shape, now=now) else state.step
+        step = -1 if requeue.may_fit(state, shape, now=now) else state.attempts.step
     state.queue.park(entity, equivalence_class=shape, step=step, now=now)
 
 
@@ -253,19 +259,20 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     info = entity.group
     assert info is not None
     if outcome.evict:
-        for member in state.of_group(info):
+        for member in state.pods.of_group(info):
             assume.evict(state, member, outcome.reason)
         info.was_scheduled = False
-    since = state.holding.get(info.key)
-    if not outcome.lacks_capacity:
+    since = state.attempts.holding.get(info.key)
+    if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
+    _note_refusal(state, entity)
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)
-    state.reserving.note_rejected(
+    state.reservations.backfill.note_rejected(
         entity, shape, step, state.nodes, lacks_capacity=outcome.lacks_capacity
     )
     state.queue.remove(entity, now=now)
@@ -273,7 +280,9 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     entity.reason = outcome.reason
     info.failures = entity.failures
     info.backoff_until = entity.backoff_until
-    state.out.append(GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until))
+    state.call.out.append(
+        GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until)
+    )
     if since is not None:
         disproved = shape if step >= 0 else None
         requeue.gain(state, freed, now=now, since=since, disproved=disproved)
@@ -291,7 +300,7 @@ def _released(state: State, prepared: Prepared, *, now: float) -> None:
     """Release members of one entity to bind, and queue what is left of it."""
     last = prepared.members[-1]
     entity, info = last.entity, last.group
-    since = None if info is None else state.holding.get(info.key)
+    since = None if info is None else state.attempts.holding.get(info.key)
     freed = release.perform(state, prepared, now=now)
     _after_release(state, entity, now=now)
     if since is not None:
@@ -323,15 +332,15 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
     entity.reason = denied.reason
     info = entity.group
     if info is None:
-        state.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
+        state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         return
     attempts.fail(info, now=None)
     present, absent = equivalence.presence(state, info)
     if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
-        state.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
+        state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
     else:
-        state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+        state.call.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
 
 
 # What they share ------------------------------------------------------------------------------
@@ -350,7 +359,7 @@ def _speaker(state: State, entity: QueuedEntity, info: PodGroupInfo) -> Pod | No
     """Return the pod for PreEnqueue; None if no pod is pending or waiting on permit."""
     if len(entity):
         return entity.pod
-    return state.members[state.waiting.of(info.key)[0].uid].pod if info.waiting else None
+    return state.pods.members[state.pods.waiting.of(info.key)[0].uid].pod if info.waiting else None
 
 
 def _admission(
@@ -358,7 +367,7 @@ def _admission(
 ) -> tuple[Rejected | None, Unschedulable | None]:
     """Return why a group may not queue: a rejection of what it holds, or PreEnqueue's answer."""
     denied = bundles.pre_enqueue(state, pod, info, now)
-    holds = info.key in state.holding
+    holds = info.key in state.attempts.holding
     if isinstance(denied, Unschedulable):
         return (Rejected(denied.reason), None) if holds else (None, denied)
     if holds and bundles.is_shared(state, entity):
@@ -370,14 +379,19 @@ def _admission(
 def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:
     """Take every waiting member of a group off its node; return the nodes. O(members)."""
     freed: list[NodeName] = []
-    for waiting in state.waiting.of(info.key):
-        member = state.members[waiting.uid]
+    for waiting in state.pods.waiting.of(info.key):
+        member = state.pods.members[waiting.uid]
         # a verdict of unreserve is dropped: the group is being rejected already
         assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
         assume.report_rejected(state, member, waiting.node, reason)
         freed.append(waiting.node)
     assume.note_permit_ended(state, info)
     return freed
+
+
+def _note_refusal(state: State, entity: QueuedEntity) -> None:
+    """Note whether a try failed because every node had refused a member; see ``hasten``."""
+    entity.refused_at = state.attempts.step if entity.failed_step >= 0 else -1
 
 
 def _note_cut_short(state: State, entity: QueuedEntity) -> None:
@@ -390,6 +404,6 @@ def _back_off(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Count a failure, and set the end of the backoff."""
     entity.failures += 1
     entity.queued_at = now
-    until = now + state.rest.delay(entity.failures)
+    until = now + state.settings.backoff.delay(entity.failures)
     # if the clock is too coarse for the delay, the next instant ends the backoff
     entity.backoff_until = max(until, math.nextafter(now, math.inf))

@@ -77,6 +77,7 @@ class PodClass:
         reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
+        objects: The classes of objects that plugins read for these pods.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -97,6 +98,7 @@ class PodClass:
         "answers",
         "headroom",
         "labels",
+        "objects",
         "pending",
         "reads_pods",
         "sample",
@@ -111,11 +113,13 @@ class PodClass:
         labels: frozenset[str] = frozenset(),
         *,
         reads_pods: bool = False,
+        objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
         self.reads_pods: bool = reads_pods
+        self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.pending: int = 0
         self.headroom: int = 0
@@ -157,6 +161,15 @@ class PodClass:
             self._count(node_class, count)
         self._seen = classes.version
         self._forget_unused(classes)
+
+    def forget_judgements(self) -> None:
+        """Forget all answers, because something besides the nodes has changed. O(1).
+
+        The next ``refresh`` judges every class of nodes again.
+        """
+        self._seen = -1
+        self._judged = {}
+        self.answers.clear()
 
     def _forget_unused(self, classes: NodeClasses) -> None:
         """Drop the judgements of classes that were dropped; all moves have been counted."""

@@ -28,7 +28,8 @@ from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 
 __all__ = ["accepts_all", "best", "choose", "diagnosis", "ranked"]

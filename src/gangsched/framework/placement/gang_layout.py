@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.explain import UnschedulableMember
+from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.placement import by_node, gang_placement, nominator
 from gangsched.framework.placement.packing.budget import Work
@@ -21,8 +21,8 @@ from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
-from gangsched.outcomes import Unschedulable
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 
 __all__ = ["asks", "plan_gang", "unschedulable"]
 
@@ -54,15 +54,14 @@ def plan_gang(
         the cycle of each member, by its number. At least one of the first two is not None.
     """
     party = [(e, e.group) for e in bundles.pending(state, entity) if e.group is not None]
-    nodes = state.nodes.infos
     cycles: dict[int, CycleState] = {}
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
     for each, group in party:
-        members = [state.members[pod.uid] for pod in each.pending]
+        members = [state.pods.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
-            cycles[member.seq] = CycleState(group, nodes)
+            cycles[member.seq] = state.new_cycle(group)
         ready, problem = _pre_filter(state, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem
@@ -97,25 +96,27 @@ def _pre_filter(
     state: State, members: list[Member], cycles: _Cycles, *, now: float
 ) -> tuple[list[Member], UnschedulableMember | None]:
     """Return the members that pass ``pre_filter``, and the first member that does not."""
-    for_all = state.profile.group_wide["pre_filter"]
-    for_each = state.profile.per_member["pre_filter"]
+    for_all = state.settings.profile.group_wide["pre_filter"]
+    for_each = state.settings.profile.per_member["pre_filter"]
     first = members[0]
-    outcome = extension_points.pre_filter(state, cycles[first.seq], first.pod, now, for_all)
-    if isinstance(outcome, Unschedulable):
-        return [], unschedulable(first, outcome.reason)
+    why = extension_points.pre_filter_refusal(state, cycles[first.seq], first.pod, now, for_all)
+    if why is not None:
+        return [], unschedulable(first, why)
     if not for_each:
         return members, None
     ready: list[Member] = []
     refused: UnschedulableMember | None = None
     for member in members:
-        outcome = extension_points.pre_filter(state, cycles[member.seq], member.pod, now, for_each)
-        if isinstance(outcome, Unschedulable):
-            refused = refused or unschedulable(member, outcome.reason)
+        cycle = cycles[member.seq]
+        why = extension_points.pre_filter_refusal(state, cycle, member.pod, now, for_each)
+        if why is not None:
+            refused = refused or unschedulable(member, why)
         else:
             ready.append(member)
     return ready, refused
 
 
-def unschedulable(member: Member, reason: str) -> UnschedulableMember:
+def unschedulable(member: Member, why: Diagnosis | str) -> UnschedulableMember:
     """Return that a member is unschedulable for a reason that does not depend on nodes."""
-    return UnschedulableMember(member.pod.uid, member.pod.key, reason, None)
+    diagnosis = why if isinstance(why, Diagnosis) else None
+    return UnschedulableMember(member.pod.uid, member.pod.key, str(why), diagnosis)

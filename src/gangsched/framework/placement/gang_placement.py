@@ -38,7 +38,8 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable
 
 __all__ = ["place"]
@@ -71,12 +72,12 @@ def place(
     before: Member | None = None
     alike: list[Member] = []
     for member in members:
-        if state.profile.signed and before is not None and _is_like(member, before):
+        if state.settings.profile.signed and before is not None and _is_like(member, before):
             alike.append(member)
             continue
         assert member.group is not None
         kind = Kind(member.pod_class, member.requests, member.group.key, member.role)
-        if state.profile.signed and kinds and kind in kinds:
+        if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
             continue
@@ -98,7 +99,7 @@ def place(
         checks = {
             kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
         }
-    steps = state.budget if budget is None else budget
+    steps = state.settings.search_budget if budget is None else budget
     work = Work() if work is None else work
     task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, work, work.steps, checks)
     if checks:
@@ -113,7 +114,7 @@ def place(
             first.uid, first.key, "too few members may be placed", None
         )
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
-        state.exhausted_searches += 1
+        state.attempts.exhausted_searches += 1
     return found
 
 
@@ -273,7 +274,7 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.state.placement)
+        count = plan.place(pod_class, task.judges[pod_class], left, task.state.settings.placement)
         if count < len(left) and rest is None:
             rest = (left[count], pod_class)
     return rest

@@ -50,7 +50,8 @@ from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 
@@ -75,7 +76,7 @@ _FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
 
 def holds_capacity(state: State, uid: PodUID) -> bool:
     """Return whether a pod holds capacity of a node. O(1)."""
-    member = state.members.get(uid)
+    member = state.pods.members.get(uid)
     if member is None:
         return False
     return member.node is not None or (
@@ -85,7 +86,9 @@ def holds_capacity(state: State, uid: PodUID) -> bool:
 
 def next_deadline(state: State) -> float | None:
     """Return the earliest deadline of a nomination that awaits pods. O(nominations)."""
-    return min((n.deadline for n in state.nominations.values() if n.awaited), default=None)
+    return min(
+        (n.deadline for n in state.reservations.nominations.values() if n.awaited), default=None
+    )
 
 
 # Adding and removing --------------------------------------------------------------------------
@@ -93,7 +96,7 @@ def next_deadline(state: State) -> float | None:
 
 def add(state: State, nomination: Nomination) -> None:
     """Add a nomination, and reserve its capacity. O(pods x log nodes)."""
-    state.nominations[nomination.entity.seq] = nomination
+    state.reservations.nominations[nomination.entity.seq] = nomination
     state.nodes.reserve(nomination.reserved)
 
 
@@ -109,11 +112,11 @@ def remove(
         uids: The pods that the notice names; None for those that are still nominated.
     """
     _free(state, nomination.pods.values())
-    del state.nominations[nomination.entity.seq]
+    del state.reservations.nominations[nomination.entity.seq]
     if reason:
         named = [*nomination.pods] if uids is None else uids
-        pods = tuple(uid for uid in named if uid in state.members)
-        state.out.append(NominationLapsed(nomination.group, pods, reason))
+        pods = tuple(uid for uid in named if uid in state.pods.members)
+        state.call.out.append(NominationLapsed(nomination.group, pods, reason))
     return nomination.nodes
 
 
@@ -159,7 +162,7 @@ def _note_departed(state: State, pods: Iterable[NominatedPod]) -> None:
 
 def leave_out(state: State, entity: QueuedEntity) -> Nomination | None:
     """Leave an entity's nomination out of the nodes for its cycle; return it, if there is one."""
-    nomination = state.nominations.get(entity.seq)
+    nomination = state.reservations.nominations.get(entity.seq)
     if nomination is not None:
         state.nodes.leave_out(nomination.reserved)
         _note_departed(state, nomination.pods.values())
@@ -193,13 +196,17 @@ def review(state: State, *, now: float) -> None:
 
     Runtime complexity: O(nominated pods).
     """
-    if state.overdue:
-        state.overdue = {uid for uid in state.overdue if uid in state.members}
-    for nomination in list(state.nominations.values()):
+    if state.reservations.overdue:
+        state.reservations.overdue = {
+            uid for uid in state.reservations.overdue if uid in state.pods.members
+        }
+    for nomination in list(state.reservations.nominations.values()):
         uids = [*nomination.pods]  # those on nodes that are gone are dropped meanwhile
         reason = _why_obsolete(state, nomination, now=now)
         if not reason and not _is_free(state, nomination) and nomination.deadline <= now:
-            state.overdue.update(uid for uid in nomination.awaited if holds_capacity(state, uid))
+            state.reservations.overdue.update(
+                uid for uid in nomination.awaited if holds_capacity(state, uid)
+            )
             reason = f"{_pods(nomination)} did not terminate in time"
         if reason:
             lapse(state, nomination, reason, now=now, uids=uids)
@@ -219,14 +226,14 @@ def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
     if equivalence.preemption_reach(state, nomination.entity)[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
-        info = state.registry.get(key)
+        info = state.pods.registry.get(key)
         if (None if info is None else info.spec) != spec:
             return f"the specification of pod group {key} has changed"
     return ""
 
 
 def _is_unchanged(state: State, nominated: NominatedPod) -> bool:
-    member = state.members.get(nominated.uid)
+    member = state.pods.members.get(nominated.uid)
     pending = member is not None and member.state is MemberState.UNSCHEDULED
     return pending and member is not None and member.seq == nominated.seq
 
@@ -259,10 +266,10 @@ def _activate(state: State, nomination: Nomination, *, now: float) -> None:
 
 def next_member(state: State, entity: QueuedEntity) -> Member | None:
     """Return the pod of a nomination that is for one pod; None for any other entity."""
-    nomination = state.nominations.get(entity.seq)
+    nomination = state.reservations.nominations.get(entity.seq)
     if nomination is None or len(nomination.pods) > 1:
         return None
-    return state.members[next(iter(nomination.pods))]
+    return state.pods.members[next(iter(nomination.pods))]
 
 
 def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) -> NodeName | None:
@@ -270,7 +277,7 @@ def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) ->
 
     Runtime complexity: O(nominations).
     """
-    nomination = state.nominations.get(member.entity.seq)
+    nomination = state.reservations.nominations.get(member.entity.seq)
     nominated = None if nomination is None else nomination.pods.get(member.pod.uid)
     if nomination is None or nominated is None or nomination.awaited:
         return None
@@ -291,7 +298,7 @@ def plan(
 
     Runtime complexity: O(pods), and O(nominations) for each node.
     """
-    nomination = state.nominations.get(entity.seq)
+    nomination = state.reservations.nominations.get(entity.seq)
     if nomination is None or nomination.awaited:
         return None
     found, taken = Plan(state), dict[int, list[NodeClass]]()
@@ -330,7 +337,7 @@ def _now_and_later(state: State, nomination: Nomination, name: NodeName) -> list
         now = classes.giving_back(now, entry.requests)
         if entry.priority < nomination.priority:
             later = classes.giving_back(later, entry.requests)
-    others = (each for each in state.nominations.values() if each is not nomination)
+    others = (each for each in state.reservations.nominations.values() if each is not nomination)
     for uid in dict.fromkeys(uid for other in others for uid in other.awaited):
         if uid in info.holders:
             later = classes.giving_back(later, info.holders[uid])

@@ -28,7 +28,8 @@ from gangsched.framework.placement.packing.pack import (
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, Resources
 
 __all__ = ["Answer", "Ask", "Judges", "Kind", "Kinds", "Task", "carry_over", "search"]

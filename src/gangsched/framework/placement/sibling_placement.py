@@ -21,7 +21,7 @@ from gangsched.framework.placement import by_node
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Kind, Task
 from gangsched.framework.placement.tentative import Tentative
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 from gangsched.model import GroupKey
 
 __all__ = ["Refused", "SiblingPlacement", "Within"]
@@ -146,7 +146,7 @@ class SiblingPlacement:
     def _best(self, kind: Kind, wanted: int) -> int | None:
         state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
         pod_class.refresh(state.nodes, self.task.judges[pod_class])
-        placement = state.placement
+        placement = state.settings.placement
         if placement is PlacementStrategy.AUTO:
             scarce = any("/" in name for name in kind.requests)
             placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE

@@ -44,7 +44,7 @@ from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Kind, Task, search
 from gangsched.framework.placement.sibling_placement import SiblingPlacement, Within
 from gangsched.framework.placement.tentative import Tentative
-from gangsched.framework.state.scheduler_state import Member
+from gangsched.framework.state.pods import Member
 
 __all__ = ["Failed", "place"]
 

@@ -15,7 +15,8 @@ from typing import Self, final
 
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 
 __all__ = ["Tentative"]
 

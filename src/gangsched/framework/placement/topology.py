@@ -19,7 +19,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain
-from gangsched.framework.state.scheduler_state import ON_NODES, State
+from gangsched.framework.state.pods import ON_NODES
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 
 __all__ = ["asked", "best", "domains", "rejection_reason", "joined"]
@@ -110,7 +111,7 @@ def _values(
 ) -> set[str | None]:
     """Return the values of a label on the nodes of some members; None for a node without it."""
     values = set[str | None]()
-    for member in state.of_group(info):
+    for member in state.pods.of_group(info):
         if member.state in states:
             name = member.node if member.node is not None else member.pod.node_name
             node = None if name is None else state.nodes.infos.get(name)

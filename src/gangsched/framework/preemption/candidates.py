@@ -21,7 +21,8 @@ from gangsched.framework.nodes.nodes_view import Holder
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
+from gangsched.framework.state.pods import ON_NODES, Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 
 __all__ = [
@@ -82,7 +83,7 @@ class EvictionUnit:
             return [self.member]
         if self.is_elastic:
             return elastic_members(state, self.groups[0])
-        return [m for info in self.groups for m in state.of_group(info) if m.state in ON_NODES]
+        return [m for info in self.groups for m in state.pods.of_group(info) if m.state in ON_NODES]
 
     def holders(self, state: State, is_candidate: IsCandidate) -> list[Holder]:
         """Return the capacity that it frees where that may help the preemptor. O(members).
@@ -123,14 +124,14 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
     found: list[EvictionUnit] = []
     apart = {info.uid for info in besides}
     seen = apart.copy()
-    for info in state.registry:
+    for info in state.pods.registry:
         if info.uid in seen or not info.scheduled:
             continue
         groups = _together(state, info)
         seen.update(each.uid for each in groups)
         if apart.isdisjoint(each.uid for each in groups):
             found += _of_groups(state, groups, below)
-    for member in state.members.values():
+    for member in state.pods.members.values():
         if member.group is not None or member.state not in ON_NODES:
             continue
         pod = member.pod
@@ -138,7 +139,7 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
             found.append(
                 EvictionUnit(pod.priority, 1, 1, pod.created_at, member.seq, member=member)
             )
-    for made in state.nominations.values():
+    for made in state.reservations.nominations.values():
         if made.priority < below:
             entity = made.entity
             unit = EvictionUnit(made.priority, 0, 0, entity.created_at, entity.seq, nomination=made)
@@ -151,7 +152,7 @@ def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
     found = [info]
     bundle = bundles.keys(info.spec)
     for key in bundle:
-        other = state.registry.get(key)
+        other = state.pods.registry.get(key)
         if other is None or other is info or not other.scheduled:
             continue
         if bundles.keys(other.spec) == bundle:
@@ -163,7 +164,7 @@ def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator
     priority = max(info.priority for info in groups)
     if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
         # running members may have a higher priority than the group's, which has changed since
-        members = (member for info in groups for member in state.of_group(info))
+        members = (member for info in groups for member in state.pods.of_group(info))
         ranks = [member.pod.priority for member in members if member.state in ON_NODES]
         priority = max(priority, *ranks)
     created_at = max(info.created_at for info in groups)
@@ -219,7 +220,7 @@ def elastic_members(
         gone: Members that it gives up already.
         on: The index of the node that they are on; None for any.
     """
-    bound = [m for m in state.of_group(info) if m.state in _BOUND and m.pod.uid not in gone]
+    bound = [m for m in state.pods.of_group(info) if m.state in _BOUND and m.pod.uid not in gone]
     elastic = _Elastic(info, bound)
     if not _is_elastic(info) or any(spare < 0 for spare in elastic.of_role.values()):
         return []
@@ -230,7 +231,7 @@ def elastic_members(
 
 def elastic_nodes(state: State, info: PodGroupInfo) -> list[int]:
     """Return the nodes of a gang's bound members, by index, each once. O(members)."""
-    names = (_node_of(member) for member in state.of_group(info) if member.state in _BOUND)
+    names = (_node_of(member) for member in state.pods.of_group(info) if member.state in _BOUND)
     infos = (state.nodes.infos.get(name) for name in dict.fromkeys(names) if name is not None)
     return [found.index for found in infos if found is not None]
 
@@ -248,25 +249,25 @@ def _is_elastic(info: PodGroupInfo) -> bool:
 def terminating(state: State) -> list[Holder]:
     """Return the pods that terminate and are not overdue. O(groups) and O(pods)."""
     members = [
-        state.members[uid]
-        for info in state.registry
+        state.pods.members[uid]
+        for info in state.pods.registry
         if info.members.count(MemberState.TERMINATING)
         for uid in info.members
     ]
-    members += [member for member in state.members.values() if member.group is None]
+    members += [member for member in state.pods.members.values() if member.group is None]
     return list(_holders(state, (m for m in members if _is_terminating(state, m))))
 
 
 def terminating_on(state: State, nodes: Iterable[NodeName]) -> list[PodUID]:
     """Return the pods on some nodes that terminate and are not overdue. O(pods on them)."""
     infos = (state.nodes.infos[name] for name in nodes)
-    members = (state.members.get(uid) for info in infos for uid in info.holders)
+    members = (state.pods.members.get(uid) for info in infos for uid in info.holders)
     return [m.pod.uid for m in members if m is not None and _is_terminating(state, m)]
 
 
 def _is_terminating(state: State, member: Member) -> bool:
     uid = member.pod.uid
-    if member.state is not MemberState.TERMINATING or uid in state.overdue:
+    if member.state is not MemberState.TERMINATING or uid in state.reservations.overdue:
         return False
     return nominator.holds_capacity(state, uid)
 

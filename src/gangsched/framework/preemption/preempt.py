@@ -43,7 +43,8 @@ from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
 from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.scheduler_state import HOLDING, State
+from gangsched.framework.state.pods import HOLDING
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import EvictGroup
 
@@ -63,17 +64,17 @@ def conclude(
     """
     if nomination is not None and _conclude_nominated(state, nomination, now=now):
         return
-    if state.preemption is not None and _lacks_capacity(state, entity):
+    if state.settings.preemption is not None and _lacks_capacity(state, entity):
         priority, evicts = equivalence.preemption_reach(state, entity)
         try:
             _preempt(state, entity, priority, evicts, now=now)
         except GangschedError as error:
-            state.deferred.append(error)
+            state.call.deferred.append(error)
 
 
 def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> bool:
     """Conclude the cycle of a nominated entity; return False if it may preempt again."""
-    members = [state.members.get(uid) for uid in nomination.pods]
+    members = [state.pods.members.get(uid) for uid in nomination.pods]
     if any(member is not None and member.state in HOLDING for member in members):
         # capacity that its pods did not use is free for others
         nominator.lapse(state, nomination, "", now=now)
@@ -95,8 +96,10 @@ def _lacks_capacity(state: State, entity: QueuedEntity) -> bool:
     if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
-    if unschedulable_member is None or unschedulable_member.diagnosis is not None:
+    if unschedulable_member is None:
         return True
+    if unschedulable_member.diagnosis is not None:
+        return not unschedulable_member.diagnosis.refusal
     # late members go one by one, and only the last of them is recorded
     return len(entity) > 1 and equivalence.goes_alone(state, entity.group)
 
@@ -107,7 +110,7 @@ def _preempt(
     info = entity.group
     if not requeue.may_preempt_others(state, priority, evicts):
         return
-    if info is not None and info.key in state.holding:
+    if info is not None and info.key in state.attempts.holding:
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = entity.unschedulable_member
         reason = "preempts as a whole" if member is None else member.reason
@@ -127,8 +130,8 @@ def _preempt(
 
 
 def _budget(state: State) -> int:
-    assert state.preemption is not None
-    return min(state.budget, state.preemption.search_budget)
+    assert state.settings.preemption is not None
+    return min(state.settings.search_budget, state.settings.preemption.search_budget)
 
 
 def _single_pods(state: State, entity: QueuedEntity, now: float) -> Iterator[SinglePod]:
@@ -137,10 +140,10 @@ def _single_pods(state: State, entity: QueuedEntity, now: float) -> Iterator[Sin
     Each member goes alone, so a member that no eviction helps must not keep another from it. The
     member that was tried last is not enough to know: others may have failed for other reasons.
     """
-    members = sorted((state.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
+    members = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
     classes = set[PodClass]()
     for member in members:
-        if state.profile.signed:
+        if state.settings.profile.signed:
             if member.pod_class in classes:
                 continue
             classes.add(member.pod_class)
@@ -153,12 +156,12 @@ def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> Vi
     units = candidates.units(state, priority, preemptor.groups)
     if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
-    exhausted_searches = state.exhausted_searches
+    exhausted_searches = state.attempts.exhausted_searches
     try:
         return victim_search.find(state, preemptor, units)
     finally:
         # exhausted_searches counts scheduling attempts; a victim search is not one
-        state.exhausted_searches = exhausted_searches
+        state.attempts.exhausted_searches = exhausted_searches
 
 
 def _carry_out(
@@ -181,7 +184,7 @@ def _carry_out(
         if unit.nomination is not None:
             freed += nominator.remove(state, unit.nomination, reason)
     nominator.add(state, nomination)
-    before = len(state.out)
+    before = len(state.call.out)
     for unit in found.units:
         for info in unit.groups:
             apply_verdict(state, EvictGroup(info.key, reason), now=now)
@@ -191,7 +194,7 @@ def _carry_out(
             assume.evict(state, unit.member, reason)
     for member in found.members:
         assume.evict(state, member, reason)
-    victims = tuple(effect.uid for effect in state.out[before:] if isinstance(effect, Evict))
+    victims = tuple(effect.uid for effect in state.call.out[before:] if isinstance(effect, Evict))
     notice = Nominated(
         nomination.group,
         priority,
@@ -199,7 +202,7 @@ def _carry_out(
         victims,
         nomination.deadline,
     )
-    state.out.insert(before, notice)
+    state.call.out.insert(before, notice)
     nomination.awaited[:] = candidates.terminating_on(state, nomination.nodes)
     nominator.await_victims(state, nomination, now=now)
     for unit in found.units:
@@ -217,7 +220,7 @@ def _nominate(
     *,
     now: float,
 ) -> Nomination:
-    assert state.preemption is not None
+    assert state.settings.preemption is not None
     pods: dict[PodUID, NominatedPod] = {}
     for member, index in found.places:
         node = state.nodes.by_index[index].node.name
@@ -226,5 +229,5 @@ def _nominate(
         reserved = ReservedCapacity(entity.seq, node, priority, member.requests)
         pods[uid] = NominatedPod(member.seq, uid, group, member.role, reserved)
     specs = tuple((info.key, info.spec) for info in preemptor.groups)
-    deadline = now + state.preemption.grace
+    deadline = now + state.settings.preemption.grace
     return Nomination(entity, priority, pods, preemptor.required, specs, [], deadline)

@@ -26,7 +26,8 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Required, Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import Outcome, Unschedulable
 
@@ -85,7 +86,7 @@ class SinglePod:
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         state, member = self.state, self.member
-        cycle = CycleState(member.group, state.nodes.infos)
+        cycle = state.new_cycle(member.group)
         outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
@@ -164,12 +165,12 @@ class GangPreemptor:
         state, seen = self.state, set[PodClass]()
         for each, info in self.parties:
             for pod in each.pending:
-                member = state.members[pod.uid]
-                if state.profile.signed:
+                member = state.pods.members[pod.uid]
+                if state.settings.profile.signed:
                     if member.pod_class in seen:
                         continue
                     seen.add(member.pod_class)
-                    cycle = CycleState(info, state.nodes.infos)
+                    cycle = state.new_cycle(info)
                 elif self._cycles is None:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
@@ -181,7 +182,7 @@ class GangPreemptor:
     def places(self) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
         state = self.state
-        left = state.budget - self._work.steps
+        left = state.settings.search_budget - self._work.steps
         if equivalence.missing(state, self.info) or (left <= 0 and self._work.steps):
             return None
         budget = left if self.budget is None else min(self.budget, left)
@@ -199,7 +200,7 @@ class GangPreemptor:
         members differ, another choice may be possible too; so the numbers are only an estimate.
         """
         for each, _info in self.parties:
-            members = sorted((self.state.members[p.uid] for p in each.pending), key=_arrival)
+            members = sorted((self.state.pods.members[p.uid] for p in each.pending), key=_arrival)
             (_all, more), *roles = equivalence.quotas(self.state, each)
             taken: list[Member] = []
             for role, count in roles:
@@ -218,11 +219,11 @@ def _shortfalls(
     state: State, needed: Sequence[tuple[Member, int]], domain: Domain | None, *, now: float
 ) -> list[Shortfall] | None:
     """Return the classes of pods that exceed free capacity, each class considered by itself."""
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         return None
     found: list[Shortfall] = []
     for member, count in needed:
-        cycle = CycleState(member.group, state.nodes.infos)
+        cycle = state.new_cycle(member.group)
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
         headroom = pod_class.headroom
         if domain is not None:

@@ -53,7 +53,8 @@ from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
 from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, PodUID
 
 __all__ = ["Preemptor", "Required", "Shortfall", "VictimPlan", "find"]
@@ -355,7 +356,7 @@ class _Search:
 
     def _ratios(self, shortfalls: Sequence[Shortfall]) -> list[int]:
         """Return, for each shortfall, the number of its pods that one evicted pod makes fit."""
-        victims = self.state.classes.values()
+        victims = self.state.pod_classes.by_signature.values()
         return [max(_ratio(v, each.pod_class) for v in victims) for each in shortfalls]
 
     @staticmethod
@@ -425,7 +426,7 @@ class _Search:
         kept_pieces = self._victims_of(pieces)
         assert self.places is not None
         members = [
-            self.state.members[holder.uid]
+            self.state.pods.members[holder.uid]
             for unit, held in kept_pieces
             if unit.is_elastic
             for holder in held

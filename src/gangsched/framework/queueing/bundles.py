@@ -39,7 +39,7 @@ def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
     found = [
         other
         for key in keys(info.spec)
-        if (other := state.entities.get(key)) is not None
+        if (other := state.pods.entities.get(key)) is not None
         and other.group is not None
         and not other.group.was_scheduled
     ]
@@ -53,7 +53,7 @@ def is_shared(state: State, entity: QueuedEntity) -> bool:
 
 def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
     """Return the other groups of a bundle that have members and have not started. O(groups)."""
-    found = (state.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
+    found = (state.pods.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
     return [
         entity
         for entity in found
@@ -69,7 +69,7 @@ def pre_enqueue(state: State, pod: Pod, info: PodGroupInfo | None, now: float) -
     bundle = keys(info.spec)
     lead: GroupKey | None = None
     for key in bundle:
-        other = state.registry.get(key)
+        other = state.pods.registry.get(key)
         problem = _problem(state, bundle, key, other, now) if other is not info else ""
         if problem:
             return Unschedulable(problem, resolvable=False)
@@ -94,7 +94,7 @@ def _problem(
         return f"pod group {key} names another bundle"
     if other.was_scheduled:
         return ""
-    entity = state.entities.get(key)
+    entity = state.pods.entities.get(key)
     if entity is None or not len(entity):
         return f"waiting for pod group {key} of its bundle: it has no pending members"
     answer = extension_points.pre_enqueue(state, entity.pod, other, now)

@@ -20,7 +20,8 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import ON_NODES, Member, State
+from gangsched.framework.state.pods import ON_NODES, Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import PreemptionPolicy, Resources, Topology
 from gangsched.resources import NOTHING
 
@@ -77,9 +78,9 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
     Runtime complexity: O(members log members), of all groups that start with it.
     """
     party = bundles.pending(state, entity)
-    if not state.profile.signed or any(_has_its_place(each.group) for each in party):
+    if not state.settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
-    reach = None if state.preemption is None else preemption_reach(state, entity)
+    reach = None if state.settings.preemption is None else preemption_reach(state, entity)
     parts = tuple(_shape_alone(state, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
@@ -121,7 +122,7 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
 def _shape_alone(
     state: State, entity: QueuedEntity, reach: tuple[int, bool] | None
 ) -> EquivalenceClass:
-    members = sorted((state.members[pod.uid] for pod in entity.pending), key=_arrival)
+    members = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=_arrival)
     (_all, more), *lacking = quotas(state, entity)
     floor = _floor(state, entity.group)
     spec = None if entity.group is None else entity.group.spec
@@ -174,7 +175,7 @@ def next_member(state: State, entity: QueuedEntity) -> Member:
         (_all, more), *lacking = quotas(state, entity)
         if more <= sum(count for _role, count in lacking):
             pod = entity.next_of(role for role, _count in lacking) or pod
-    return state.members[pod.uid]
+    return state.pods.members[pod.uid]
 
 
 def falls_short(state: State, entity: QueuedEntity) -> bool:
@@ -213,7 +214,7 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
     Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
-    entity, floor = state.entities.get(info.key), NOTHING
+    entity, floor = state.pods.entities.get(info.key), NOTHING
     for each in [] if entity is None else bundles.pending(state, entity):
         wanted = _floor(state, each.group)
         floor = floor + wanted if floor else wanted
@@ -226,7 +227,7 @@ def _floor(state: State, info: PodGroupInfo | None) -> Resources:
         return NOTHING
     floor = extension_points.group_requests(state, info)
     if floor and info.scheduled:
-        for member in state.of_group(info):
+        for member in state.pods.of_group(info):
             if member.state in ON_NODES:
                 floor -= member.pod.requests
     return floor

@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 
 A try that failed proves something about its equivalence class only as long as nothing changed. The
-proof is kept in *steps*: ``State.step`` ascends with each event and each decision, so that causes
-can be ordered without looking at the time. An entity remembers four steps of its current attempt.
+proof is kept in *steps*: ``Attempts.step`` ascends with each event and each decision, so that
+causes can be ordered without looking at the time. An entity remembers four steps of its current
+attempt.
 
 -   ``tried_step``: a member was last tried.
 -   ``failed_step``: a member last found no node; -1 while every member found one. Only such a
@@ -32,11 +33,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from typing import Any
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing import bundles
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.scheduler_state import State
@@ -48,6 +51,7 @@ __all__ = [
     "forget",
     "gain",
     "may_fit",
+    "objects_changed",
     "pods_changed",
     "may_preempt_others",
     "reopen",
@@ -63,6 +67,7 @@ def gain(
     now: float,
     since: int | None = None,
     disproved: Hashable = None,
+    ends_backoff: bool = False,
 ) -> None:
     """Open the equivalence classes that nodes with more free capacity may help.
 
@@ -77,16 +82,19 @@ def gain(
             None for an event from outside.
         disproved: The class that the group failed with although it had these nodes: no other
             entity of that class can make more of them.
+        ends_backoff: Whether entities in backoff may be tried while no other is active. True only
+            for an event from outside. With capacity that a failed bind, a timeout or a rejection
+            gives back, entities could requeue each other without any backoff.
     """
     if names:
-        state.reserving.note_capacity_gain(since, disproved)
-        _open(state, names, now=now, since=since, disproved=disproved)
+        state.reservations.backfill.note_capacity_gain(since, disproved)
+        _open(state, names, now=now, since=since, disproved=disproved, ends_backoff=ends_backoff)
 
 
 def reopen(state: State, names: Collection[NodeName], *, now: float) -> None:
     """Open the classes that nodes with less reserved capacity may help. See ``gain``."""
     if names:
-        _open(state, names, now=now, since=None, disproved=None)
+        _open(state, names, now=now, since=None, disproved=None, ends_backoff=False)
 
 
 def _open(
@@ -96,18 +104,25 @@ def _open(
     now: float,
     since: int | None,
     disproved: Hashable,
+    ends_backoff: bool,
 ) -> None:
-    step = state.tick()
-    for entity in state.tried.values():
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
     for line in state.queue.blocked_queues():
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, names=names):
-            state.queue.open(line, step=step, now=now)
+            state.queue.open(line, step=step, now=now, helps=ends_backoff)
         else:
             state.queue.block(line, step=step)
+    if not ends_backoff:
+        return
+    for line in state.queue.open_queues_in_backoff():
+        # entities whose failure has proven nothing, or that an earlier event has helped
+        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, names=names):
+            state.queue.help(line, step=step)
 
 
 def pods_changed(state: State, *, now: float) -> None:
@@ -119,16 +134,16 @@ def pods_changed(state: State, *, now: float) -> None:
 
     Runtime complexity: O(classes of pods), and O(parked classes) if there is such a pod.
     """
-    if not any(pod_class.reads_pods for pod_class in state.classes.values()):
+    if not any(pod_class.reads_pods for pod_class in state.pod_classes.by_signature.values()):
         return
-    step = state.tick()
-    for entity in state.tried.values():
-        if any(state.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
+        if any(state.pods.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
         shape = parked.equivalence_class
         if _reads_pods(shape) and may_fit(state, shape, now=now):
-            state.queue.open(parked, step=step, now=now)
+            state.queue.open(parked, step=step, now=now, helps=True)
 
 
 def _reads_pods(shape: Hashable) -> bool:
@@ -136,6 +151,30 @@ def _reads_pods(shape: Hashable) -> bool:
     if not isinstance(shape, EquivalenceClass):
         return True
     return any(pod_class.reads_pods for pod_class, _count in shape.runs)
+
+
+def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:
+    """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
+
+    Runtime complexity: O(parked classes x members of one entity of each).
+    """
+    step = state.attempts.tick()
+    for entity in state.attempts.tried.values():
+        if _reads_objects(state, entity, kinds):
+            entity.event_step = step
+    for parked in state.queue.blocked_queues():
+        reads = _reads_objects(state, parked.sample, kinds)
+        if reads and may_fit(state, parked.equivalence_class, now=now):
+            state.queue.open(parked, step=step, now=now, helps=True)
+
+
+def _reads_objects(state: State, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
+    """Return whether a plugin reads objects of some kinds for an entity, or for its bundle."""
+    return any(
+        not state.pods.members[pod.uid].pod_class.objects.isdisjoint(kinds)
+        for each in bundles.pending(state, entity)
+        for pod in each.pending
+    )
 
 
 def may_fit(
@@ -179,18 +218,18 @@ def may_fit(
 
 def may_preempt_others(state: State, priority: int, displaces: bool) -> bool:
     """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
-    if displaces and any(lower < priority for lower in state.priorities):
+    if displaces and any(lower < priority for lower in state.pods.priorities):
         return True
-    return any(kept.priority < priority for kept in state.nominations.values())
+    return any(kept.priority < priority for kept in state.reservations.nominations.values())
 
 
 def begin_try(state: State, entity: QueuedEntity) -> tuple[int, int]:
     """Note that a member of an entity is tried in this step; return the steps before it. O(1)."""
     before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
-        entity.round_step = state.step
-    entity.tried_step = state.step
-    state.tried[entity.seq] = entity
+        entity.round_step = state.attempts.step
+    entity.tried_step = state.attempts.step
+    state.attempts.tried[entity.seq] = entity
     return before
 
 
@@ -198,13 +237,13 @@ def undo_try(state: State, entity: QueuedEntity, before: tuple[int, int]) -> Non
     """Undo ``begin_try`` for a cycle that was broken off. O(1)."""
     entity.round_step, entity.tried_step = before
     if entity.tried_step < 0:
-        state.tried.pop(entity.seq, None)
+        state.attempts.tried.pop(entity.seq, None)
 
 
 def note_entity_event(state: State, entity: QueuedEntity) -> None:
     """Note an event about an entity: what its tries have proven may hold no more. O(1)."""
-    if entity.seq in state.tried:
-        entity.event_step = state.tick()
+    if entity.seq in state.attempts.tried:
+        entity.event_step = state.attempts.tick()
 
 
 def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
@@ -218,10 +257,10 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
     forget(state, entity)
     if step < 0 or stirred < 0:
         return step
-    return -1 if may_fit(state, shape, now=now) else state.step
+    return -1 if may_fit(state, shape, now=now) else state.attempts.step
 
 
 def forget(state: State, entity: QueuedEntity) -> None:
     """Forget what the tries of an entity have proven. O(1)."""
     entity.tried_step = entity.failed_step = entity.event_step = -1
-    state.tried.pop(entity.seq, None)
+    state.attempts.tried.pop(entity.seq, None)

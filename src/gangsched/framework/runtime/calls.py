@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gangsched.cluster_objects import KINDS
 from gangsched.errors import PluginError
 from gangsched.model import Node, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
@@ -25,7 +26,9 @@ __all__ = [
     "EXPECTED",
     "call",
     "call_for_count",
+    "call_for_kinds",
     "call_for_names",
+    "first_refusal",
     "first_unschedulable",
     "name_of",
     "raised",
@@ -53,6 +56,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "labels_read": "an iterable of strings",
     "fitted": "an iterable of strings",
     "headroom": "an int >= 0",
+    "objects_read": "an iterable of classes in gangsched.cluster_objects.KINDS",
     "reads_pods": "True or False",
     "add_pod": "None",
     "remove_pod": "None",
@@ -62,6 +66,7 @@ EXPECTED: Final[Mapping[str, str]] = {
 }
 _LONGEST: Final = 300
 _STRINGS: Final = frozenset({str})
+_OBJECTS: Final = frozenset(KINDS.values())
 
 
 def name_of(plugin: Any) -> str:
@@ -141,10 +146,41 @@ def call_for_names(
     return names
 
 
+def call_for_kinds(
+    plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any
+) -> tuple[type[Any], ...]:
+    """Call a plugin for classes of objects.
+
+    Raises:
+        PluginError: The plugin raised, also while it was read, or returned anything else.
+    """
+    answer: Any = call(plugin, point, about, Iterable, *args)
+    try:
+        kinds: tuple[Any, ...] = tuple(answer)
+        is_known = _OBJECTS.issuperset(kinds)
+    except Exception as error:
+        raise raised(plugin, point, about, error) from error
+    if not is_known:
+        raise returned(plugin, point, about, kinds)
+    return kinds
+
+
 def first_unschedulable(
     plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float
 ) -> Outcome:
     """Ask plugins in order; return the first ``Unschedulable``, or ``Success``.
+
+    Raises:
+        PluginError: A plugin raised, or returned what the point does not allow.
+    """
+    found = first_refusal(plugins, point, pod, *args, now=now)
+    return SUCCESS if found is None else found[1]
+
+
+def first_refusal(
+    plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float
+) -> tuple[Any, Unschedulable] | None:
+    """Ask plugins in order; return the first that refuses with its answer, None if none does.
 
     Raises:
         PluginError: A plugin raised, or returned what the point does not allow.
@@ -158,14 +194,14 @@ def first_unschedulable(
             kind = _kind(answer)
             if kind is Unschedulable:
                 found: Unschedulable = answer
-                return found
+                return plugin, found
             if kind is not Success and kind is not Skip:
                 raise returned(plugin, point, pod, answer)
     except PluginError:
         raise
     except Exception as error:
         raise raised(plugin, point, pod, error) from error
-    return SUCCESS
+    return None
 
 
 def _kind(value: object) -> type[object]:

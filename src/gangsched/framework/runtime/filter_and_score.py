@@ -27,7 +27,8 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.runtime import calls, pod_readers
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -53,7 +54,7 @@ class _Judge:
         self._state = state
         self._cycle = cycle
         self._answers = pod_class.answers
-        profile = state.profile
+        profile = state.settings.profile
         self._filters: tuple[Any, ...] = profile.filter
         self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
         self._normalizers: Mapping[int, Any] = profile.normalizers
@@ -94,7 +95,7 @@ class _Judge:
         return True
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
-        profile = self._state.profile
+        profile = self._state.settings.profile
         if not profile.pre_score and not self._normalizers:
             return
         views = self._views(found)
@@ -116,7 +117,7 @@ class _Judge:
         return sum(weight * self._ask(plugin, "score", given) for plugin, weight in self._weighted)
 
     def _ask(self, plugin: Any, point: str, given: NodeClass) -> Any:
-        part = self._state.profile.parts.get(id(plugin))
+        part = self._state.settings.profile.parts.get(id(plugin))
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
@@ -203,7 +204,7 @@ class _Judge:
 
 def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = CycleState(None, state.nodes.infos)
+    cycle = state.new_cycle(None)
     pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
     return pod_class
 
@@ -213,7 +214,7 @@ def evaluate_ahead(state: State, pod_class: PodClass, now: float) -> None:
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
-    if state.profile.signed:
+    if state.settings.profile.signed:
         with suppress(GangschedError):
             judged(state, pod_class, now)
 
@@ -228,7 +229,7 @@ def evaluate_nodes(
         returned.
     """
     pod_class = member.pod_class
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
         pod_class = PodClass(
             pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
@@ -247,6 +248,6 @@ def is_resolvable(
     ``UnschedulableAndUnresolvable``.
     """
     pod_class = member.pod_class
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
     return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)

@@ -21,14 +21,14 @@ __all__ = ["group_requests", "members_needed", "roles_needed"]
 
 def members_needed(state: State, group: GroupView) -> int | None:
     """Return how many more members a group needs; None if its members are released singly."""
-    rule = state.profile.quorum
+    rule = state.settings.profile.quorum
     if rule is not None:
         try:
             answer = calls.call(rule, "members_needed", group, (int, type(None)), group)
             if answer is True or answer is False:
                 raise calls.returned(rule, "members_needed", group, answer)
         except GangschedError as error:
-            state.deferred.append(error)
+            state.call.deferred.append(error)
         else:
             return cast("int | None", answer)
     return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
@@ -36,13 +36,13 @@ def members_needed(state: State, group: GroupView) -> int | None:
 
 def roles_needed(state: State, group: GroupView) -> Mapping[str, int]:
     """Return how many more members of each role a group needs; see ``RoleRule``. O(roles)."""
-    rule = state.profile.roles
+    rule = state.settings.profile.roles
     if group.roles and rule is not None:
         try:
             return _roles(rule, group)
         except GangschedError as error:
-            state.deferred.append(error)
-    if state.profile.quorum is None:
+            state.call.deferred.append(error)
+    if state.settings.profile.quorum is None:
         return _quorum.roles_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
     more = members_needed(state, group)
     return {} if more is None else {"": more}
@@ -62,11 +62,11 @@ def _roles(rule: Any, group: GroupView) -> Mapping[str, int]:
 def group_requests(state: State, group: GroupView) -> Resources:
     """Return what a group needs of the cluster in total: the sum over all plugins."""
     wanted = NOTHING
-    for plugin in state.profile.requests:
+    for plugin in state.settings.profile.requests:
         try:
             answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
         except GangschedError as error:
-            state.deferred.append(error)
+            state.call.deferred.append(error)
         else:
             wanted = wanted + answer if wanted else answer
     return wanted

@@ -38,7 +38,7 @@ def readers(state: State, pod: Pod) -> tuple[Any, ...]:
     """Return the filter and score plugins that read, for *pod*, which pods are on nodes."""
     return tuple(
         plugin
-        for plugin in state.profile.pod_readers
+        for plugin in state.settings.profile.pod_readers
         if calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
@@ -74,8 +74,10 @@ class NodeCheck:
         self._cycle = cycle
         self._pod = pod
         self._filters = tuple(p for p in reading if callable(getattr(p, "filter", None)))
-        self._weighted = tuple(each for each in state.profile.weighted if id(each[0]) in numbers)
-        self._normalizers = state.profile.normalizers
+        self._weighted = tuple(
+            each for each in state.settings.profile.weighted if id(each[0]) in numbers
+        )
+        self._normalizers = state.settings.profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self.asked: int = 0

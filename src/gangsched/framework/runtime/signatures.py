@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.runtime import calls
@@ -21,7 +21,10 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "reads_pods", "signature"]
+__all__ = ["fitted", "labels_read", "node_signature", "objects_read", "reads_pods", "signature"]
+
+
+_NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
 
 def signature(state: State, pod: Pod) -> Hashable:
@@ -30,10 +33,10 @@ def signature(state: State, pod: Pod) -> Hashable:
     Raises:
         PluginError: A plugin raised, or returned a value that cannot be hashed.
     """
-    if not state.profile.signed:
+    if not state.settings.profile.signed:
         return pod.uid
     try:  # with every pod event, so all plugins at once
-        parts = tuple([plugin.pod_signature(pod) for plugin in state.profile.signers])
+        parts = tuple([plugin.pod_signature(pod) for plugin in state.settings.profile.signers])
         hash(parts)
     except Exception:
         # one by one, to name the plugin that failed
@@ -42,7 +45,9 @@ def signature(state: State, pod: Pod) -> Hashable:
 
 
 def _signature_by_plugin(state: State, pod: Pod) -> tuple[Hashable, ...]:
-    return tuple(_hashable(plugin, "pod_signature", pod, pod) for plugin in state.profile.signers)
+    return tuple(
+        _hashable(plugin, "pod_signature", pod, pod) for plugin in state.settings.profile.signers
+    )
 
 
 def labels_read(state: State, pod: Pod) -> frozenset[str]:
@@ -52,7 +57,7 @@ def labels_read(state: State, pod: Pod) -> frozenset[str]:
         PluginError: A plugin raised, or returned anything but strings.
     """
     keys: set[str] = set()
-    for plugin in state.profile.label_readers:
+    for plugin in state.settings.profile.label_readers:
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
@@ -63,12 +68,25 @@ def reads_pods(state: State, pod: Pod) -> bool:
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    if not state.profile.pod_readers:
+    if not state.settings.profile.pod_readers:
         return False
     answers = [
-        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in state.profile.pod_readers
+        calls.call(plugin, "reads_pods", pod, bool, pod)
+        for plugin in state.settings.profile.pod_readers
     ]
     return any(answers)
+
+
+def objects_read(state: State, pod: Pod) -> frozenset[type[Any]]:
+    """Return the classes of objects that plugins read for pods like *pod*.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but classes of objects.
+    """
+    found: set[type[Any]] = set()
+    for plugin in state.settings.profile.object_readers:
+        found.update(calls.call_for_kinds(plugin, "objects_read", pod, pod))
+    return frozenset(found) if found else _NO_OBJECTS
 
 
 def fitted(state: State, pod: Pod) -> frozenset[str]:
@@ -78,7 +96,7 @@ def fitted(state: State, pod: Pod) -> frozenset[str]:
         PluginError: A plugin raised, or returned anything but strings.
     """
     names: set[str] = set()
-    for plugin in state.profile.fittings:
+    for plugin in state.settings.profile.fittings:
         names.update(calls.call_for_names(plugin, "fitted", pod, pod))
     return frozenset(names)
 
@@ -93,11 +111,11 @@ def node_signature(
         view: The node.
         keys: The keys of the labels that are read; None for those that are read at present.
     """
-    signers = state.profile.node_signers
+    signers = state.settings.profile.node_signers
     if not signers:
         return None
     labels = view.node.labels
-    names = state.labels.keys if keys is None else keys
+    names = state.pod_classes.labels.keys if keys is None else keys
     read = tuple([(key, labels.get(key)) for key in names])
     try:  # with every change of a node
         parts: tuple[Hashable, ...] = (*[plugin.node_signature(view) for plugin in signers], read)
@@ -110,11 +128,11 @@ def node_signature(
 
 def _defer_signing_error(state: State, view: NodeView) -> None:
     """Ask the plugins again one by one, to name the plugin that failed."""
-    for plugin in state.profile.node_signers:
+    for plugin in state.settings.profile.node_signers:
         try:
             _hashable(plugin, "node_signature", view.node, view)
         except GangschedError as error:
-            state.deferred.append(error)
+            state.call.deferred.append(error)
             return
 
 

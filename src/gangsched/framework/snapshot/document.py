@@ -19,9 +19,11 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched._core._counters import PodGroupCounters
+from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
@@ -39,9 +41,15 @@ from gangsched.framework.snapshot.forms import SNAPSHOT
 from gangsched.framework.snapshot.read import read_into
 from gangsched.framework.snapshot.rows import SnapshotRow
 from gangsched.framework.snapshot.write import plugin_states, written
+from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.reservations import Reservations
+from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 
 __all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_memory"]
 
@@ -65,20 +73,23 @@ class Held:
 
 
 HELD: Final[Mapping[type, Held]] = {
-    State: Held(
-        kept="nodes queue registry waiting members entities classes labels evicted overdue"
-        " nominations reserving holding yielding"
-        " tried out deferred exhausted_searches step numbers",
-        anew="priorities",
-        given="cluster profile membership unit placement budget rest preemption",
-        passing="seen seen_specs arrived",
+    State: Held(kept="nodes queue pods pod_classes attempts reservations call", given="settings"),
+    Settings: Held(
+        given="cluster profile membership unit placement search_budget backoff preemption"
     ),
+    Pods: Held(
+        kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
+    ),
+    PodClasses: Held(kept="by_signature labels"),
+    Attempts: Held(kept="step tried holding yielding exhausted_searches"),
+    Reservations: Held(kept="nominations overdue backfill"),
+    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
     Member: Held(
         kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
         " started_at",
         anew="group requests",
     ),
-    CycleState: Held(kept="_scratch", anew="_group _nodes"),
+    CycleState: Held(kept="_scratch", anew="_group _nodes", given="_cluster"),
     Nodes: Held(
         kept="infos assumed classes _indices altered ledger departed unread",
         anew="by_index version pods_version _total",
@@ -106,24 +117,26 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers _idle_changes", anew="keys _idle _seen"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods users pending headroom answers _seen _epoch _nodes"
-        " _judged _order _firsts _by_max_pods _reasons",
+        anew="signature labels reads_pods objects users pending headroom answers _seen _epoch"
+        " _nodes _judged _order _firsts _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
+    SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),
+    EarlyReturn: Held(anew="_heap"),
     EquivalenceQueue: Held(
-        kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
+        kept="equivalence_class blocked blocked_at opened_at helped_at leader queued in_backoff",
+        anew="hopeful late candidate",
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step reason unschedulable_member _pod _is_ready",
+        " round_step refused_at is_helped reason unschedulable_member _pod _is_ready",
         anew="place equivalence_class expected_run _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step reason unschedulable_member _pending",
+        " round_step refused_at is_helped reason unschedulable_member _pending",
         anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
         " _ready_by_role",
         passing="_pod _is_ready",
@@ -173,24 +186,24 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
         expected = f"consistent: {error!r}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
-    if blank.deferred:
-        raise blank.deferred[0]
-    blank.deferred.extend(row.error() for row in rows.deferred)
+    if blank.call.deferred:
+        raise blank.call.deferred[0]
+    blank.call.deferred.extend(row.error() for row in rows.deferred)
     return rows
 
 
 def _check_made_for(state: State, rows: SnapshotRow) -> None:
-    if rows.unit is not state.unit:
+    if rows.unit is not state.settings.unit:
         raise InvalidValueError(
-            "unit", rows.unit.value, f"{state.unit.value}, the unit of this scheduler"
+            "unit", rows.unit.value, f"{state.settings.unit.value}, the unit of this scheduler"
         )
-    names = tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins)
+    names = tuple(extension_points.name_of(plugin) for plugin in state.settings.profile.plugins)
     if rows.plugins != names:
         raise InvalidValueError("plugins", rows.plugins, f"{names}, the plugins of this scheduler")
-    if rows.nominations and state.preemption is None:
+    if rows.nominations and state.settings.preemption is None:
         expected = "0, because preemption is off"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
-    if state.reserving.policy is None:
+    if state.reservations.backfill.policy is None:
         expected = "None, because backfill is off"
         if rows.reserving is not None:
             made = rows.reserving.reservation
@@ -199,7 +212,7 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
         expecting = sum(row.returning is not None for row in rows.reserved)
         if expecting:
             raise InvalidValueError("reserved", expecting, expected)
-    keepers = tuple(extension_points.name_of(plugin) for plugin in state.profile.keepers)
+    keepers = tuple(extension_points.name_of(plugin) for plugin in state.settings.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:
         raise InvalidValueError(
@@ -216,13 +229,15 @@ def restore_plugins(state: State, rows: SnapshotRow) -> None:
     """
     before = plugin_states(state)
     for number, (plugin, (name, data)) in enumerate(
-        zip(state.profile.keepers, rows.plugin_states, strict=True)
+        zip(state.settings.profile.keepers, rows.plugin_states, strict=True)
     ):
         try:
             plugin.restore(data)
         except Exception as error:
             problem = f"raised {error!r}"
-            for done, (other, kept) in zip(state.profile.keepers[:number], before, strict=False):
+            for done, (other, kept) in zip(
+                state.settings.profile.keepers[:number], before, strict=False
+            ):
                 try:
                     done.restore(kept)
                 except Exception as again:

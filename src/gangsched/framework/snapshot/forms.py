@@ -83,7 +83,7 @@ def _read_key_part(value: Any, path: str) -> Any:
 _KEY_PART: Final[Form[Any]] = Form(_write_key_part, _read_key_part)
 """One part of a sort key: a number, a string or a tuple of parts."""
 
-_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS)
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS, refusal=TEXT)
 _SHORTAGE: Final = Record(
     Shortage,
     needed=WHOLE,
@@ -177,6 +177,8 @@ _ENTITY: Final = Record(
     failed_step=WHOLE,
     event_step=WHOLE,
     round_step=WHOLE,
+    refused_at=WHOLE,
+    is_helped=FLAG,
     reason=TEXT,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     pending=_TEXTS,
@@ -223,6 +225,7 @@ _LINE: Final = Record(
     blocked=FLAG,
     blocked_at=WHOLE,
     opened_at=WHOLE,
+    helped_at=WHOLE,
     leader=optional(WHOLE),
     standing=_NUMBERS,
     resting=_NUMBERS,
@@ -281,6 +284,7 @@ SNAPSHOT: Final = Record(
     listed=FLAG,
     step=WHOLE,
     numbers=WHOLE,
+    attempt_floor=WHOLE,
     exhausted_searches=WHOLE,
     nodes=many(_NODE_ROW.form),
     indices=WHOLE,

@@ -13,11 +13,10 @@ from collections.abc import Container, Hashable, Mapping
 from typing import TypeVar, final
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
@@ -34,8 +33,9 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
 )
 from gangsched.framework.state.nomination import NominatedPod, Nomination
+from gangsched.framework.state.pods import PENDING, Member
 from gangsched.framework.state.reservation_state import ActiveReservation
-from gangsched.framework.state.scheduler_state import PENDING, Member, State
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["read_into"]
@@ -79,23 +79,24 @@ class _Reader:
         self._read_node_classes()
         self._read_queue()
         for n, waiting in enumerate(rows.waiting):
-            _get(state.members, waiting.uid, f"waiting[{n}].uid")
-            _fresh(state.waiting, waiting.uid, f"waiting[{n}].uid")
-            state.waiting.put(waiting)
-        state.evicted.update(rows.evicted)
-        state.overdue.update(rows.overdue)
+            _get(state.pods.members, waiting.uid, f"waiting[{n}].uid")
+            _fresh(state.pods.waiting, waiting.uid, f"waiting[{n}].uid")
+            state.pods.waiting.put(waiting)
+        state.pods.evicted.update(rows.evicted)
+        state.reservations.overdue.update(rows.overdue)
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
-        state.holding.update(rows.holding)
-        state.yielding.update(rows.yielding)
-        state.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
-        state.out.extend(rows.out)
-        state.step, state.numbers, state.exhausted_searches = (
+        state.attempts.holding.update(rows.holding)
+        state.attempts.yielding.update(rows.yielding)
+        state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
+        state.call.out.extend(rows.out)
+        state.attempts.step, state.pods.numbers, state.attempts.exhausted_searches = (
             rows.step,
             rows.numbers,
             rows.exhausted_searches,
         )
+        state.pods.attempt_floor = rows.attempt_floor
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -106,6 +107,7 @@ class _Reader:
             ("group_numbers", rows.group_numbers, [row.uid for row in rows.groups]),
             ("indices", rows.indices, [row.index for row in rows.nodes]),
             ("node_class_numbers", rows.node_class_numbers, [*self._node_classes]),
+            ("attempt_floor", rows.attempt_floor, []),
         ):
             most = max(given, default=0)
             if last < most:
@@ -114,7 +116,7 @@ class _Reader:
     # Pods and groups --------------------------------------------------------------------------
 
     def _read_groups(self) -> None:
-        registry, rows = self._state.registry, self._rows
+        registry, rows = self._state.pods.registry, self._rows
         for n, row in enumerate(rows.groups):
             _fresh(registry._groups, row.key, f"groups[{n}].key")
             registry._groups[row.key] = PodGroupInfo(
@@ -137,7 +139,7 @@ class _Reader:
         registry._numbers = rows.group_numbers
 
     def _group(self, key: GroupKey, path: str) -> PodGroupInfo:
-        return _get(self._state.registry._groups, key, path)
+        return _get(self._state.pods.registry._groups, key, path)
 
     def _read_pod_classes(self) -> None:
         state = self._state
@@ -145,16 +147,19 @@ class _Reader:
             signature = signatures.signature(state, row.sample)
             labels = signatures.labels_read(state, row.sample)
             reads_pods = signatures.reads_pods(state, row.sample)
-            pod_class = PodClass(signature, row.sample, labels, reads_pods=reads_pods)
+            objects = signatures.objects_read(state, row.sample)
+            pod_class = PodClass(
+                signature, row.sample, labels, reads_pods=reads_pods, objects=objects
+            )
             self._pod_classes[n] = pod_class
             if row.known:
-                _fresh(state.classes, signature, f"pod_classes[{n}].sample")
-                state.classes[signature] = pod_class
+                _fresh(state.pod_classes.by_signature, signature, f"pod_classes[{n}].sample")
+                state.pod_classes.by_signature[signature] = pod_class
         readers: dict[str, int] = {}
         for n, (key, count) in enumerate(self._rows.labels):
             _fresh(readers, key, f"labels[{n}]")
             readers[key] = count
-        state.labels.restore(readers, self._rows.idle_label_changes)
+        state.pod_classes.labels.restore(readers, self._rows.idle_label_changes)
 
     def _read_entities(self) -> None:
         for n, row in enumerate(self._rows.entities):
@@ -168,11 +173,12 @@ class _Reader:
             )
             self._entities[row.seq] = entity
             if row.group is not None:
-                _fresh(self._state.entities, row.group, f"{path}.group")
-                self._state.entities[row.group] = entity
+                _fresh(self._state.pods.entities, row.group, f"{path}.group")
+                self._state.pods.entities[row.group] = entity
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.event_step, entity.round_step = row.event_step, row.round_step
+            entity.refused_at, entity.is_helped = row.refused_at, row.is_helped
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             if row.rank is not None and not sort_keys.is_comparable(row.rank):
                 expected = "a sort key that compares with every other one"
@@ -185,11 +191,11 @@ class _Reader:
     def _read_members(self) -> None:
         state, rows = self._state, self._rows
         for n, row in enumerate(rows.members):
-            _fresh(state.members, row.pod.uid, f"members[{n}].pod.uid")
-            state.members[row.pod.uid] = self._member(row, f"members[{n}]")
-            state.count_priority(row.pod.priority, 1)
+            _fresh(state.pods.members, row.pod.uid, f"members[{n}].pod.uid")
+            state.pods.members[row.pod.uid] = self._member(row, f"members[{n}]")
+            state.pods.count_priority(row.pod.priority, 1)
         for n, group in enumerate(rows.groups):
-            info = state.registry._groups[group.key]
+            info = state.pods.registry._groups[group.key]
             for uid in group.members:
                 member = self._known(uid, f"groups[{n}].members")
                 if member.group is not info or uid in info.members:
@@ -216,14 +222,14 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos)
+            member.cycle = state.new_cycle(entity.group)
             for name, value in row.cycle:
-                key = _get(state.profile.scratch_keys, name, f"{path}.cycle")
+                key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
         return member
 
     def _known(self, uid: PodUID, path: str) -> Member:
-        return _get(self._state.members, uid, path)
+        return _get(self._state.pods.members, uid, path)
 
     def _load(self, row: EntityRow, path: str) -> None:
         tried = set(row.tried)
@@ -295,7 +301,7 @@ class _Reader:
             others = {pod.uid: pod for pod in row.pods}
             info = state.nodes.infos[row.node.name]
             for uid in info.holders:
-                member = state.members.get(uid)
+                member = state.pods.members.get(uid)
                 pod = others.get(uid) or (None if member is None else member.pod)
                 if pod is not None:
                     info.show(pod)
@@ -354,8 +360,8 @@ class _Reader:
 
     def _read_nominations(self) -> None:
         for n, row in enumerate(self._rows.nominations):
-            _fresh(self._state.nominations, row.entity, f"nominations[{n}].entity")
-            self._state.nominations[row.entity] = Nomination(
+            _fresh(self._state.reservations.nominations, row.entity, f"nominations[{n}].entity")
+            self._state.reservations.nominations[row.entity] = Nomination(
                 entity=self._entity(row.entity, f"nominations[{n}].entity"),
                 priority=row.priority,
                 pods={
@@ -380,7 +386,7 @@ class _Reader:
             )
 
     def _read_reserving(self) -> None:
-        row, reserving = self._rows.reserving, self._state.reserving
+        row, reserving = self._rows.reserving, self._state.reservations.backfill
         if row is None:
             return
         reserving.asking.update(dict.fromkeys(row.asking))
@@ -434,6 +440,9 @@ class _Reader:
             line = self._line(row, f"lines[{n}]")
             _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
             queue._queues[line.equivalence_class] = line
+        for entity in queue.backoff:
+            if entity.equivalence_class is None:
+                queue._early.enter(entity, None)
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)
@@ -445,14 +454,17 @@ class _Reader:
     def _line(self, row: LineRow, path: str) -> EquivalenceQueue:
         line = EquivalenceQueue(self._shape(row.shape, f"{path}.shape"))
         line.blocked, line.blocked_at = row.blocked, row.blocked_at
-        line.opened_at = row.opened_at
+        line.opened_at, line.helped_at = row.opened_at, row.helped_at
+        if row.blocked and row.helped_at != -1:
+            raise InvalidValueError(f"{path}.helped_at", row.helped_at, "-1 if it is blocked")
         for seq in row.standing:
             entity = self._place(seq, Place.UNSCHEDULABLE, f"{path}.standing")
             entity.equivalence_class = line.equivalence_class
             entity._handle = line.queued.push(entity.rank, entity)
         for seq in row.resting:
-            line.in_backoff[seq] = self._entity(seq, f"{path}.resting")
-            line.in_backoff[seq].equivalence_class = line.equivalence_class
+            line.in_backoff[seq] = entity = self._entity(seq, f"{path}.resting")
+            entity.equivalence_class = line.equivalence_class
+            self._state.queue._early.enter(entity, line)
         if row.leader is not None:
             line.leader = self._entity(row.leader, f"{path}.leader")
             line.leader.equivalence_class = line.equivalence_class

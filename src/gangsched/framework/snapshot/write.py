@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched._core._queue import EquivalenceQueue
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
@@ -39,8 +39,9 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
 )
 from gangsched.framework.state.nomination import Nomination
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.reservation_state import BackfillState
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod
 
 __all__ = ["plugin_states", "written"]
@@ -55,21 +56,29 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         InvalidValueError: Something that a plugin keeps cannot be written.
         PluginError: A plugin raised.
     """
-    nodes, classes, queue, registry = state.nodes, state.nodes.classes, state.queue, state.registry
+    nodes, classes, queue, registry = (
+        state.nodes,
+        state.nodes.classes,
+        state.queue,
+        state.pods.registry,
+    )
     numbered = _PodClasses(state)
     lines = tuple(_line(line, numbered) for line in queue._queues.values())
     reserved = {id(entry): number for number, entry in enumerate(nodes.ledger)}
-    reserving = _reserving(state.reserving, numbered, reserved)
-    members = tuple(_member(state, member, numbered) for member in state.members.values())
+    reserving = _reserving(state.reservations.backfill, numbered, reserved)
+    members = tuple(_member(state, member, numbered) for member in state.pods.members.values())
     return SnapshotRow(
-        unit=state.unit,
-        plugins=tuple(extension_points.name_of(plugin) for plugin in state.profile.plugins),
+        unit=state.settings.unit,
+        plugins=tuple(
+            extension_points.name_of(plugin) for plugin in state.settings.profile.plugins
+        ),
         plugin_states=plugin_states(state),
         now=now,
         listed=listed,
-        step=state.step,
-        numbers=state.numbers,
-        exhausted_searches=state.exhausted_searches,
+        step=state.attempts.step,
+        numbers=state.pods.numbers,
+        attempt_floor=state.pods.attempt_floor,
+        exhausted_searches=state.attempts.exhausted_searches,
         nodes=tuple(
             NodeRow(
                 node=info.node,
@@ -105,28 +114,30 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         node_classes_made=classes._made,
         node_class_numbers=classes._numbers,
         occupied=tuple(found.number for found in classes.occupied()),
-        labels=tuple(state.labels._readers.items()),
-        idle_label_changes=state.labels.idle_changes(nodes.version),
+        labels=tuple(state.pod_classes.labels._readers.items()),
+        idle_label_changes=state.pod_classes.labels.idle_changes(nodes.version),
         pod_classes=tuple(numbered.rows()),
         groups=tuple(_group(info) for info in registry),
         groups_left=tuple(registry._left.items()),
         group_numbers=registry._numbers,
         entities=tuple(_entity(entity) for entity in _entities(state)),
         members=members,
-        waiting=tuple(state.waiting),
+        waiting=tuple(state.pods.waiting),
         active=tuple(entity.seq for entity in queue.active),
         backoff=tuple(entity.seq for entity in queue.backoff),
         gated=tuple(queue._gated),
         lines=lines,
-        evicted=tuple(sorted(state.evicted)),
-        overdue=tuple(sorted(state.overdue)),
-        nominations=tuple(_nomination(each, reserved) for each in state.nominations.values()),
+        evicted=tuple(sorted(state.pods.evicted)),
+        overdue=tuple(sorted(state.reservations.overdue)),
+        nominations=tuple(
+            _nomination(each, reserved) for each in state.reservations.nominations.values()
+        ),
         reserving=reserving,
-        holding=tuple(state.holding.items()),
-        yielding=tuple(state.yielding.items()),
-        tried=tuple(state.tried),
-        out=tuple(state.out),
-        deferred=tuple(_error(error) for error in state.deferred),
+        holding=tuple(state.attempts.holding.items()),
+        yielding=tuple(state.attempts.yielding.items()),
+        tried=tuple(state.attempts.tried),
+        out=tuple(state.call.out),
+        deferred=tuple(_error(error) for error in state.call.deferred),
     )
 
 
@@ -135,7 +146,7 @@ class _PodClasses:
     """Pod classes with numbers, in the order of first use."""
 
     def __init__(self, state: State) -> None:
-        known = state.classes.values()
+        known = state.pod_classes.by_signature.values()
         self._numbers: dict[int, int] = {id(each): n for n, each in enumerate(known)}
         self._met: list[tuple[PodClass, bool]] = [(each, True) for each in known]
 
@@ -158,7 +169,7 @@ def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
         PluginError: A plugin raised.
     """
     found: list[tuple[str, Any]] = []
-    for plugin in state.profile.keepers:
+    for plugin in state.settings.profile.keepers:
         name = extension_points.name_of(plugin)
         try:
             found.append((name, plugin.snapshot()))
@@ -187,7 +198,7 @@ def _node_class(state: State, given: NodeClass) -> NodeClassRow:
     if given.key is not None:
         read: Any = given.key[-1]
         names = tuple(name for name, _value in read)
-        labels = None if names == state.labels.keys else names
+        labels = None if names == state.pod_classes.labels.keys else names
     sample, alone = given.sample, given.key is None
     return NodeClassRow(
         number=given.number,
@@ -230,8 +241,8 @@ def _group(info: PodGroupInfo) -> GroupRow:
 
 def _entities(state: State) -> Iterator[QueuedEntity]:
     """Iterate over those of groups, then over those of regular pods."""
-    yield from state.entities.values()
-    for member in state.members.values():
+    yield from state.pods.entities.values()
+    for member in state.pods.members.values():
         if member.group is None:
             yield member.entity
 
@@ -249,6 +260,8 @@ def _entity(entity: QueuedEntity) -> EntityRow:
         failed_step=entity.failed_step,
         event_step=entity.event_step,
         round_step=entity.round_step,
+        refused_at=entity.refused_at,
+        is_helped=entity.is_helped,
         reason=entity.reason,
         unschedulable_member=entity.unschedulable_member,
         pending=tuple(uid for uid, _is_ready in records),
@@ -276,7 +289,7 @@ def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
 def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str, Any], ...]:
     found: list[tuple[str, Any]] = []
     for key, value in (cycle._scratch or {}).items():
-        if state.profile.scratch_keys.get(key.name) is not key:
+        if state.settings.profile.scratch_keys.get(key.name) is not key:
             expected = "a key that a plugin names in its state_keys"
             raise InvalidValueError(f"{member.pod.key}: scratch", key.name, expected)
         found.append((key.name, value))
@@ -285,7 +298,7 @@ def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str
 
 def _is_known(state: State, pod: Pod) -> bool:
     """Return whether a pod equals the known member of its UID."""
-    member = state.members.get(pod.uid)
+    member = state.pods.members.get(pod.uid)
     return member is not None and member.pod == pod
 
 
@@ -348,6 +361,7 @@ def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
         blocked=line.blocked,
         blocked_at=line.blocked_at,
         opened_at=line.opened_at,
+        helped_at=line.helped_at,
         leader=None if line.leader is None else line.leader.seq,
         standing=tuple(entity.seq for entity in line.queued),
         resting=tuple(line.in_backoff),

@@ -78,7 +78,9 @@ class Ahead:
 
     def answer(self) -> WhatIf:
         """Return the recorded effects, with the reasons at the end. O(groups x active entities)."""
-        why = {str(info.key): answers.why(self.state, info.key) for info in self.state.registry}
+        why = {
+            str(info.key): answers.why(self.state, info.key) for info in self.state.pods.registry
+        }
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why))
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
@@ -123,12 +125,12 @@ def look(calls: FourCalls, state: State, now: float) -> Ahead:
         PluginError: A ``fork`` raised.
         InvalidValueError: The ``fork`` of the run times did not return run times.
     """
-    cluster = OverlayCluster(copying.forked_cluster(state.cluster))
-    profile = copying.forked_profile(state.profile)
-    policy = state.reserving.policy
+    cluster = OverlayCluster(copying.forked_cluster(state.settings.cluster))
+    profile = copying.forked_profile(state.settings.profile)
+    policy = state.reservations.backfill.policy
     instead: tuple[tuple[object, object], ...] = (
-        (state.cluster, cluster),
-        (state.profile, profile),
+        (state.settings.cluster, cluster),
+        (state.settings.profile, profile),
         (policy, copying.forked_policy(policy)),
     )
     twin, memory = copying.fork((calls, state), instead=instead)

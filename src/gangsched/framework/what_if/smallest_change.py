@@ -18,7 +18,6 @@ from attrs import evolve
 from gangsched.errors import UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.scheduler_state import State
@@ -58,7 +57,7 @@ def search(
     Raises:
         UnknownPodError: The group is not known.
     """
-    known, entity = state.registry.get(key), state.entities.get(key)
+    known, entity = state.pods.registry.get(key), state.pods.entities.get(key)
     if known is not None and known.was_scheduled:
         return Sufficient(key, shape, 0, now, None)
     if until is None:
@@ -72,7 +71,7 @@ def search(
         for node in _fresh(ahead, shape, number):
             ahead.tell(NodeAdded(node))
         ahead.run(until)
-        info = ahead.state.registry.get(key)
+        info = ahead.state.pods.registry.get(key)
         if info is None:
             raise UnknownPodError(str(key))
         if info.was_scheduled:
@@ -88,9 +87,9 @@ def search(
 
 def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
     """Return whether a group has too few members before the first cycle."""
-    if ahead.state.registry.get(key) is None:
+    if ahead.state.pods.registry.get(key) is None:
         ahead.take_in()
-    known = ahead.state.registry.get(key) is not None
+    known = ahead.state.pods.registry.get(key) is not None
     return known and isinstance(answers.why(ahead.state, key), NotEnoughMembers)
 
 
@@ -120,12 +119,12 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
     An empty string if it takes one, or if ``pre_filter`` refuses one, because that does not depend
     on the node.
     """
-    entity = state.entities.get(key)
+    entity = state.pods.entities.get(key)
     empty = NodeClass(None, 0, Snapshot(shape, shape.allocatable.to_milli(), 0))
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
-        member = state.members[pod.uid]
-        cycle = CycleState(member.group, state.nodes.infos)
+        member = state.pods.members[pod.uid]
+        cycle = state.new_cycle(member.group)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):

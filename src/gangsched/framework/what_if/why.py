@@ -30,7 +30,8 @@ from gangsched.explain import (
 )
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import Member, State
+from gangsched.framework.state.pods import Member
+from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
 __all__ = ["why"]
@@ -52,11 +53,11 @@ def why(state: State, subject: str | Pod | PodGroup) -> Why:
     """
     # The state defers errors of plugins to the end of a call. A question is not a call, so the
     # errors that it caused are taken out again and the first one is raised here.
-    deferred = len(state.deferred)
+    deferred = len(state.call.deferred)
     answer = _answer(state, subject)
-    if len(state.deferred) > deferred:
-        error = state.deferred[deferred]
-        del state.deferred[deferred:]
+    if len(state.call.deferred) > deferred:
+        error = state.call.deferred[deferred]
+        del state.call.deferred[deferred:]
         raise error
     return answer
 
@@ -64,13 +65,13 @@ def why(state: State, subject: str | Pod | PodGroup) -> Why:
 def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
     key = subject.uid if isinstance(subject, Pod) else subject
     if isinstance(key, str):
-        member = state.members.get(PodUID(key))
+        member = state.pods.members.get(PodUID(key))
         if member is not None:
             return _why_pod(state, member)
     elif not isinstance(key, PodGroup):
         raise UnknownPodError(str(key))
     group = key.key if isinstance(key, PodGroup) else GroupKey(key)
-    info = state.registry.get(group)
+    info = state.pods.registry.get(group)
     if info is None or isinstance(subject, Pod):
         raise UnknownPodError(str(group))
     return _why_group(state, info)
@@ -84,7 +85,7 @@ def _why_pod(state: State, member: Member) -> Why:
         case MemberState.GATED:
             return NotAdmitted(member.reason)
         case MemberState.WAITING if group is None:
-            waiting = state.waiting.get(uid)
+            waiting = state.pods.waiting.get(uid)
             assert waiting is not None
             return OnPermit((uid,), waiting.since, 0, waiting.deadline)
         case MemberState.UNSCHEDULED if group is None:
@@ -106,10 +107,10 @@ def _why_pod(state: State, member: Member) -> Why:
 
 
 def _why_group(state: State, info: PodGroupInfo) -> Why:
-    entity = state.entities.get(info.key)
+    entity = state.pods.entities.get(info.key)
     needed = extension_points.members_needed(state, info)
     if info.waiting:
-        waiting = state.waiting.of(info.key)
+        waiting = state.pods.waiting.of(info.key)
         return OnPermit(
             tuple(pod.uid for pod in waiting),
             waiting[0].since,
@@ -136,7 +137,7 @@ def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
 def _refused(state: State, info: PodGroupInfo) -> tuple[Refused, ...]:
     return tuple(
         Refused(member.pod.uid, member.reason)
-        for member in state.of_group(info)
+        for member in state.pods.of_group(info)
         if member.state is MemberState.REFUSED
     )
 

@@ -1,0 +1,107 @@
+"""Spreading pods over the domains of a node label.
+
+The skew of a domain is the number of matching pods in it, less the smallest such number of any
+domain. A constraint limits the skew of the domain that a pod goes to.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NoReturn, final
+
+from attrs import field, frozen
+
+from gangsched._fields import as_tuple, check_each, check_positive, check_text, refuse_choice
+from gangsched._repr import short_repr
+from gangsched.constraints.pod_affinity import check_selector
+from gangsched.constraints.selectors import LabelSelector
+from gangsched.errors import InvalidValueError
+
+__all__ = ["NodeInclusionPolicy", "TopologySpreadConstraint", "WhenUnsatisfiable"]
+
+
+class WhenUnsatisfiable(enum.Enum):
+    """What happens to a pod that no domain can take within the limit."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "when_unsatisfiable", value)
+
+
+class NodeInclusionPolicy(enum.Enum):
+    """Whether nodes that the pod cannot go to are left out of the domains."""
+
+    HONOR = "Honor"
+    IGNORE = "Ignore"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "policy", value)
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(given)
+
+
+@final
+@frozen(kw_only=True)
+class TopologySpreadConstraint:
+    """How evenly pods are spread over the domains of a node label.
+
+    Attributes:
+        max_skew: The largest skew that is allowed, an int >= 1.
+        topology_key: The key of the node label whose values are the domains.
+        when_unsatisfiable: Whether the constraint is hard, or only a preference.
+        label_selector: Selects the pods that are counted, in the namespace of the pod. None and an
+            empty selector count no pod, as in kube-scheduler.
+        min_domains: The least number of domains. While there are fewer, the smallest number of pods
+            in a domain counts as 0. None for 1; only for a hard constraint.
+        node_affinity_policy: Whether nodes that do not match the pod's node selector and required
+            node affinity are left out.
+        node_taints_policy: Whether nodes with a taint that the pod does not tolerate are left out.
+        match_label_keys: Keys of labels of the pod. Only pods with the same values are counted. A
+            key that the pod does not have is ignored.
+    """
+
+    max_skew: int = field(validator=check_positive)
+    topology_key: str = field(validator=check_text)
+    when_unsatisfiable: WhenUnsatisfiable = field(
+        default=WhenUnsatisfiable.DO_NOT_SCHEDULE, converter=WhenUnsatisfiable
+    )
+    label_selector: LabelSelector | None = field(default=None, validator=check_selector)
+    min_domains: int | None = None
+    node_affinity_policy: NodeInclusionPolicy = field(
+        default=NodeInclusionPolicy.HONOR, converter=NodeInclusionPolicy
+    )
+    node_taints_policy: NodeInclusionPolicy = field(
+        default=NodeInclusionPolicy.IGNORE, converter=NodeInclusionPolicy
+    )
+    match_label_keys: tuple[str, ...] = field(
+        default=(), converter=_names, validator=check_each(str, "a string")
+    )
+
+    def __attrs_post_init__(self) -> None:
+        least = self.min_domains
+        if least is not None:
+            if type(least) is not int or least < 1:
+                raise InvalidValueError("min_domains", least, "an int >= 1, or None")
+            if not self.is_hard:
+                raise InvalidValueError(
+                    "min_domains", least, "None if when_unsatisfiable is ScheduleAnyway"
+                )
+        if self.match_label_keys and self.label_selector is None:
+            raise InvalidValueError(
+                "match_label_keys", self.match_label_keys, "empty without label_selector"
+            )
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether a pod is not scheduled rather than placed against the constraint."""
+        return self.when_unsatisfiable is WhenUnsatisfiable.DO_NOT_SCHEDULE
+
+    def __repr__(self) -> str:
+        return short_repr(self)

@@ -1,0 +1,39 @@
+"""What one call of the scheduler gathers: its effects, and what it has read.
+
+Rules:
+  R1  between two calls everything here is empty, unless a call raised. The effects that were posted
+      by then, and the errors that were put off, stay for the next call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from attrs import define, field
+
+from gangsched.errors import GangschedError
+from gangsched.events import Effect
+from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
+
+__all__ = ["CurrentCall"]
+
+
+@final
+@define(eq=False)
+class CurrentCall:
+    """What lives for one call.
+
+    Attributes:
+        out: The effects of the call so far.
+        deferred: What plugins raised in steps that cannot stop half-way; raised at the end of the
+            call.
+        seen: The pods that the call has read, with their claims and signatures.
+        seen_specs: The specifications that the call has read.
+        arrived: Pending pods that the call found on a node, by node.
+    """
+
+    out: list[Effect] = field(factory=list[Effect])
+    deferred: list[GangschedError] = field(factory=list[GangschedError])
+    seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
+    seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
+    arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])

@@ -1,0 +1,177 @@
+"""The known pods and groups: one of the owners of a scheduler's state.
+
+Invariants (checked by ``_check``):
+  I1  each known pod is in exactly one state, and its group, its role in the group, its entity and
+      the waiting map agree with it;
+  I2  each group that has an entity here has members, and each evicted or waiting pod is known;
+  I3  ``priorities`` counts the known pods of each priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from attrs import define, field
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._waiting import WaitingMap
+from gangsched.errors import InternalError
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
+
+__all__ = ["HOLDING", "ON_NODES", "PENDING", "Member", "Pods"]
+
+HOLDING = (MemberState.WAITING, MemberState.BINDING)
+"""The states of a pod that is assumed on a node."""
+
+ON_NODES = (*HOLDING, MemberState.ASSIGNED)
+"""The states of a pod that uses capacity of a node."""
+
+PENDING = (MemberState.UNSCHEDULED, *HOLDING, MemberState.GATED, MemberState.REFUSED)
+"""The states of a pod that is not bound yet, so that a node may have to be found for it."""
+
+
+@final
+@define(eq=False)
+class Member:
+    """One known pod.
+
+    Attributes:
+        pod: The pod, as the cluster state last showed it.
+        seq: Its number in the order of arrival.
+        entity: The entity that it queues in: its own, or that of its group.
+        group: Its group; None for a regular pod.
+        pod_class: The equivalence class of pods that it is evaluated with.
+        requests: What it requests. Members of one class with equal requests share one object, so
+            that a placement finds runs of them by identity.
+        state: Its state.
+        node: The node that it is assumed on; None if it is assumed on none.
+        attempt: The number of its last placement. Before the first, the number from which the
+            attempts of the pod ascend: ``Pods.attempt_floor`` when it was admitted.
+        cycle: The cycle state of its last placement, until it is bound or gives its node back.
+        reason: Why it has no node; empty if nothing was reported.
+        bind_failures: How many of its binds in a row failed.
+        role: Its role in its group; None without one.
+        started_at: The instant at which it was bound, or first seen on its node; None before.
+    """
+
+    pod: Pod
+    seq: int
+    entity: QueuedEntity
+    group: PodGroupInfo | None
+    pod_class: PodClass
+    state: MemberState
+    node: NodeName | None = None
+    attempt: int = 0
+    cycle: CycleState | None = None
+    reason: str = ""
+    bind_failures: int = 0
+    role: str | None = None
+    started_at: float | None = None
+    requests: Resources = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.replace(self.pod)
+
+    def replace(self, pod: Pod) -> None:
+        """Keep a newer version of the pod. O(resources)."""
+        common = self.pod_class.sample.requests
+        self.pod = pod
+        self.requests = common if pod.requests == common else pod.requests
+
+
+@final
+@define(eq=False)
+class Pods:
+    """The known pods, their groups and their entities.
+
+    Attributes:
+        registry: The groups.
+        members: Every known pod.
+        entities: The entity of each group that has a member.
+        waiting: The pods that wait on permit.
+        evicted: The pods that an ``Evict`` was posted for, until they are gone.
+        priorities: How many known pods have which priority.
+        numbers: The last number in the order of arrival.
+        attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
+            created again under its UID goes on from there, so that a late report stays late.
+    """
+
+    registry: PodGroupRegistry
+    members: dict[PodUID, Member] = field(factory=dict[PodUID, Member])
+    entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
+    waiting: WaitingMap = field(factory=WaitingMap)
+    evicted: set[PodUID] = field(factory=set[PodUID])
+    priorities: dict[int, int] = field(factory=dict[int, int])
+    numbers: int = 0
+    attempt_floor: int = 0
+
+    def number(self) -> int:
+        """Return the next number in the order of arrival. O(1)."""
+        self.numbers += 1
+        return self.numbers
+
+    def count_priority(self, priority: int, change: int) -> None:
+        """Count one known pod of a priority more (1) or less (-1). O(1)."""
+        count = self.priorities.get(priority, 0) + change
+        if count:
+            self.priorities[priority] = count
+        else:
+            del self.priorities[priority]
+
+    def put(self, member: Member, state: MemberState) -> None:
+        """Put a member in a state, and count it so in its group; see ``State.put``. O(1)."""
+        member.state = state
+        if member.group is not None:
+            member.group.members.set(member.pod.uid, state)
+
+    def put_all(self, members: Sequence[Member], state: MemberState) -> None:
+        """Put the members of one group, or one pod, in a state, and count them so. O(members).
+
+        Pending members stay pending; see ``State.put`` for any change of state.
+        """
+        group = members[0].group if members else None
+        for member in members:
+            member.state = state
+        if group is not None:
+            group.members.set_all([member.pod.uid for member in members], state)
+
+    def of_group(self, info: PodGroupInfo) -> list[Member]:
+        """Return the members of a group, in the order in which they came. O(members)."""
+        return [self.members[uid] for uid in info.members]
+
+    def _check(self) -> None:
+        self.registry._check()
+        self.waiting._check()
+        for uid, member in self.members.items():
+            if member.group is not None and member.group.members.state(uid) is not member.state:
+                raise InternalError(f"{uid} is {member.state.name}, its group counts it otherwise")
+            if (uid in self.waiting) != (member.state is MemberState.WAITING):
+                raise InternalError(f"{uid} is {member.state.name}, the waiting map disagrees")
+            if member.group is not None and member.group.members.role_of(uid) != member.role:
+                raise InternalError(
+                    f"{uid} has the role {member.role}, its group counts it otherwise"
+                )
+            pending = member.state is MemberState.UNSCHEDULED
+            if (uid in member.entity) != pending:
+                raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
+        self._check_known()
+        counted: dict[int, int] = {}
+        for member in self.members.values():
+            counted[member.pod.priority] = counted.get(member.pod.priority, 0) + 1
+        if counted != self.priorities:
+            raise InternalError(f"pods by priority: {counted}, counted as {self.priorities}")
+
+    def _check_known(self) -> None:
+        strangers = [uid for uid in self.evicted if uid not in self.members]
+        strangers += [pod.uid for pod in self.waiting if pod.uid not in self.members]
+        if strangers:
+            raise InternalError(f"{strangers} are not known pods")
+        for key, entity in self.entities.items():
+            known = self.registry.get(key)
+            if entity.group is not known or known is None or not known.members:
+                raise InternalError(f"the entity of {key} has another group")

@@ -1,0 +1,163 @@
+"""Which APIs of PodGroups a cluster serves.
+
+Rules:
+  R1  each API that the library reads is looked for. Of several versions, the first one that is
+      read is used, in the order of the API server;
+  R2  an API may be installed while the scheduler runs, and removed. ``watch_dialects`` looks again;
+  R3  an API that does not answer is an error, not an absent API: the groups of an absent API are
+      forgotten, and their pods held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import Api, ConnectionLost, Response
+from gangsched.kubernetes._events import UnexpectedAnswer, read_status
+from gangsched.kubernetes._extra import missing
+from gangsched.kubernetes._facts import Dialect
+
+try:
+    from msgspec import DecodeError, Struct
+    from msgspec.json import Decoder
+except ModuleNotFoundError as error:
+    raise missing(error) from error
+
+__all__ = ["API_GROUPS", "Dialect", "DiscoveryFailed", "discover", "watch_dialects"]
+
+API_GROUPS: Final = (
+    "scheduling.k8s.io",
+    "scheduling.x-k8s.io",
+    "scheduling.sigs.k8s.io",
+    "scheduling.volcano.sh",
+)
+"""The API groups with PodGroups that are read; the first has the highest precedence."""
+
+T = TypeVar("T")
+
+_NOT_FOUND: Final = 404
+_KIND: Final = "PodGroup"
+_PLURAL: Final = "podgroups"
+_NOT_READ: Final = frozenset({("scheduling.k8s.io", "v1alpha1")})
+"""Versions with another form: before v1alpha2, the groups were parts of a Workload."""
+
+
+class _Version(Struct, gc=False):
+    version: str
+
+
+class _Group(Struct, gc=False):
+    versions: list[_Version] = []
+
+
+class _Resource(Struct, gc=False):
+    name: str
+    kind: str = ""
+
+
+class _Resources(Struct, gc=False):
+    resources: list[_Resource] | None = None
+
+
+_decode_group = Decoder(_Group).decode
+_decode_resources = Decoder(_Resources).decode
+
+
+class DiscoveryFailed(GangschedError):
+    """The API server did not say which APIs it serves.
+
+    Attributes:
+        path: The path that was asked for.
+        status: The HTTP status of the answer.
+        message: The message of the answer.
+    """
+
+    def __init__(self, path: str, status: int, message: str) -> None:
+        super().__init__(path, status, message)
+        self.path = path
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"GET {self.path}: status {self.status}: {self.message}"
+
+
+async def discover(api: Api) -> tuple[Dialect, ...]:
+    """Return the APIs of PodGroups that the cluster serves, in the order of ``API_GROUPS``.
+
+    Raises:
+        ConnectionLost: There is no answer.
+        DiscoveryFailed: An answer is neither a success nor 404.
+        UnexpectedAnswer: An answer is not of the expected form.
+    """
+    found = await asyncio.gather(*(_dialect(api, group) for group in API_GROUPS))
+    return tuple(dialect for dialect in found if dialect is not None)
+
+
+async def _dialect(api: Api, group: str) -> Dialect | None:
+    path = f"/apis/{group}"
+    response = await _get(api, path)
+    if response is None:
+        return None
+    for version in _parse(_decode_group, response, "an APIGroup").versions:
+        if (group, version.version) in _NOT_READ:
+            continue
+        at = f"{path}/{version.version}"
+        response = await _get(api, at)
+        if response is None:
+            continue
+        served = _parse(_decode_resources, response, "an APIResourceList").resources or []
+        names = {each.name for each in served}
+        if any(each.name == _PLURAL and each.kind == _KIND for each in served):
+            status = f"{_PLURAL}/status" in names
+            return Dialect(group, version.version, f"{at}/{_PLURAL}", _KIND, status)
+    return None
+
+
+async def _get(api: Api, path: str) -> Response | None:
+    response = await api.request("GET", path)
+    if response.status == _NOT_FOUND:
+        return None
+    if not response.is_success:
+        raise DiscoveryFailed(path, response.status, read_status(response.body).message)
+    return response
+
+
+def _parse(decode: Callable[[bytes], T], response: Response, what: str) -> T:
+    try:
+        return decode(response.body)
+    except DecodeError as error:
+        start = response.body[:200].decode("utf-8", "replace")
+        raise UnexpectedAnswer(what, start, str(error)) from error
+
+
+async def watch_dialects(
+    api: Api,
+    known: tuple[Dialect, ...],
+    changed: Callable[[tuple[Dialect, ...]], Awaitable[None]],
+    *,
+    interval: float = 30.0,
+    on_problem: Callable[[GangschedError], None] = lambda _error: None,
+) -> None:
+    """Look for other APIs of PodGroups, for ever.
+
+    Args:
+        api: The API server.
+        known: The APIs that are known.
+        changed: Called with all APIs when they are others than before.
+        interval: The seconds between two looks.
+        on_problem: Called when a look fails; what was known stays.
+    """
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            found = await discover(api)
+        except (ConnectionLost, DiscoveryFailed, UnexpectedAnswer) as error:
+            on_problem(error)
+            continue
+        if found != known:
+            known = found
+            await changed(found)

@@ -1,0 +1,168 @@
+"""What is kept of the objects of a cluster.
+
+Rules:
+  R1  an object is kept as the values that are read of it, never as JSON;
+  R2  each has the identity by which changes of it are told apart.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from attrs import frozen
+
+from gangsched.kubernetes._known import Identity
+from gangsched.model import Node, Pod, PodGroup
+from gangsched.resources import EMPTY, FrozenMap
+
+__all__ = [
+    "Condition",
+    "Dialect",
+    "GroupFacts",
+    "NamespaceFacts",
+    "NodeFacts",
+    "PodFacts",
+    "PriorityClassFacts",
+]
+
+
+@final
+@frozen
+class Condition:
+    """A condition of an object's status.
+
+    Attributes:
+        type: The type, such as ``PodScheduled``.
+        status: ``True``, ``False`` or ``Unknown``.
+        reason: The reason; empty if it is absent.
+        message: The message; empty if it is absent.
+    """
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@final
+@frozen
+class Dialect:
+    """An API that has PodGroups.
+
+    Attributes:
+        group: Its API group, such as ``scheduling.k8s.io``.
+        version: The version that is used, such as ``v1alpha2``.
+        path: The path of all its PodGroups, such as ``/apis/scheduling.k8s.io/v1alpha2/podgroups``.
+        kind: ``PodGroup``.
+        status_subresource: Whether its status is patched at a path of its own.
+    """
+
+    group: str
+    version: str
+    path: str
+    kind: str = "PodGroup"
+    status_subresource: bool = True
+
+
+@final
+@frozen(kw_only=True)
+class PodFacts:
+    """A pod.
+
+    Attributes:
+        pod: The pod as the scheduler sees it.
+        identity: Which version of which object it is.
+        scheduler_name: ``spec.schedulerName``.
+        nominated_node: ``status.nominatedNodeName``; None if it is not set.
+        conditions: Its conditions ``PodScheduled`` and ``DisruptionTarget``.
+        notes: What of it could not be represented, each with the path of its field.
+        unmodelled: The paths of the fields that restrict its nodes and that the model lacks.
+        generation: ``metadata.generation``; 0 if it is absent.
+    """
+
+    pod: Pod
+    identity: Identity
+    scheduler_name: str = ""
+    nominated_node: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    notes: tuple[str, ...] = ()
+    unmodelled: tuple[str, ...] = ()
+    generation: int = 0
+
+
+@final
+@frozen(kw_only=True)
+class NodeFacts:
+    """A node.
+
+    Attributes:
+        node: The node as the scheduler sees it.
+        identity: Which version of which object it is.
+        notes: What of it could not be represented.
+    """
+
+    node: Node
+    identity: Identity
+    notes: tuple[str, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class GroupFacts:
+    """A PodGroup.
+
+    Attributes:
+        group: The group as the scheduler sees it, without the priority of its class.
+        identity: Which version of which object it is.
+        dialect: The API that it is of.
+        priority_class: ``spec.priorityClassName``; empty if it is absent.
+        conditions: The conditions of its status.
+        phase: ``status.phase``; empty if it is absent.
+        generation: ``metadata.generation``; 0 if it is absent.
+        notes: What of it could not be represented.
+    """
+
+    group: PodGroup
+    identity: Identity
+    dialect: Dialect
+    priority_class: str = ""
+    conditions: tuple[Condition, ...] = ()
+    phase: str = ""
+    generation: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class PriorityClassFacts:
+    """A priority class.
+
+    Attributes:
+        name: Its name.
+        value: The priority that it stands for.
+        identity: Which version of which object it is.
+        global_default: Whether it is that of pods that name none.
+        preemption_policy: ``PreemptLowerPriority`` or ``Never``; empty if it is absent.
+    """
+
+    name: str
+    value: int
+    identity: Identity
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+@final
+@frozen(kw_only=True)
+class NamespaceFacts:
+    """A namespace.
+
+    Attributes:
+        name: Its name.
+        identity: Which version of which object it is.
+        labels: Its labels.
+    """
+
+    name: str
+    identity: Identity
+    labels: FrozenMap[str] = EMPTY

@@ -1,0 +1,121 @@
+"""Read a kubeconfig, or the ServiceAccount of this pod, in a process of its own.
+
+Run as a program, with the arguments as JSON on standard input. Prints ``Access`` as JSON. Why a
+process: see ``_configuration``. It imports nothing of this package, so that it starts at once.
+
+Rules:
+  R1  kubernetes_asyncio's loader reads the configuration. What is added here is only what it
+      leaves open: certificates as text, and the files of which a change means new credentials;
+  R2  no file with a key is left behind: the loader's temporary files are in one directory, which
+      is removed before this process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+_USER_FILES = ("tokenFile", "client-certificate", "client-key")
+_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+async def _read(asked: dict[str, Any]) -> dict[str, Any]:
+    from kubernetes_asyncio.client import Configuration
+
+    configuration: Any = Configuration()
+    with tempfile.TemporaryDirectory(prefix="gangsched-") as directory:
+        if asked["kubeconfig"] is None:
+            files, expires_at = _in_cluster(configuration, asked["service_account"]), None
+        else:
+            files, expires_at = await _kubeconfig(configuration, asked, directory)
+        return {
+            "server": configuration.host,
+            "verify": bool(configuration.verify_ssl),
+            "authority": _content(configuration.ssl_ca_cert),
+            "certificate": _content(configuration.cert_file),
+            "key": _content(configuration.key_file),
+            # the loader of a ServiceAccount keeps a trailing newline, which no header may have
+            "authorization": str(configuration.api_key.get("BearerToken", "")).strip(),
+            "server_name": configuration.tls_server_name,
+            "proxy": configuration.proxy,
+            "expires_at": expires_at,
+            "files": files,
+        }
+
+
+def _in_cluster(configuration: Any, service_account: str | None) -> list[str]:
+    from kubernetes_asyncio import config as package
+
+    config: Any = package
+    folder = Path(service_account or _SERVICE_ACCOUNT)
+    token, authority = str(folder / "token"), str(folder / "ca.crt")
+    config.load_incluster_config(
+        configuration, try_refresh_token=False, token_filename=token, cert_filename=authority
+    )
+    return [token, authority]
+
+
+async def _kubeconfig(
+    configuration: Any, asked: dict[str, Any], directory: str
+) -> tuple[list[str], float | None]:
+    from kubernetes_asyncio.config import kube_config as module
+
+    kube_config: Any = module
+    paths = [os.path.expanduser(p) for p in asked["kubeconfig"].split(os.pathsep) if p]
+    found = [path for path in paths if os.path.exists(path)]
+    if not found:
+        raise FileNotFoundError(f"no such file: {asked['kubeconfig']}")
+    loader: Any = await kube_config.load_kube_config(
+        config_file=asked["kubeconfig"],
+        context=asked["context"],
+        client_configuration=configuration,
+        # would call its own hook with an argument that the hook does not take
+        persist_config=False,
+        temp_file_path=directory,
+    )
+    files = list(found)
+    for node, names in ((loader._user, _USER_FILES), (loader._cluster, ("certificate-authority",))):
+        if node is not None:
+            base = os.path.dirname(os.path.abspath(node.path or found[0]))
+            files += [os.path.normpath(Path(base, str(node[n]))) for n in names if n in node]
+    _prefer_token_file(configuration, loader)
+    expiry = getattr(loader, "exec_plugin_expiry", None)
+    return files, expiry.timestamp() if expiry is not None else None
+
+
+def _prefer_token_file(configuration: Any, loader: Any) -> None:
+    # as in client-go, and in the documentation of kubeconfig; the loader prefers the token
+    user = loader._user
+    if user is None or "exec" in user or "tokenFile" not in user or "token" not in user:
+        return
+    base = os.path.dirname(os.path.abspath(user.path))
+    token = Path(base, user["tokenFile"]).read_text(encoding="utf-8").strip()
+    configuration.api_key["BearerToken"] = f"Bearer {token}"
+
+
+def _content(path: str | None) -> str | None:
+    return Path(path).read_text(encoding="utf-8") if path else None
+
+
+def main() -> int:
+    """Read the arguments from standard input, and print the access or the problem as JSON."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+    try:
+        answer = asyncio.run(_read(asked))
+    except ModuleNotFoundError as error:
+        answer = {"missing": error.name}
+    except Exception as error:  # the loader raises many kinds; each is a problem of the input
+        answer = {"problem": str(error) or type(error).__name__}
+    json.dump(answer, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

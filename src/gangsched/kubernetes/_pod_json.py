@@ -1,0 +1,220 @@
+"""The JSON of a pod as typed structs: each field of its specification is known here, or refused.
+
+Rules:
+  R1  a field of a specification or of a container that is not listed here is refused, and the pod
+      is read by the slow reader. So a field that a later version of Kubernetes adds is never
+      ignored by being skipped here;
+  R2  what differs between the pods of one job and says nothing about where they may run is
+      skipped: names, environments, arguments and mounts of containers, host names, and names of
+      volumes. Everything else of a specification goes into the *key*, as the bytes that came:
+      pods with one key are read once;
+  R3  a key has zero bytes between its parts, which JSON cannot contain, so that two different
+      specifications never have one key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched.kubernetes._extra import missing
+
+try:
+    import msgspec
+    from msgspec import Raw, Struct
+except ModuleNotFoundError as error:
+    raise missing(error) from error
+
+__all__ = ["ConditionJson", "PodJson", "decode_pod_json", "key_of"]
+
+_ABSENT: Final = Raw(b"")
+
+
+class ConditionJson(Struct, gc=False):
+    """A condition of a pod's status."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Metadata(Struct, gc=False):
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
+    generation: int = 0
+    creationTimestamp: str | None = None  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815
+    labels: Raw = _ABSENT
+    annotations: Raw = _ABSENT
+    ownerReferences: Raw = _ABSENT  # noqa: N815
+
+
+class _Container(Struct, gc=False, forbid_unknown_fields=True):
+    # skipped
+    name: Raw = _ABSENT
+    command: Raw = _ABSENT
+    args: Raw = _ABSENT
+    workingDir: Raw = _ABSENT  # noqa: N815
+    env: Raw = _ABSENT
+    envFrom: Raw = _ABSENT  # noqa: N815
+    volumeMounts: Raw = _ABSENT  # noqa: N815
+    volumeDevices: Raw = _ABSENT  # noqa: N815
+    livenessProbe: Raw = _ABSENT  # noqa: N815
+    readinessProbe: Raw = _ABSENT  # noqa: N815
+    startupProbe: Raw = _ABSENT  # noqa: N815
+    lifecycle: Raw = _ABSENT
+    terminationMessagePath: Raw = _ABSENT  # noqa: N815
+    terminationMessagePolicy: Raw = _ABSENT  # noqa: N815
+    imagePullPolicy: Raw = _ABSENT  # noqa: N815
+    stdin: Raw = _ABSENT
+    stdinOnce: Raw = _ABSENT  # noqa: N815
+    tty: Raw = _ABSENT
+    # in the key
+    image: Raw = _ABSENT
+    ports: Raw = _ABSENT
+    resources: Raw = _ABSENT
+    resizePolicy: Raw = _ABSENT  # noqa: N815
+    restartPolicy: Raw = _ABSENT  # noqa: N815
+    restartPolicyRules: Raw = _ABSENT  # noqa: N815
+    securityContext: Raw = _ABSENT  # noqa: N815
+
+
+class _Volume(Struct, gc=False, forbid_unknown_fields=True):
+    # skipped: the volume of a token has another name in each pod
+    name: Raw = _ABSENT
+    # in the key
+    awsElasticBlockStore: Raw = _ABSENT  # noqa: N815
+    azureDisk: Raw = _ABSENT  # noqa: N815
+    azureFile: Raw = _ABSENT  # noqa: N815
+    cephfs: Raw = _ABSENT
+    cinder: Raw = _ABSENT
+    configMap: Raw = _ABSENT  # noqa: N815
+    csi: Raw = _ABSENT
+    downwardAPI: Raw = _ABSENT  # noqa: N815
+    emptyDir: Raw = _ABSENT  # noqa: N815
+    ephemeral: Raw = _ABSENT
+    fc: Raw = _ABSENT
+    flexVolume: Raw = _ABSENT  # noqa: N815
+    flocker: Raw = _ABSENT
+    gcePersistentDisk: Raw = _ABSENT  # noqa: N815
+    gitRepo: Raw = _ABSENT  # noqa: N815
+    glusterfs: Raw = _ABSENT
+    hostPath: Raw = _ABSENT  # noqa: N815
+    image: Raw = _ABSENT
+    iscsi: Raw = _ABSENT
+    nfs: Raw = _ABSENT
+    persistentVolumeClaim: Raw = _ABSENT  # noqa: N815
+    photonPersistentDisk: Raw = _ABSENT  # noqa: N815
+    portworxVolume: Raw = _ABSENT  # noqa: N815
+    projected: Raw = _ABSENT
+    quobyte: Raw = _ABSENT
+    rbd: Raw = _ABSENT
+    scaleIO: Raw = _ABSENT  # noqa: N815
+    storageos: Raw = _ABSENT
+    vsphereVolume: Raw = _ABSENT  # noqa: N815
+
+
+class _Spec(Struct, gc=False, forbid_unknown_fields=True):
+    containers: list[_Container]
+    initContainers: list[_Container] | None = None  # noqa: N815
+    volumes: list[_Volume] | None = None
+    nodeName: str | None = None  # noqa: N815
+    schedulerName: str | None = None  # noqa: N815
+    # skipped
+    ephemeralContainers: Raw = _ABSENT  # noqa: N815
+    hostname: Raw = _ABSENT
+    hostnameOverride: Raw = _ABSENT  # noqa: N815
+    subdomain: Raw = _ABSENT
+    hostAliases: Raw = _ABSENT  # noqa: N815
+    dnsConfig: Raw = _ABSENT  # noqa: N815
+    dnsPolicy: Raw = _ABSENT  # noqa: N815
+    enableServiceLinks: Raw = _ABSENT  # noqa: N815
+    setHostnameAsFQDN: Raw = _ABSENT  # noqa: N815
+    imagePullSecrets: Raw = _ABSENT  # noqa: N815
+    readinessGates: Raw = _ABSENT  # noqa: N815
+    restartPolicy: Raw = _ABSENT  # noqa: N815
+    serviceAccount: Raw = _ABSENT  # noqa: N815
+    serviceAccountName: Raw = _ABSENT  # noqa: N815
+    automountServiceAccountToken: Raw = _ABSENT  # noqa: N815
+    shareProcessNamespace: Raw = _ABSENT  # noqa: N815
+    terminationGracePeriodSeconds: Raw = _ABSENT  # noqa: N815
+    activeDeadlineSeconds: Raw = _ABSENT  # noqa: N815
+    # in the key
+    affinity: Raw = _ABSENT
+    hostIPC: Raw = _ABSENT  # noqa: N815
+    hostNetwork: Raw = _ABSENT  # noqa: N815
+    hostPID: Raw = _ABSENT  # noqa: N815
+    hostUsers: Raw = _ABSENT  # noqa: N815
+    nodeSelector: Raw = _ABSENT  # noqa: N815
+    os: Raw = _ABSENT
+    overhead: Raw = _ABSENT
+    preemptionPolicy: Raw = _ABSENT  # noqa: N815
+    priority: Raw = _ABSENT
+    priorityClassName: Raw = _ABSENT  # noqa: N815
+    resourceClaims: Raw = _ABSENT  # noqa: N815
+    resources: Raw = _ABSENT
+    runtimeClassName: Raw = _ABSENT  # noqa: N815
+    schedulingGates: Raw = _ABSENT  # noqa: N815
+    schedulingGroup: Raw = _ABSENT  # noqa: N815
+    securityContext: Raw = _ABSENT  # noqa: N815
+    tolerations: Raw = _ABSENT
+    topologySpreadConstraints: Raw = _ABSENT  # noqa: N815
+    workloadRef: Raw = _ABSENT  # noqa: N815
+
+
+class _Status(Struct, gc=False):
+    phase: str | None = None
+    nominatedNodeName: str | None = None  # noqa: N815
+    conditions: list[ConditionJson] | None = None
+
+
+class PodJson(Struct, gc=False):
+    """A pod as it came, decoded as far as all pods need it."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+decode_pod_json = msgspec.json.Decoder(PodJson).decode
+"""Raises ``msgspec.DecodeError`` for JSON that is not a pod, or not one that is known here."""
+
+_VOLUME_KINDS: Final = tuple(name for name in _Volume.__struct_fields__ if name != "name")
+
+
+def key_of(pod: PodJson) -> bytes:
+    """Return the key of what the specification of *pod* says, apart from the node that it names."""
+    spec, metadata = pod.spec, pod.metadata
+    parts: list[bytes | Raw] = [
+        # a bound pod is read more leniently than one that is not
+        b"bound" if spec.nodeName else b"",
+        metadata.namespace.encode(),
+        *(spec.hostIPC, spec.hostNetwork, spec.hostPID, spec.hostUsers, spec.nodeSelector),
+        *(spec.os, spec.overhead, spec.preemptionPolicy, spec.priority, spec.priorityClassName),
+        *(spec.resourceClaims, spec.resources, spec.runtimeClassName, spec.schedulingGates),
+        *(spec.schedulingGroup, spec.securityContext, spec.tolerations, spec.workloadRef),
+        *(spec.affinity, spec.topologySpreadConstraints),
+    ]
+    if len(parts[-1]) or len(parts[-2]):
+        # both may be about pods with the labels of this one
+        parts.append(metadata.labels)
+    for container in spec.containers:
+        parts += _key_of_container(b"container", container)
+    for container in spec.initContainers or ():
+        parts += _key_of_container(b"init", container)
+    for volume in spec.volumes or ():
+        for kind in _VOLUME_KINDS:
+            value = getattr(volume, kind)
+            if value is not _ABSENT:
+                parts += (kind.encode(), value)
+    return b"\0".join(parts)
+
+
+def _key_of_container(kind: bytes, one: _Container) -> tuple[bytes | Raw, ...]:
+    return (
+        kind,
+        *(one.image, one.ports, one.resources, one.resizePolicy, one.restartPolicy),
+        *(one.restartPolicyRules, one.securityContext),
+    )

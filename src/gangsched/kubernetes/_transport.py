@@ -1,0 +1,84 @@
+"""The port below ``Api``: one exchange over HTTP, without any repetition.
+
+Rules:
+  R1  a transport connects, sends and receives. Credentials, 401, 429 and repetition are
+      ``_client``'s, so that they are the same with each transport;
+  R2  ``ConnectionLost.sent`` is as in ``_api``: False only if it is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from gangsched.kubernetes._api import Response
+
+__all__ = ["DEFAULT_LANES", "IDLE_SECONDS", "Lines", "Transport"]
+
+DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 4}
+"""The most connections of each lane."""
+
+IDLE_SECONDS: Final = 30.0
+"""A connection that was idle for longer is not used again. The API server closes it after 90 s, and
+a load balancer in front may do so after 60 s."""
+
+
+class Lines:
+    """Splits chunks of bytes into lines. What follows the last line end is kept for the next."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Sequence[bytes]:
+        """Return the lines that *chunk* completes, without their line ends.
+
+        Runtime complexity: O(chunk), also if a line comes in many chunks.
+        """
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._rest.append(chunk)
+            return ()
+        if self._rest:
+            self._rest.append(lines[0])
+            lines[0] = b"".join(self._rest)
+        last = lines.pop()
+        self._rest = [last] if last else []
+        return lines
+
+
+class Transport(Protocol):
+    """Connections to one API server."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout: float,
+        lane: str,
+    ) -> Response:
+        """Return the answer to one request.
+
+        Raises:
+            ConnectionLost: There is no answer.
+        """
+        ...
+
+    def stream(
+        self, path: str, headers: Mapping[str, str], *, timeout: float
+    ) -> AsyncIterator[Sequence[bytes]]:
+        """Yield the lines of the answer to a GET as they arrive.
+
+        Raises:
+            WatchRefused: The status is not 200.
+            ConnectionLost: The connection was lost, or nothing came for *timeout* seconds.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...

@@ -1,0 +1,114 @@
+"""What the documentation draws of the two machines is what they do: these moves, and no other.
+
+The table is ``pictures.moves``. It is about the states of a group's members, and about the places
+of the queue.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from gangsched import MemberState, SchedulingUnit
+from gangsched._core._entity import Place
+from pictures.moves import MEMBERS, QUEUE
+from support import histories as h
+from support.driver import Fate
+from support.examples import one_in
+from support.history_steps import (
+    ChangePod,
+    Decide,
+    DropGroup,
+    HistoryStep,
+    Pass,
+    PutGroup,
+    PutNode,
+    PutPods,
+    Restart,
+)
+from support.transitions import Moves, recorded
+
+NODE = PutNode(0, cpu=2)
+PAIR = PutPods(group=0, count=2, minimum=2)
+TRIO = PutPods(group=0, count=3, minimum=3)
+ONE = PutPods(group=0, minimum=1)
+GATED = PutPods(group=0, minimum=1, gated=True)
+OF_ANOTHER_PRIORITY = PutGroup(0, minimum=1, priority=1)
+BIND_FAILS = Decide(fate=Fate.FAILED)
+BIND_IS_UNDER_WAY = Decide(fate=Fate.PENDING)
+
+
+def _pod(index: int, how: str, to: int = 0) -> ChangePod:
+    return ChangePod(index, how, to)
+
+
+LIVES: dict[str, tuple[HistoryStep, ...]] = {
+    "a gang runs": (NODE, PAIR, Decide(), _pod(0, "succeed"), _pod(1, "fail")),
+    "members are deleted": (NODE, PAIR, Decide(), _pod(0, "delete"), PAIR, _pod(1, "delete")),
+    "members end": (
+        *(NODE, ONE, Decide(), _pod(0, "terminate"), _pod(0, "succeed"), _pod(0, "delete")),
+        *(ONE, _pod(0, "terminate"), _pod(0, "fail")),
+    ),
+    "who waits is deleted": (NODE, TRIO, Decide(1), _pod(0, "delete")),
+    "who is being bound is deleted": (NODE, ONE, BIND_IS_UNDER_WAY, _pod(0, "delete")),
+    "who was being bound has finished": (
+        *(NODE, ONE, BIND_IS_UNDER_WAY, _pod(0, "succeed")),
+        *(ONE, BIND_IS_UNDER_WAY, _pod(1, "fail")),
+    ),
+    "an attempt falls": (NODE, TRIO, Decide(), Pass()),
+    "a bind fails": (NODE, ONE, BIND_FAILS, Pass(), Decide()),
+    "a gate is lifted": (GATED, _pod(0, "ungate")),
+    "who is gated ends": (
+        *(GATED, _pod(0, "succeed"), GATED, _pod(1, "fail"), GATED, _pod(2, "terminate")),
+    ),
+    "who is gated is refused for a while": (GATED, OF_ANOTHER_PRIORITY, DropGroup(0)),
+    "who is refused is bound by another": (NODE, ONE, OF_ANOTHER_PRIORITY, _pod(0, "seize")),
+    "who is unscheduled is bound by another": (NODE, ONE, _pod(0, "seize")),
+    "who has ended is refused for a while": (
+        *(PAIR, PAIR, _pod(0, "succeed"), _pod(1, "fail"), _pod(2, "terminate")),
+        *(OF_ANOTHER_PRIORITY, DropGroup(0)),
+    ),
+    "who comes is refused": (OF_ANOTHER_PRIORITY, ONE),
+    "who has ended is found": (
+        *(ONE, ONE, ONE, _pod(0, "succeed"), _pod(1, "fail"), _pod(2, "terminate"), Restart(1)),
+    ),
+    "who is bound is found": (NODE, ONE, Decide(), Restart(1)),
+    "a group is held in its line": (ONE, Decide(), PutGroup(0, minimum=2)),
+    "a group is held while it rests": (
+        *(NODE, ONE, BIND_FAILS, PutGroup(0, minimum=2), PutGroup(0, minimum=1), Pass()),
+    ),
+    "a member changes while its group rests": (ONE, Decide(), _pod(0, "recast", 1)),
+    "a group goes while it rests": (NODE, ONE, BIND_FAILS, _pod(0, "delete")),
+}
+
+
+def _moves(policy: h.Policy, *steps: HistoryStep) -> Moves:
+    with recorded() as moves:
+        policy.world().live(*steps).clear()
+    return moves
+
+
+@pytest.mark.once("its schedulers decide pod by pod")
+def test_every_move_that_is_drawn_happens() -> None:
+    seen = [_moves(h.Policy(unit=SchedulingUnit.POD), *steps) for steps in LIVES.values()]
+
+    assert {move for moves in seen for move in moves.members} ^ MEMBERS.keys() == set()
+    assert {move for moves in seen for move in moves.queue} ^ QUEUE.keys() == set()
+
+
+@one_in(4)
+@given(policy=h.policies, steps=h.histories())
+def test_no_other_move_happens(policy: h.Policy, steps: list[HistoryStep]) -> None:
+    moves = _moves(policy, *steps)
+
+    assert moves.members <= MEMBERS.keys()
+    assert moves.queue <= QUEUE.keys()
+
+
+@pytest.mark.once("makes no scheduler")
+def test_every_state_and_every_place_is_in_the_tables() -> None:
+    states = {state for move in MEMBERS for state in move}
+    places = {place for move in QUEUE for place in move}
+
+    assert states == {state.name.lower() for state in MemberState} | {"unknown"}
+    assert places - {"gated", "line"} == {place.value for place in Place} - {"unschedulable"}

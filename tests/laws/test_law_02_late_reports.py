@@ -1,0 +1,79 @@
+"""Laws 2 and 10: known facts change nothing, however often they are reported.
+
+Old reports of binds, old events and whole listings are repeated in the middle of any history. No
+effect follows, and the scheduler's memory is unchanged.
+"""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+
+from gangsched import Event, Scheduler
+from support.driver import Driver, Fate
+from support.examples import one_in
+from support.histories import Policy, histories, policies
+from support.history_steps import Decide, HistoryStep, Pass, PutNode, PutPods
+
+
+def memory(scheduler: Scheduler) -> dict[str, object]:
+    """Return what a scheduler remembers, as plain values."""
+    state, queue = scheduler._state, scheduler.queue
+    return {
+        "members": {
+            uid: (member.state, member.node, member.attempt, member.group and member.group.key)
+            for uid, member in state.pods.members.items()
+        },
+        "active": [(e.seq, e.rank, [p.uid for p in e.pending]) for e in queue.active],
+        "backoff": [(e.seq, e.rank, e.backoff_until) for e in queue.backoff],
+        "unschedulable": [(e.seq, e.rank) for e in queue.unschedulable],
+        "waiting": list(scheduler.waiting),
+        "groups": [
+            (i.key, i.uid, i.spec, i.min_available, i.attempts, i.failures, i.was_scheduled, i.all)
+            for i in scheduler.registry
+        ],
+        "free": {name: (dict(i.free), i.pod_count) for name, i in state.nodes.infos.items()},
+        "next": scheduler.next_deadline(),
+    }
+
+
+def up_to_date(policy: Policy, steps: list[HistoryStep]) -> tuple[Driver, list[Event]]:
+    """Run a history, report what was delayed; return the driver, and all reports."""
+    world = policy.world().live(*steps)
+    world.driver.tell_untold()
+    return world.driver, [*world.told, *world.driver.reports]
+
+
+@one_in(4)
+@given(policies, histories())
+@example(
+    policy=Policy(),
+    steps=[
+        *[PutNode(0, cpu=1), PutPods(count=1), Decide(fate=Fate.FAILED)],
+        *[Pass(5), Decide(fate=Fate.PENDING)],
+    ],
+)  # while its second bind is under way, the failure of the first is reported again
+def test_late_events_and_reports_of_old_attempts_change_nothing(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
+    """F14: each is repeated, in order and in reverse order."""
+    driver, past = up_to_date(policy, steps)
+    before = memory(driver.scheduler)
+    driver.log.clear()
+    for event in [*past, *reversed(past)]:
+        driver.tell_again(event)
+    assert [effect for told in driver.log for effect in told.effects] == []
+    assert memory(driver.scheduler) == before
+
+
+@one_in(4)
+@given(policies, histories())
+def test_listing_in_the_middle_of_a_history_changes_nothing(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
+    """Attempts, backoff and waits continue unchanged."""
+    driver, _past = up_to_date(policy, steps)
+    before = memory(driver.scheduler)
+    driver.log.clear()
+    driver.rebuild()
+    assert [effect for told in driver.log for effect in told.effects] == []
+    assert memory(driver.scheduler) == before

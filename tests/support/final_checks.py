@@ -1,0 +1,86 @@
+"""Checks at the end of a history: laws 4, 5, 7, 9 and 10."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+
+from gangsched import Bind, Nominated, Scheduler
+from support.brute_force import are_alike, could_start, entities
+from support.histories import Policy
+from support.history_steps import HistoryStep
+from support.remembered import remembered
+from support.world import World
+
+__all__ = [
+    "listing_changes_nothing",
+    "restart_moves_no_pod",
+    "no_state_is_left",
+    "no_startable_pod_is_parked",
+    "repeated_history_gives_the_same_effects",
+]
+
+COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches"}
+
+
+def repeated_history_gives_the_same_effects(
+    world: World, policy: Policy, steps: Sequence[HistoryStep]
+) -> World:
+    """Check law 9: the same steps give the same effects. Return the second world."""
+    again = policy.world()
+    again.driver.watched = again.driver.checked = False
+    again.live(*steps)
+    assert again.driver.log == world.driver.log, "law 9: told again, it does something else"
+    return again
+
+
+def no_startable_pod_is_parked(world: World, policy: Policy) -> None:
+    """Check law 4: after settling, a new scheduler starts no pending entity on its own."""
+    cluster = world.driver.cluster
+    for entity in entities(cluster, grouped=policy.gangs):
+        if are_alike(cluster, entity):
+            could = could_start(policy.make, cluster, entity)
+            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+
+
+def listing_changes_nothing(world: World) -> None:
+    """Check law 10: ``rebuild`` of a settled, up-to-date scheduler changes nothing."""
+    driver = world.driver
+    said = len(driver.log)
+    driver.rebuild()
+    told = [effect for call in driver.log[said:] for effect in call.effects]
+    assert not told, f"law 10: a listing was news: {told}"
+    assert driver.scheduler.schedule_one(now=driver.now) is None, "law 10: a listing woke somebody"
+
+
+def restart_moves_no_pod(world: World) -> None:
+    """Check law 10: bound pods stay bound, and are not bound again, unless they are preempted.
+
+    After a restart all pending pods are tried again. With preemption, this may evict others.
+    """
+    driver = world.driver
+    bound = {pod.uid: pod.node_name for pod in driver.cluster.pods() if pod.node_name}
+    said = len(driver.log)
+    driver.restart(lambda _bind: False)
+    driver.settle()
+    effects = [effect for call in driver.log[said:] for effect in call.effects]
+    again = {effect.uid for effect in effects if isinstance(effect, Bind)} & bound.keys()
+    assert not again, f"law 10: {sorted(again)} are bound twice"
+    victims = {uid for effect in effects if isinstance(effect, Nominated) for uid in effect.victims}
+    for uid, node in bound.items():
+        if uid in victims:
+            continue
+        pod = driver.cluster.pod(uid)
+        assert pod is not None, f"law 10: {uid} is gone"
+        assert pod.node_name == node, f"law 10: {uid} has moved"
+
+
+def no_state_is_left(scheduler: Scheduler) -> None:
+    """Check law 7: without pods and groups, every container is empty."""
+    state = scheduler._state
+    for name, value in remembered(state):
+        if name not in COUNTERS:
+            assert isinstance(value, Sized)
+            assert len(value) == 0, f"law 7: {name}"
+    assert state.nodes.assumed == {}, "law 7: assumed"
+    assert state.queue._queues == {}, "law 7: lines"
+    assert scheduler.next_deadline() is None, "law 7: a deadline is left"

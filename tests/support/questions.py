@@ -1,0 +1,117 @@
+"""What-if questions: events to ask about, and their real consequences.
+
+This is an independent implementation: each effect is performed with its consequences before the
+next effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, field
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    GroupKey,
+    InMemoryCluster,
+    PodDeleted,
+    Scheduler,
+)
+from gangsched.explain import Why
+from support.histories import (
+    Policy,
+    bundle_deeds,
+    group_deeds,
+    node_deeds,
+    pod_changes,
+    pod_deeds,
+)
+from support.history_steps import Catch, HistoryStep
+from support.world import World
+
+__all__ = ["PerformedEffects", "asked", "events_of", "explanations"]
+
+asked: st.SearchStrategy[list[HistoryStep]] = st.lists(
+    st.one_of(node_deeds, pod_deeds, pod_deeds, pod_changes, group_deeds, bundle_deeds), max_size=6
+)
+"""The steps to ask about."""
+
+
+def events_of(
+    policy: Policy, history: Sequence[HistoryStep], steps: Sequence[HistoryStep]
+) -> list[Event]:
+    """Return the events of some steps after a history."""
+    world = policy.world().live(*history)
+    known = len(world.told)
+    world.live(Catch(late=True), *steps)
+    return world.told[known:]
+
+
+def explanations(scheduler: Scheduler) -> dict[GroupKey, Why]:
+    """Return ``why`` of each group that a scheduler knows."""
+    return {info.key: scheduler.why(info.key) for info in scheduler.registry}
+
+
+@define
+class PerformedEffects:
+    """A scheduler with a driver that performs every effect at once."""
+
+    cluster: InMemoryCluster
+    scheduler: Scheduler
+    now: float
+    timed: list[tuple[float, Effect]] = field(factory=list)
+
+    @classmethod
+    def of(cls, world: World) -> PerformedEffects:
+        """Take over from the driver of a world."""
+        return cls(world.driver.cluster, world.driver.scheduler, world.driver.now)
+
+    def tell(self, event: Event) -> None:
+        """Apply an event, and pass it to the scheduler."""
+        self.cluster.apply(event)
+        self.perform(self.scheduler.handle(event, now=self.now))
+
+    def run(self, until: float) -> None:
+        """Make decisions, and let time pass until an instant."""
+        self.decide()
+        while True:
+            due = self.scheduler.next_deadline()
+            if due is None or due > until:
+                return
+            self.now = max(due, self.now)
+            self.perform(self.scheduler.advance(now=self.now))
+            self.decide()
+
+    def decide(self) -> None:
+        """Decide until no entity can be tried."""
+        while True:
+            effects = self.scheduler.schedule_one(now=self.now)
+            if effects is None:
+                return
+            self.perform(effects)
+
+    def perform(self, effects: tuple[Effect, ...]) -> None:
+        """Perform effects."""
+        self.timed.extend((self.now, effect) for effect in effects)
+        for effect in effects:
+            if isinstance(effect, Evict):
+                self.tell(PodDeleted(effect.uid))
+            if isinstance(effect, Bind):
+                refusal = self._refusal(effect)
+                if refusal:
+                    self.tell(BindFailed(effect.uid, effect.attempt, refusal))
+                else:
+                    self.tell(Bound(effect.uid, effect.node, effect.attempt))
+
+    def _refusal(self, bind: Bind) -> str:
+        pod = self.cluster.pod(bind.uid)
+        gone = self.cluster.node(bind.node) is None
+        if gone or pod is None or pod.is_finished or pod.deleted_at is not None:
+            return "the pod or the node is gone"
+        return f"the pod is bound to {pod.node_name}" if pod.node_name else ""
