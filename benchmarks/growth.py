@@ -171,8 +171,8 @@ def late_members(n: int) -> Run:
 
 def groups_of_a_bundle(n: int) -> Run:
     """Groups of one bundle whose members arrive one by one, and start together."""
-    keys = tuple(GroupKey(f"g{g}") for g in range(n))
-    specs = [PodGroup(name=key.name, min_available=1, bundle=keys) for key in keys]
+    keys = tuple(GroupKey(f"default/g{g}") for g in range(n))
+    specs = [PodGroup(name=f"g{g}", min_available=1, bundle=keys) for g in range(n)]
     given = [make_pod(f"g{g}-0", group=f"g{g}", cpu=1) for g in range(n)]
     return after([*nodes(n // 32 + 1), *specs], list(map(added, given)), n)
 
@@ -192,12 +192,10 @@ def distinct_shapes(n: int) -> Run:
 
 
 def events_with_distinct_shapes(n: int) -> Run:
-    """Pods that end on a full cluster, where as many pods that do not fit ask for something else."""
+    """Pods that end on a full cluster, beside as many pending pods of which no two are alike."""
     given = [make_pod(f"p{k}", requests={"cpu": f"{90_000 + k}m"}) for k in range(n)]
     full = on("n0", pods(n, "r", cpu="1m"))
-    return after(
-        [*nodes(1), *full, *given], [PodDeleted(pod.uid) for pod in full], 0
-    )
+    return after([*nodes(1), *full, *given], [PodDeleted(pod.uid) for pod in full], 0)
 
 
 def refused_members(n: int) -> Run:
@@ -236,7 +234,9 @@ def priorities(n: int) -> Run:
 def namespaces(n: int) -> Run:
     """Groups of one in a namespace of their own."""
     given = [
-        evolve(make_pod(f"p{k}", group="g", min_available=1, cpu=1), namespace=f"ns{k}", uid=f"u{k}")
+        evolve(
+            make_pod(f"p{k}", group="g", min_available=1, cpu=1), namespace=f"ns{k}", uid=f"u{k}"
+        )
         for k in range(n)
     ]
     return after(nodes(n // 32 + 1), list(map(added, given)), n)

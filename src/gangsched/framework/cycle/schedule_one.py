@@ -259,6 +259,8 @@ def _fail(
         raise
     member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
+    if diagnosis is not None and info is not None and equivalence.goes_alone(state, info):
+        _mark_like_members(state, member, reason)
     if diagnosis is not None:
         entity.failed_step = state.attempts.step
     state.call.out.append(PodUnschedulable(uid, reason))
@@ -279,3 +281,22 @@ def _fail(
         lacks_capacity=too_few and not awaits_event,
         awaits_event=too_few and awaits_event,
     )
+
+
+def _mark_like_members(state: State, member: Member, reason: str) -> None:
+    """Mark the members that no node takes either as tried. O(pending members).
+
+    Late members are tried one by one. Those of one class get the same answer from every node, so
+    one that failed stands for all of them, as a regular pod does for the pods parked behind it.
+    Otherwise each late member that arrives would cost a cycle for each one that waits.
+    """
+    entity = member.entity
+    if not state.settings.profile.signed or entity.seq in state.reservations.nominations:
+        return
+    for pod in entity.pending:
+        like = state.pods.members[pod.uid]
+        if like.pod_class is member.pod_class and like is not member:
+            entity.mark_tried(pod.uid)
+            if like.reason != reason:
+                like.reason = reason
+                state.call.out.append(PodUnschedulable(pod.uid, reason))

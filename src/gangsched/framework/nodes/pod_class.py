@@ -82,6 +82,7 @@ class PodClass:
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
+        fitted: What a node must have free at least to take such a pod; None until it is asked.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
             pods are placed.
     """
@@ -96,6 +97,7 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "fitted",
         "headroom",
         "labels",
         "objects",
@@ -123,6 +125,7 @@ class PodClass:
         self.users: int = 0
         self.pending: int = 0
         self.headroom: int = 0
+        self.fitted: tuple[tuple[str, int], ...] | None = None
         self.answers: dict[Hashable, Any] = {}
         self._seen = -1
         self._epoch = 0

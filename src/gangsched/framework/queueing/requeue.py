@@ -41,7 +41,7 @@ from gangsched.errors import GangschedError
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.queueing.equivalence import EquivalenceClass
-from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.runtime import filter_and_score, signatures
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 
@@ -197,6 +197,12 @@ def may_fit(
     counts: dict[PodClass, int] = {}
     for pod_class, count in shape.runs:
         counts[pod_class] = counts.get(pod_class, 0) + count
+    if names is not None and not shape.floor and not _reads_pods(shape):
+        try:
+            if not any(_has_room(state, each, name) for each in counts for name in names):
+                return False
+        except GangschedError:
+            return True  # as below
     needed = shape.needed
     lacking = dict(shape.quotas)
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
@@ -214,6 +220,26 @@ def may_fit(
         if role:
             lacking[role] -= min(count, pod_class.headroom)
     return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
+
+
+def _has_room(state: State, pod_class: PodClass, name: NodeName) -> bool:
+    """Return whether a node has free what a pod requests; no plugin is asked about the node.
+
+    Most changes of a node help none of the pods that wait, and there may be thousands of classes
+    of these. O(resources).
+    """
+    info = state.nodes.infos.get(name)
+    if info is None:
+        return False
+    if pod_class.fitted is None:
+        requests = pod_class.sample.requests
+        resources = sorted(signatures.fitted(state, pod_class.sample))
+        pod_class.fitted = tuple((each, requests.amount(each)) for each in resources)
+    free = info.free
+    for resource, amount in pod_class.fitted:  # noqa: SIM110 - a generator is twice as slow
+        if amount > free.get(resource, 0):
+            return False
+    return True
 
 
 def may_preempt_others(state: State, priority: int, displaces: bool) -> bool:
