@@ -8,6 +8,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, final
@@ -15,6 +16,7 @@ from typing import Any, final
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._extra import missing
+from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
 from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines
 
@@ -88,10 +90,13 @@ class AiohttpTransport:
                 if answer.status != 200:
                     body = await answer.read()
                     raise WatchRefused(path, Response(answer.status, _lower(answer.headers), body))
-                async for chunk in answer.content.iter_any():
-                    found = lines.feed(chunk)
-                    if found:
-                        yield found
+                try:
+                    async for chunk in answer.content.iter_any():
+                        found = lines.feed(chunk)
+                        if found:
+                            yield found
+                finally:
+                    _abort(answer)
         except _NOT_SENT as error:
             raise ConnectionLost("GET", path, _text(error), sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
@@ -119,7 +124,9 @@ class AiohttpTransport:
         if session is None:
             most = 0 if lane == _WATCHES else self._lanes.get(lane, 4)
             session = self._sessions[lane] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=IDLE_SECONDS),
+                connector=aiohttp.TCPConnector(
+                    limit=most, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket
+                ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=self._proxy is None,
@@ -128,6 +135,23 @@ class AiohttpTransport:
             # R1: it would repeat PUT and DELETE, which may have been carried out
             session._retry_connection = False
         return session
+
+
+def _socket(address: Any) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setblocking(False)
+    keep_alive(made)
+    return made
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """Cut the connection of a watch that has not ended.
+
+    Closing it would wait for the other side, and a process that ends would leave it open.
+    """
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -29,11 +29,16 @@ from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.pods import PENDING, Member
+from gangsched.framework.state import label_readers
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
@@ -64,12 +69,12 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     """Read a group's specification again. O(members)."""
-    spec = prefetch.spec(state, key)
+    spec = prefetch.spec(state.settings, state.call, key)
     known = state.pods.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
     before = None if known is None else known.spec
-    _read_labels(state, before, spec)
+    _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
         state.pods.registry.undeclare(key, now=now)
     else:
@@ -81,7 +86,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
-    for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
+    for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
         transition(state, sibling, PENDING_CHANGED, now=now)
 
 
@@ -105,20 +110,22 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         requeue.objects_changed(state, changed, now=now)
 
 
-def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
+def _read_labels(
+    nodes: Nodes, pod_classes: PodClasses, before: PodGroup | None, spec: PodGroup | None
+) -> None:
     """Tell nodes apart by the topology label of a group, for as long as a group has it."""
     changed = False
     if spec is not None and spec.topology is not None:
-        changed = state.pod_classes.labels.add((spec.topology.key,))
+        changed = pod_classes.labels.add((spec.topology.key,))
     if before is not None and before.topology is not None:
-        changed = state.pod_classes.labels.discard((before.topology.key,)) or changed
+        changed = pod_classes.labels.discard((before.topology.key,)) or changed
     if changed:
-        state.nodes.classify_anew()
+        nodes.classify_anew()
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state, uid), state.pods.members.get(uid)
+    seen, member = prefetch.look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
@@ -132,7 +139,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
-    claim, problem = seen.claim, seen.problem or _conflict(state, seen)
+    claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
     wanted = _wanted(pod, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
@@ -152,16 +159,16 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             state.pods.registry.join(pod, claim, wanted)
         elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
             restated = member.group
-        _change_class(state, member, seen, now=now)
+        _change_class(state.nodes, state.pod_classes, member, seen)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             requeue_entity.settle(state, member.entity, now=now)
 
 
-def has_left(state: State, uid: PodUID) -> bool:
+def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(state, uid), state.pods.members[uid]
+    seen, member = prefetch.look(settings, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
@@ -210,19 +217,19 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
 # The state that a pod should be in ------------------------------------------------------------
 
 
-def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
+def _conflict(pods: Pods, seen: Seen) -> InvalidPodGroupError | None:
     """Return why a pod cannot join the group that it claims; None if it can."""
     if seen.claim is None:
         return None
-    member = state.pods.members.get(seen.pod.uid)
+    member = pods.members.get(seen.pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
-    if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
+    if admitted and not _contradicts_spec(pods, seen.pod, seen.claim):
         return None
-    return state.pods.registry.conflict(seen.pod, seen.claim)
+    return pods.registry.conflict(seen.pod, seen.claim)
 
 
-def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
-    info = state.pods.registry.get(claim.group)
+def _contradicts_spec(pods: Pods, pod: Pod, claim: Membership) -> bool:
+    info = pods.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
 
@@ -283,20 +290,21 @@ def _admit(
             state.pods.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.pods.number(), pod.created_at)
-    pod_class = _join_class(state, seen)
-    if wanted in PENDING:
-        _count_pending(state, pod_class, now=now)
+    pod_class = _join_class(state.pod_classes, seen)
     member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     # a report of an attempt of an earlier pod with this UID must stay late
     member.attempt = state.pods.attempt_floor
+    is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
     state.pods.count_priority(pod.priority, 1)
     if claim is not None:
         member.role = claim.role
+    if is_first:
+        filter_and_score.evaluate_ahead(state.settings, state.nodes, pod_class, now)
     if wanted is MemberState.UNSCHEDULED:
         entity.add(pod, member.seq, member.role)
-    _tell_held(state, member, problem)
+    _tell_held(state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     is_pending = wanted is MemberState.UNSCHEDULED
     requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
@@ -339,8 +347,9 @@ def _update(
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
-    state.put(member, wanted)
-    _tell_held(state, member, problem)
+    state.pods.put(member, wanted)
+    label_readers.note(state.nodes, state.pod_classes, member)
+    _tell_held(state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     is_pending = wanted is MemberState.UNSCHEDULED
     outcome = PENDING_CHANGED if is_pending else CHANGED
@@ -350,7 +359,7 @@ def _update(
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
     if member.node is not None:
-        is_gone = prefetch.look(state, uid) is None
+        is_gone = prefetch.look(state.settings, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
@@ -358,9 +367,8 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member.pod.priority, -1)
-    if member.state in PENDING:
-        state.count_pending(member.pod_class, -1)
-    _leave_class(state, member.pod_class)
+    label_readers.leave(state.nodes, state.pod_classes, member)
+    _leave_class(state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
         state.pods.registry.leave(info.key, uid, now=now)
@@ -374,9 +382,9 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     requeue_entity.settle(state, entity, now=now)
 
 
-def _join_class(state: State, seen: Seen) -> PodClass:
+def _join_class(pod_classes: PodClasses, seen: Seen) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1)."""
-    pod_class = state.pod_classes.by_signature.get(seen.signature)
+    pod_class = pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
         pod_class = PodClass(
             seen.signature,
@@ -385,34 +393,26 @@ def _join_class(state: State, seen: Seen) -> PodClass:
             reads_pods=seen.reads_pods,
             objects=seen.objects,
         )
-        state.pod_classes.by_signature[seen.signature] = pod_class
+        pod_classes.by_signature[seen.signature] = pod_class
     pod_class.users += 1
     return pod_class
 
 
-def _count_pending(state: State, pod_class: PodClass, *, now: float) -> None:
-    """Count a pod that is not bound yet in its equivalence class. O(1), O(nodes) for the first."""
-    state.count_pending(pod_class, 1)
-    if pod_class.pending == 1:
-        filter_and_score.evaluate_ahead(state, pod_class, now)
-
-
-def _leave_class(state: State, pod_class: PodClass) -> None:
+def _leave_class(pod_classes: PodClasses, pod_class: PodClass) -> None:
     """Count a pod as one less of its equivalence class, and drop the class after the last."""
     pod_class.users -= 1
     if not pod_class.users:
-        del state.pod_classes.by_signature[pod_class.signature]
+        del pod_classes.by_signature[pod_class.signature]
 
 
-def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
+def _change_class(nodes: Nodes, pod_classes: PodClasses, member: Member, seen: Seen) -> None:
     """Move a pod that has a node to the pod class of its current signature."""
     if member.pod_class.signature != seen.signature:
         before = member.pod_class
-        member.pod_class = _join_class(state, seen)
-        if member.state in PENDING:  # it is bound, and its own event is late
-            _count_pending(state, member.pod_class, now=now)
-            state.count_pending(before, -1)
-        _leave_class(state, before)
+        label_readers.leave(nodes, pod_classes, member)
+        member.pod_class = _join_class(pod_classes, seen)
+        label_readers.note(nodes, pod_classes, member)
+        _leave_class(pod_classes, before)
 
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
@@ -428,14 +428,15 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     assert node is not None
     state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
-    state.put(member, MemberState.ASSIGNED)
+    state.pods.put(member, MemberState.ASSIGNED)
+    member.node = member.cycle = None
+    label_readers.note(state.nodes, state.pod_classes, member)
     member.bind_failures = 0
     member.started_at = now
-    assume.note_permit_ended(state, member.group)
-    member.node = member.cycle = None
+    assume.note_permit_ended(state.attempts, member.group)
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state, member.pod, node, now)
+    extension_points.post_bind(state.settings, state.call, member.pod, node, now)
 
 
 def _put_down(
@@ -451,25 +452,25 @@ def _put_down(
     node = member.node
     assert node is not None
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
-    assume.report_rejected(state, member, node, reason)
+    assume.report_rejected(state.call, member, node, reason)
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
-    assume.note_permit_ended(state, member.group)
+    assume.note_permit_ended(state.attempts, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
-def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
+def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
-        state.call.out.append(PodRefused(pod.uid, member.reason))
+        call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
-        state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
+        call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:

@@ -50,13 +50,14 @@ class LabelsRead:
 
     Attributes:
         keys: The keys, sorted, with a few that are idle.
+        idle: The number of keys without readers.
     """
 
-    __slots__ = ("_idle", "_idle_changes", "_readers", "_seen", "keys")
+    __slots__ = ("_idle_changes", "_readers", "_seen", "idle", "keys")
 
     def __init__(self) -> None:
         self._readers: dict[str, int] = {}
-        self._idle = 0
+        self.idle: int = 0
         self._idle_changes = 0
         self._seen = -1
         self.keys: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class LabelsRead:
     def restore(self, readers: Mapping[str, int], idle_changes: int) -> None:
         """Replace all keys by these, each with its number of readers; see ``idle_changes``."""
         self._readers = dict(readers)
-        self._idle, self._seen = sum(not count for count in readers.values()), -1
+        self.idle, self._seen = sum(not count for count in readers.values()), -1
         self._idle_changes = idle_changes
         self.keys = tuple(sorted(readers))
 
@@ -77,8 +78,10 @@ class LabelsRead:
         before = len(self._readers)
         for key in keys:
             count = self._readers.get(key)
-            self._idle -= count == 0
+            self.idle -= count == 0
             self._readers[key] = (count or 0) + 1
+        if not self.idle:
+            self._idle_changes, self._seen = 0, -1
         if len(self._readers) == before:
             return False
         self.keys = tuple(sorted(self._readers))
@@ -88,8 +91,8 @@ class LabelsRead:
         """Count one reader of *keys* less; return whether nodes must be classified again."""
         for key in keys:
             self._readers[key] -= 1
-            self._idle += not self._readers[key]
-        if self._idle <= max(_IDLE_LABELS, len(self._readers) - self._idle):
+            self.idle += not self._readers[key]
+        if self.idle <= max(_IDLE_LABELS, len(self._readers) - self.idle):
             return False
         self._drop_idle()
         return True
@@ -104,21 +107,21 @@ class LabelsRead:
         Returns:
             Whether nodes must be classified again.
         """
-        self._idle_changes, self._seen = self.idle_changes(changes) * bool(self._idle), changes
-        if not self._idle or self._idle_changes < nodes:
+        self._idle_changes, self._seen = self.idle_changes(changes), changes
+        if not self.idle or self._idle_changes < nodes:
             return False
         self._drop_idle()
         return True
 
     def idle_changes(self, changes: int) -> int:
         """Return how often nodes have changed since a key is idle; see ``forget_idle``. O(1)."""
-        since = changes - self._seen if self._idle and self._seen >= 0 else 0
+        since = changes - self._seen if self.idle and self._seen >= 0 else 0
         return self._idle_changes + since
 
     def _drop_idle(self) -> None:
         self._readers = {key: count for key, count in self._readers.items() if count}
         self.keys = tuple(sorted(self._readers))
-        self._idle = self._idle_changes = 0
+        self.idle, self._idle_changes, self._seen = 0, 0, -1
 
 
 @final

@@ -82,7 +82,7 @@ class PodClass:
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
-        fitted: What a node must have free at least to take such a pod; None until it is asked.
+        fitted: What a node must have free at least to take such a pod; None if it is not known.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
             pods are placed.
     """
@@ -208,7 +208,7 @@ class PodClass:
         largest first; see ``at_least`` and ``below``.
         """
         yield from self.at_least(strands, wanted)
-        yield from self.below(strands, wanted)
+        yield from (given for _max_pods, given in self.below(strands, wanted))
 
     def at_least(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
         """Iterate over the feasible classes whose nodes take *wanted* pods, the smallest first.
@@ -226,8 +226,10 @@ class PodClass:
                 break
             yield entry[4]
 
-    def below(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+    def below(self, strands: bool, wanted: int) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes whose nodes take fewer pods, the largest first.
+
+        Each comes with an upper bound on the pods per node.
 
         Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
         """
@@ -236,7 +238,7 @@ class PodClass:
         while end and order[end - 1][0] is strands:
             begin = order.bisect_left(order[end - 1][:2])
             for entry in order.islice(begin, end):
-                yield entry[4]
+                yield entry[1], entry[4]
             end = begin
 
     def _in_packing_order(self) -> Any:

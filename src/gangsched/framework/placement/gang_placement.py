@@ -82,7 +82,7 @@ def place(
             alike.append(member)
             continue
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
-            state, cycles[member.seq], member, now
+            state.settings, state.nodes, cycles[member.seq], member, now
         )
         if isinstance(outcome, Unschedulable):
             refused = refused or UnschedulableMember(
@@ -97,11 +97,25 @@ def place(
     checks: dict[Kind, NodeCheck] = {}
     if any(pod_class.reads_pods for pod_class in judges):
         checks = {
-            kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
+            kind: NodeCheck(state.settings, cycles[first.seq], first.pod)
+            for kind, first in cycle_of.items()
         }
     steps = state.settings.search_budget if budget is None else budget
+    shared = len(groups) > 1
     work = Work() if work is None else work
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, work, work.steps, checks)
+    task = Task(
+        state.settings,
+        state.nodes,
+        state.pods,
+        kinds,
+        judges,
+        tuple(asks),
+        shared,
+        steps,
+        work,
+        work.steps,
+        checks,
+    )
     if checks:
         found = _place_by_node(task, groups)
     elif task.shared and any(topology.asked(info) for info in groups):
@@ -130,7 +144,7 @@ def _is_like(member: Member, other: Member) -> bool:
 
 def _empty(task: Task) -> Plan:
     """Return an empty plan; half of the steps are kept for the search."""
-    return Plan(task.state, Budget(max(task.left, 0) // 2, task.work))
+    return Plan(task.nodes, Budget(max(task.left, 0) // 2, task.work))
 
 
 def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
@@ -237,7 +251,7 @@ def _place_anew(
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
-        answer = search(task, Plan(task.state), left, domains)
+        answer = search(task, Plan(task.nodes), left, domains)
         if isinstance(answer, Packed):
             plan = _empty(task)
             carry_over(task, answer, plan)
@@ -261,7 +275,7 @@ def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
     if not topology.asked(info):
         return (None,)
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
-    return topology.domains(task.state, info, counts, task.needed)
+    return topology.domains(task.nodes, task.pods, info, counts, task.needed)
 
 
 def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
@@ -274,7 +288,7 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.state.settings.placement)
+        count = plan.place(pod_class, task.judges[pod_class], left, task.settings.placement)
         if count < len(left) and rest is None:
             rest = (left[count], pod_class)
     return rest

@@ -25,10 +25,10 @@ from attrs import frozen
 
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey
 
 __all__ = ["Domain", "Plan"]
@@ -65,8 +65,8 @@ class Plan:
 
     __slots__ = ("_at", "_budget", "_count", "_nodes", "_used", "domain", "placed")
 
-    def __init__(self, state: State, budget: Budget | None = None) -> None:
-        self._nodes = state.nodes.classes
+    def __init__(self, nodes: Nodes, budget: Budget | None = None) -> None:
+        self._nodes = nodes.classes
         self._budget = budget
         self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
@@ -240,38 +240,42 @@ class Plan:
             if left and rank:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
-            for given in self._largest(pod_class, judge, strands, left):
+            for given in self._largest(pod_class, strands, left):
                 index = int(given.nodes[self._used.get(given, 0)])
                 self._used[given] = self._used.get(given, 0) + 1
                 self._fill(pod_class, judge, left, given, index)
         return len(members) - len(left)
 
     def _largest(
-        self, pod_class: PodClass, judge: Judge, strands: bool, left: Sequence[Member]
+        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
     ) -> Iterator[NodeClass]:
         """Iterate over the class of the next node to fill, for as long as members are left.
 
         That is the smallest node that takes all that are left, otherwise the largest. A class is
         passed over once, not again for each node that is filled.
         """
-        enough = self._usable(pod_class.at_least(strands, len(left)))
-        below = self._usable(pod_class.below(strands, len(left)))
-        smallest: NodeClass | None = None
-        largest: NodeClass | None = None
-        while left:
-            if largest is None or not self._is_usable(largest):
-                largest = next(below, None)
-            if largest is not None and pod_class.judgement(largest, judge).max_pods >= len(left):
-                enough, smallest = self._usable(pod_class.at_least(strands, len(left))), None
-            if smallest is None or not self._is_usable(smallest):
-                smallest = next(enough, None)
-            found = largest if smallest is None else smallest
-            if found is None:
+        for given in pod_class.at_least(strands, len(left)) if left else ():
+            while left and self._is_usable(given):
+                yield given
+            if not left:
                 return
-            yield found
+        for max_pods, given in pod_class.below(strands, len(left)) if left else ():
+            while left and self._is_usable(given):
+                if max_pods >= len(left):  # the last members, which a smaller node may take
+                    yield from self._smallest(pod_class, strands, left)
+                else:
+                    yield given
+            if not left:
+                return
 
-    def _usable(self, found: Iterator[NodeClass]) -> Iterator[NodeClass]:
-        return (given for given in found if self._is_usable(given))
+    def _smallest(
+        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
+    ) -> Iterator[NodeClass]:
+        """Iterate over the class of the smallest node that takes all members, as far as it does."""
+        for given in pod_class.at_least(strands, len(left)):
+            if self._is_usable(given):
+                yield given
+                return
 
     def _is_usable(self, given: NodeClass) -> bool:
         return self._may_use(given) and len(given.nodes) > self._used.get(given, 0)

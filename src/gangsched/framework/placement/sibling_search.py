@@ -86,7 +86,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         within: The nodes of each group; None for all.
         budget: For how many steps at most, beyond the nodes that are free.
     """
-    with Tentative(task.state, task.checks.values()) as tentative:
+    with Tentative(task.nodes, task.checks.values()) as tentative:
         run = _Run(task, within, tentative)
         asked = run.asked()
         refused = run.greedy(max(budget, _FREE))
@@ -99,7 +99,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         if budget <= 0 < run.asked() - asked - _FREE:
             spent = BudgetExhausted(run.asked() - asked - _FREE, max(placed, default=0))
             return Failed(spent, kind, member, diagnosis, spent.steps)
-        relaxed = search(task, Plan(task.state), budget, within)
+        relaxed = search(task, Plan(task.nodes), budget, within)
         if isinstance(relaxed, Impossible):
             # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
             exact = relaxed.exact and placed[int(relaxed.quota.name)] >= relaxed.fits
@@ -212,14 +212,14 @@ class _Run(SiblingPlacement):
                 yield kind, index
 
     def _accepted(self, kind: Kind) -> Iterator[int]:
-        state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
-        pod_class.refresh(state.nodes, self.task.judges[pod_class])
-        check, by_index = self.task.checks[kind], state.nodes.by_index
+        nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
+        pod_class.refresh(nodes, self.task.judges[pod_class])
+        check, by_index = self.task.checks[kind], nodes.by_index
         empty: set[NodeClass] = set()
         ranked = list(by_node.ranked(pod_class.ranked(), domain))
         self._spend(len(ranked) // _LISTED)
         for _score, index in ranked:
-            info, given = by_index[index], state.nodes.classes.of(index)
+            info, given = by_index[index], nodes.classes.of(index)
             if not info.holders:
                 if given in empty:
                     continue
@@ -240,7 +240,7 @@ class _Run(SiblingPlacement):
         placeable: dict[Kind, int] = {}
         for kind, left in self.left.items():
             pod_class = kind.pod_class
-            pod_class.refresh(self.task.state.nodes, self.task.judges[pod_class])
+            pod_class.refresh(self.task.nodes, self.task.judges[pod_class])
             placeable[kind] = min(len(left), pod_class.headroom)
         return all(
             count + sum(n for kind, n in placeable.items() if kind.counts_for(ask)) >= ask.count

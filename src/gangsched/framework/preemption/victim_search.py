@@ -48,12 +48,14 @@ from attrs import define, field, frozen
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
 from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, PodUID
 
@@ -149,13 +151,17 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         return found
 
     try:
-        view.remove(candidates.terminating(state))
+        view.remove(candidates.terminating(state.nodes, state.pods, state.reservations))
         places = preemptor.places()
         if places is not None:
             return VictimPlan(places)
         found: list[VictimPlan] = []
-        for domain, within in _by_domain(state, preemptor.domains, units, is_candidate):
-            search = _Search(state, preemptor, view, domain, is_candidate)
+        for domain, within in _by_domain(
+            state.nodes, state.pods, preemptor.domains, units, is_candidate
+        ):
+            search = _Search(
+                state.nodes, state.pods, state.pod_classes, preemptor, view, domain, is_candidate
+            )
             plan = search.run(within)
             search.undo()
             if plan is not None:
@@ -168,7 +174,8 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
 
 
 def _by_domain(
-    state: State,
+    nodes: Nodes,
+    pods: Pods,
     domains: Sequence[Domain | None],
     units: Sequence[EvictionUnit],
     is_candidate: IsCandidate,
@@ -177,10 +184,10 @@ def _by_domain(
     if not units:
         return []
     values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
-    classes = state.nodes.classes
+    classes = nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
-            for holder in unit.holders(state, is_candidate):
+            for holder in unit.holders(nodes, pods, is_candidate):
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
@@ -206,7 +213,9 @@ _Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]
 class _Search:
     """The search within one domain."""
 
-    state: State
+    nodes: Nodes
+    pods: Pods
+    pod_classes: PodClasses
     preemptor: Preemptor
     view: NodesView
     domain: Domain | None
@@ -295,14 +304,14 @@ class _Search:
         shortfalls = self.preemptor.shortfalls(self.domain)
         on_node: dict[int, list[EvictionUnit]] = {}
         for unit in elastic:
-            for index in candidates.elastic_nodes(self.state, unit.groups[0]):
+            for index in candidates.elastic_nodes(self.nodes, self.pods, unit.groups[0]):
                 if self.is_candidate(index):
                     on_node.setdefault(index, []).append(unit)
         most = sum(each.count for each in shortfalls or ())
         heap = [(-most, index) for index in sorted(on_node)]
         while shortfalls and heap:
             bound, index = heapq.heappop(heap)
-            chosen = [unit.on_node(self.state, index, gone) for unit in on_node[index]]
+            chosen = [unit.on_node(self.nodes, self.pods, index, gone) for unit in on_node[index]]
             gain = self._gain(chosen, shortfalls)
             if not gain:
                 continue
@@ -311,7 +320,9 @@ class _Search:
                 continue
             for unit in chosen:
                 self._take(unit)
-                gone.update(each.uid for each in unit.holders(self.state, self.is_candidate))
+                gone.update(
+                    each.uid for each in unit.holders(self.nodes, self.pods, self.is_candidate)
+                )
             shortfalls = self.preemptor.shortfalls(self.domain)
         if shortfalls is not None and not shortfalls and self._fits():
             return True
@@ -356,7 +367,7 @@ class _Search:
 
     def _ratios(self, shortfalls: Sequence[Shortfall]) -> list[int]:
         """Return, for each shortfall, the number of its pods that one evicted pod makes fit."""
-        victims = self.state.pod_classes.by_signature.values()
+        victims = self.pod_classes.by_signature.values()
         return [max(_ratio(v, each.pod_class) for v in victims) for each in shortfalls]
 
     @staticmethod
@@ -369,12 +380,12 @@ class _Search:
 
     def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
         """Return the number of lacking pods that the capacity of some units would take."""
-        classes = self.state.nodes.classes
+        classes = self.nodes.classes
         before: dict[int, NodeClass] = {}
         after: dict[int, NodeClass] = {}
-        infos = self.state.nodes.by_index
+        infos = self.nodes.by_index
         for unit in units:
-            for holder in unit.holders(self.state, self.is_candidate):
+            for holder in unit.holders(self.nodes, self.pods, self.is_candidate):
                 index = holder.at
                 if not holder.is_on(infos[index]):
                     continue
@@ -396,7 +407,7 @@ class _Search:
         return gain
 
     def _take(self, unit: EvictionUnit) -> None:
-        holders = unit.holders(self.state, self.is_candidate)
+        holders = unit.holders(self.nodes, self.pods, self.is_candidate)
         self.taken.append((unit, self.view.remove(holders)))
 
     def _fits(self) -> bool:
@@ -426,7 +437,7 @@ class _Search:
         kept_pieces = self._victims_of(pieces)
         assert self.places is not None
         members = [
-            self.state.pods.members[holder.uid]
+            self.pods.members[holder.uid]
             for unit, held in kept_pieces
             if unit.is_elastic
             for holder in held

@@ -17,6 +17,7 @@ from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
+from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
@@ -32,8 +33,9 @@ from gangsched.framework.snapshot.rows import (
     ShapeRow,
     SnapshotRow,
 )
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.pods import PENDING, Member
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, NodeName, PodUID
@@ -87,8 +89,8 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
-        state.attempts.holding.update(rows.holding)
-        state.attempts.yielding.update(rows.yielding)
+        state.attempts.waiting_since.update(rows.holding)
+        state.attempts.giving_way.update(rows.yielding)
         state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.call.out.extend(rows.out)
         state.attempts.step, state.pods.numbers, state.attempts.exhausted_searches = (
@@ -144,10 +146,10 @@ class _Reader:
     def _read_pod_classes(self) -> None:
         state = self._state
         for n, row in enumerate(self._rows.pod_classes):
-            signature = signatures.signature(state, row.sample)
-            labels = signatures.labels_read(state, row.sample)
-            reads_pods = signatures.reads_pods(state, row.sample)
-            objects = signatures.objects_read(state, row.sample)
+            signature = signatures.signature(state.settings, row.sample)
+            labels = signatures.labels_read(state.settings, row.sample)
+            reads_pods = signatures.reads_pods(state.settings, row.sample)
+            objects = signatures.objects_read(state.settings, row.sample)
             pod_class = PodClass(
                 signature, row.sample, labels, reads_pods=reads_pods, objects=objects
             )
@@ -212,9 +214,10 @@ class _Reader:
         entity = self._entity(row.entity, f"{path}.entity")
         pod_class = _get(self._pod_classes, row.pod_class, f"{path}.pod_class")
         pod_class.users += 1
-        pod_class.pending += row.state in PENDING
         member = Member(row.pod, row.seq, entity, entity.group, pod_class, row.state)
         member.node, member.attempt = row.node, row.attempt
+        member.is_counted = label_readers.is_pending(member)
+        pod_class.pending += member.is_counted
         member.reason, member.bind_failures = row.reason, row.bind_failures
         member.role, member.started_at = row.role, row.started_at
         if (row.cycle is None) != (row.node is None):
@@ -222,7 +225,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = state.new_cycle(entity.group)
+            member.cycle = CycleState(entity.group, state.nodes.infos, state.settings.cluster)
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
@@ -325,7 +328,9 @@ class _Reader:
         sample = Snapshot(row.node, dict(row.free), row.pods)
         key: tuple[Hashable, ...] | None = None
         if not row.alone:
-            key = signatures.node_signature(state, sample, row.labels)
+            key = signatures.node_signature(
+                state.settings, state.pod_classes, state.call, sample, row.labels
+            )
             _fresh(classes._known, key, path)
         given = NodeClass(key, row.number, sample)
         if key is not None:

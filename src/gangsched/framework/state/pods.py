@@ -23,16 +23,13 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
 
-__all__ = ["HOLDING", "ON_NODES", "PENDING", "Member", "Pods"]
+__all__ = ["HOLDING", "ON_NODES", "Member", "Pods"]
 
 HOLDING = (MemberState.WAITING, MemberState.BINDING)
 """The states of a pod that is assumed on a node."""
 
 ON_NODES = (*HOLDING, MemberState.ASSIGNED)
 """The states of a pod that uses capacity of a node."""
-
-PENDING = (MemberState.UNSCHEDULED, *HOLDING, MemberState.GATED, MemberState.REFUSED)
-"""The states of a pod that is not bound yet, so that a node may have to be found for it."""
 
 
 @final
@@ -57,6 +54,7 @@ class Member:
         bind_failures: How many of its binds in a row failed.
         role: Its role in its group; None without one.
         started_at: The instant at which it was bound, or first seen on its node; None before.
+        is_counted: Whether it counts as pending in its class; see ``label_readers``.
     """
 
     pod: Pod
@@ -72,6 +70,7 @@ class Member:
     bind_failures: int = 0
     role: str | None = None
     started_at: float | None = None
+    is_counted: bool = False
     requests: Resources = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -124,16 +123,13 @@ class Pods:
             del self.priorities[priority]
 
     def put(self, member: Member, state: MemberState) -> None:
-        """Put a member in a state, and count it so in its group; see ``State.put``. O(1)."""
+        """Put a member in a state, and count it so in its group. O(1)."""
         member.state = state
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
 
     def put_all(self, members: Sequence[Member], state: MemberState) -> None:
-        """Put the members of one group, or one pod, in a state, and count them so. O(members).
-
-        Pending members stay pending; see ``State.put`` for any change of state.
-        """
+        """Put the members of one group, or one pod, in a state, and count them so. O(members)."""
         group = members[0].group if members else None
         for member in members:
             member.state = state

@@ -10,8 +10,8 @@ Invariants between the owners (checked by ``_check``, beside those of each owner
   I3  a group is known to hold nodes exactly while members of it wait on permit;
   I4  each reserved capacity stands for a nomination or for the reservation;
   I5  each class of pods counts the known pods that use it, and those that are not bound yet;
-  I6  nodes are told apart by a label while a class with a pod that is not bound yet reads it, or
-      a group has it as its topology, and for a while after that.
+  I6  a label has a reader for each class with a pod that is not bound yet and reads it, and for
+      each group that has it as its topology.
 """
 
 from __future__ import annotations
@@ -21,19 +21,16 @@ from typing import final
 
 from attrs import define, field
 
-from gangsched._core._counters import MemberState
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InternalError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
-from gangsched.framework.state.pods import HOLDING, PENDING, Member, Pods
+from gangsched.framework.state.pods import HOLDING, Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.settings import Settings
-from gangsched.protocols import GroupView
 
 __all__ = ["State"]
 
@@ -62,40 +59,6 @@ class State:
     pod_classes: PodClasses = field(factory=PodClasses)
     attempts: Attempts = field(factory=Attempts)
     call: CurrentCall = field(factory=CurrentCall)
-
-    def new_cycle(self, group: GroupView | None) -> CycleState:
-        """Return the state of a new scheduling cycle of one pod. O(1).
-
-        Args:
-            group: The pod's group; None for a regular pod.
-        """
-        return CycleState(group, self.nodes.infos, self.settings.cluster)
-
-    def put(self, member: Member, state: MemberState) -> None:
-        """Put a member in a state, and count it so; see ``count_pending``. O(1)."""
-        if (state in PENDING) is not (member.state in PENDING):
-            self.count_pending(member.pod_class, 1 if state in PENDING else -1)
-        self.pods.put(member, state)
-
-    def count_pending(self, pod_class: PodClass, change: int) -> None:
-        """Count one pod of a class that is not bound yet more (1) or less (-1).
-
-        Nodes are told apart by the labels that plugins read for a class while it has such a pod.
-        Runtime complexity: O(1); O(nodes x plugins) if nodes must be classified again.
-        """
-        before, pod_class.pending = pod_class.pending, pod_class.pending + change
-        labels, changed = self.pod_classes.labels, False
-        if not before:
-            changed = labels.add(pod_class.labels)
-        elif not pod_class.pending:
-            changed = labels.discard(pod_class.labels)
-        if changed:
-            self.nodes.classify_anew()
-
-    def forget_idle_labels(self) -> None:
-        """Tell nodes apart no more by labels that were not read for long. O(1) amortised."""
-        if self.pod_classes.labels.forget_idle(self.nodes.version, len(self.nodes.infos)):
-            self.nodes.classify_anew()
 
     def _check(self) -> None:
         self.nodes._check()
@@ -132,11 +95,11 @@ class State:
 
     def _check_attempts(self) -> None:
         for info in self.pods.registry:
-            if bool(info.waiting) != (info.key in self.attempts.holding):
+            if bool(info.waiting) != (info.key in self.attempts.waiting_since):
                 raise InternalError(
                     f"{info.key}: {info.waiting} members wait on permit, holding disagrees"
                 )
-        for key in self.attempts.holding:
+        for key in self.attempts.waiting_since:
             if self.pods.registry.get(key) is None:
                 raise InternalError(f"{key} is not a known group, and holds nodes")
         known = {id(member.entity) for member in self.pods.members.values()}
@@ -166,7 +129,9 @@ class State:
         pending: dict[Hashable, int] = {}
         for member in self.pods.members.values():
             signature = member.pod_class.signature
-            pending[signature] = pending.get(signature, 0) + (member.state in PENDING)
+            if label_readers.is_pending(member) is not member.is_counted:
+                raise InternalError(f"{member.pod.uid} is counted as pending, or is not, wrongly")
+            pending[signature] = pending.get(signature, 0) + member.is_counted
         readers: dict[str, int] = {}
         for signature, pod_class in self.pod_classes.by_signature.items():
             if pod_class.pending != pending.get(signature, 0):

@@ -38,7 +38,7 @@ def _headroom(problem: _AnyProblem, kind: int) -> int:
     """Return how many pods of one kind fit if there are no others."""
     want = problem.counts[kind]
     total = 0
-    problem.states.purse.work(len(problem.nodes))
+    problem.states.budget.work(len(problem.nodes))
     for state, count in problem.nodes:
         total += count * len(problem.states.chain(state, kind, want))
         if total >= want:
@@ -54,15 +54,15 @@ def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
     if not piece:
         return afforded
     payers = [kind for kind in need.kinds if price[kind]]
-    problem.states.purse.work(2 * len(problem.nodes) + 3 * len(price))
+    problem.states.budget.work(2 * len(problem.nodes) + 3 * len(price))
     model, after, nodes = problem.states.model, problem.states.after, problem.states.nodes
-    purse = sum(
+    free = sum(
         count * max(0, model.free(nodes[state]).get(resource, 0) // piece * piece)
         for state, count in problem.nodes
         if any(after(state, kind) != NOWHERE for kind in payers)
     )
     for kind in sorted(payers, key=lambda kind: price[kind]):
-        bought = min(problem.counts[kind], purse // price[kind])
+        bought = min(problem.counts[kind], free // price[kind])
         afforded += bought
-        purse -= bought * price[kind]
+        free -= bought * price[kind]
     return afforded

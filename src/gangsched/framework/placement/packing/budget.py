@@ -1,11 +1,11 @@
 """The budget of one search, in steps.
 
-Theory of operation. A step stands for about 10 microseconds of work, so that a number of steps
-bounds the time of a decision, and the same decision takes the same number of steps on any machine.
+Theory of operation. A step stands for about 10 microseconds of work, so a number of steps bounds
+the time of a decision. The same decision takes the same number of steps on any machine.
 A position of the search, or a set of pods that is tried on a node, is one step. All other work is
 counted in *operations*, of which a step has ``STEP``: a look at a node in a greedy pass, a call of
-the node model, a bound. The first ``FREE`` operations of a decision are not counted, so a search
-for a few kinds of pods on a few kinds of nodes takes only the steps of the search itself.
+the node model, a bound. The first ``FREE`` operations of a decision are not counted. So a search
+for a few kinds of pods takes only the steps of the search itself.
 
 Rules:
   R1  whatever a search does is counted, before or after it is done;

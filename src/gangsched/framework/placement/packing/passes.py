@@ -177,7 +177,7 @@ def _worst_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> i
 
 def _left(problem: _AnyProblem, bins: list[Bin], want: int) -> list[Bin]:
     """Return the nodes that may be asked about, all of them if there are pods to place."""
-    problem.states.purse.work(_LOOK * len(bins) if want else 0)
+    problem.states.budget.work(_LOOK * len(bins) if want else 0)
     return [b for b in bins if want and b.count]
 
 

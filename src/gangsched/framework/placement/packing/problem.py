@@ -51,22 +51,22 @@ class States(Generic[N, P]):
         nodes: The kinds of nodes, by number.
         model: Answers which transitions there are.
         requests: The requests of each kind, with which a node may be seen to refuse it.
-        purse: The budget that calls of the model are counted in; without one, there is no bound.
+        budget: The budget that calls of the model are counted in; without one, there is no bound.
     """
 
-    __slots__ = ("_after", "_asked", "_numbers", "kinds", "model", "nodes", "purse", "requests")
+    __slots__ = ("_after", "_asked", "_numbers", "budget", "kinds", "model", "nodes", "requests")
 
     def __init__(
         self,
         model: NodeModel[N, P],
         kinds: Iterable[P],
         requests: Iterable[Resources] = (),
-        purse: Budget | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.model: NodeModel[N, P] = model
         self.kinds: tuple[P, ...] = tuple(kinds)
         self.requests: tuple[Resources, ...] = tuple(requests) or (NOTHING,) * len(self.kinds)
-        self.purse: Budget = Budget(0, Work(-UNBOUNDED)) if purse is None else purse
+        self.budget: Budget = Budget(0, Work(-UNBOUNDED)) if budget is None else budget
         binding = model.binding
         self._asked = [
             [(name, amount) for name, amount in asked.items() if name in binding]
@@ -103,10 +103,10 @@ class States(Generic[N, P]):
         return True
 
     def _find(self, state: int, kind: int) -> int:
-        self.purse.work(FIT)
+        self.budget.work(FIT)
         if not self.may_take(state, kind):
             return NOWHERE
-        self.purse.work(MODEL)
+        self.budget.work(MODEL)
         node = self.model.after(self.nodes[state], self.kinds[kind])
         return NOWHERE if node is None else self.number(node)
 
@@ -118,7 +118,7 @@ class States(Generic[N, P]):
             if state == NOWHERE:
                 break
             chain.append(state)
-        self.purse.work(2 * len(chain))
+        self.budget.work(2 * len(chain))
         return chain
 
 
@@ -179,7 +179,7 @@ class Problem(Generic[N, P]):
         needs: tuple[Need, ...],
         nodes: tuple[tuple[N, int], ...],
     ) -> None:
-        states.purse.work(len(nodes) + len(demands) * len(needs))
+        states.budget.work(len(nodes) + len(demands) * len(needs))
         self.states: States[N, P] = states
         self.demands: tuple[Demand[P], ...] = demands
         self.needs: tuple[Need, ...] = needs
@@ -221,7 +221,7 @@ class Problem(Generic[N, P]):
         """
         states = self.states
         model = states.model.without(resource)
-        states = States(model, states.kinds, states.requests, states.purse)
+        states = States(model, states.kinds, states.requests, states.budget)
         return Problem(states, self.demands, self.needs, self._given)
 
     def size(self, state: int) -> float:
@@ -255,14 +255,14 @@ class Problem(Generic[N, P]):
                 breadth = sum(states.after(state, kind) != NOWHERE for kind in kinds)
             else:
                 kinds = kinds[:: -(len(kinds) // _FEW_KINDS)]  # with the easiest kind
-                states.purse.work(FIT * len(kinds))
+                states.budget.work(FIT * len(kinds))
                 breadth = sum(states.may_take(state, kind) for kind in kinds)
             self._breadths[state] = breadth
         return breadth
 
     def scarcest(self) -> tuple[int, ...]:
         """Return the kinds, those with the fewest usable nodes per pod first. O(nodes x kinds)."""
-        self.states.purse.work(len(self.nodes) * len(self.kinds))
+        self.states.budget.work(len(self.nodes) * len(self.kinds))
         places = {
             kind: sum(n for state, n in self.nodes if self.states.after(state, kind) != NOWHERE)
             for kind in self.kinds

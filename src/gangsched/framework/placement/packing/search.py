@@ -52,18 +52,18 @@ class Search:
 
     Args:
         problem: The problem.
-        purse: The budget. A step is one set of pods that is tried while fills are listed, or one
+        budget: The budget. A step is one set of pods that is tried while fills are listed, or one
             position that is reached.
 
     Raises:
         BudgetSpent: Listing the fills exhausted the budget.
     """
 
-    __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
+    __slots__ = ("_budget", "_fixed", "_layers", "_loads", "_problem", "_slack", "_start")
 
-    def __init__(self, problem: _AnyProblem, purse: Budget) -> None:
+    def __init__(self, problem: _AnyProblem, budget: Budget) -> None:
         self._problem = problem
-        self._purse = purse
+        self._budget = budget
         self._slack = [need.placed(problem.counts) - need.at_least for need in problem.needs]
         self._fixed: list[tuple[int, int, _Counts]] = []
         choices: dict[tuple[_Counts, ...], list[tuple[int, int]]] = {}
@@ -96,8 +96,8 @@ class Search:
         after = self._problem.states.after
         stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, state, ())]
         while stack:
-            self._purse.spend()
-            self._purse.work(len(kinds))
+            self._budget.spend()
+            self._budget.work(len(kinds))
             first, state, taken = stack.pop()
             able = [d for d in range(first, len(kinds)) if after(state, kinds[d]) != NOWHERE]
             if able:
@@ -141,7 +141,7 @@ class Search:
         for _state, fills in reversed(self._layers):
             if fills is not seen:
                 seen = fills
-                self._purse.work(len(fills) * len(weights))
+                self._budget.work(len(fills) * len(weights))
                 best = max(sum(w * fill[kind] for kind, w in weights.items()) for fill in fills)
             holds.append(holds[-1] + best)
         lightest = sorted(weights.items(), key=lambda item: item[1])
@@ -223,8 +223,8 @@ class Search:
                 continue
             fill, rest = step
             layer = len(open_)
-            self._purse.spend()
-            self._purse.work(3 * len(rest))
+            self._budget.spend()
+            self._budget.work(3 * len(rest))
             if rest in seen[layer]:
                 continue
             seen[layer].add(rest)
@@ -254,7 +254,7 @@ class Search:
         for load in self._loads:
             lack = lacks[load.need]
             holds = load.holds[layer]
-            self._purse.work(len(load.weights))
+            self._budget.work(len(load.weights))
             for kind, weight in load.weights:
                 if lack <= 0 or holds < 0:
                     break
