@@ -173,6 +173,44 @@ def test_gangs_that_differ_in_their_name_only_are_read_once() -> None:
     assert (decode.slow, decode.fast) == (1, 3)
 
 
+def _on(node: str, *values: str, **more: Any) -> Document:
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": [*values]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return pod(f"ds-{node}", nodeName=node, affinity={"nodeAffinity": required, **more})
+
+
+def test_pods_of_a_daemon_set_are_read_once() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2", "n3", "n1"):
+        document = _on(name, name)
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (1, 3)
+
+
+def test_affinity_to_another_node_than_its_own_is_not_that_of_a_daemon_set() -> None:
+    decode = PodDecoder()
+    for name, values in (("n1", ["n1"]), ("n2", ["n1"]), ("n3", ["n1", "n3"]), ("n4", ["n4"])):
+        document = _on(name, *values)
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (3, 1)
+
+
+def test_node_that_is_written_with_an_escape_makes_no_template_for_others() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2", "n1"):
+        data = raw(_on(name, "n1")).replace(b'"values":["n1"]', b'"values":["n\\u0031"]')
+        assert b"u0031" in data
+        assert decode(data).pod == slowly_read_pod(_on(name, "n1"))
+
+
+def test_node_that_is_named_where_it_is_not_read_makes_no_template() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2"):
+        document = _on(name, name, podAffinity={"fieldOfTomorrow": name})
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (2, 0)
+
+
 def _init(restart: str) -> list[Document]:
     return [{"name": "i", "restartPolicy": restart, "resources": {"requests": {"cpu": "5"}}}]
 
