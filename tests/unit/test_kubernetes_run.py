@@ -283,6 +283,25 @@ async def test_partial_gang_is_completed_when_the_rest_fits() -> None:
 
 
 @on_a_loop
+async def test_gang_with_a_bind_under_way_is_not_released() -> None:
+    api = cluster()
+    gang(api)
+    held = asyncio.Event()
+
+    def hold(_method: str, path: str) -> Fault | None:
+        wait = path.endswith("/pods/g-2/binding") and not held.is_set()
+        return refused(503, retry_after="0.1") if wait else None
+
+    api.fault = hold
+    async with running(api, QUICK):
+        await until(lambda: sum(map(bool, api.pods().values())) == 2)
+        await asyncio.sleep(0.6)
+        held.set()
+        await until(lambda: all_bound(api))
+    assert not any(method == "DELETE" for method, _path in api.requests)
+
+
+@on_a_loop
 async def test_gang_that_was_whole_keeps_its_members_when_one_is_lost() -> None:
     api = cluster(1, gpu=2)
     half_bound(api, status="True")

@@ -31,7 +31,13 @@ from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._evict import Evictor
-from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._facts import (
+    GroupFacts,
+    NamespaceFacts,
+    NodeFacts,
+    PodFacts,
+    PriorityClassFacts,
+)
 from gangsched.kubernetes._reflector import Delta
 from gangsched.model import PodUID
 
@@ -133,6 +139,12 @@ class Owner:
             if self._is_object(delta):
                 for event in self.cache.priority_class(delta):
                     self.tell(event)
+
+    def namespaces(self, deltas: Iterable[Delta[NamespaceFacts]]) -> None:
+        """Take in changes of namespaces."""
+        for delta in deltas:
+            if self._is_object(delta):
+                self.tell(self.cache.namespace(delta))
 
     @staticmethod
     def _is_object(delta: Delta[Any]) -> bool:
