@@ -57,12 +57,12 @@ ORIGINS: Final = {
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
-        "Comparison ContainerImage GroupKey HostPort LabelSelector "
+        "Comparison ContainerImage Disk GroupKey HostPort LabelSelector "
         "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
         "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
         "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
         "Taint TaintEffect Toleration Topology TopologySpreadConstraint "
-        "WeightedPodAffinityTerm WhenUnsatisfiable group_key"
+        "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",

@@ -72,6 +72,7 @@ from gangsched.events import (
 from gangsched.model import (
     Comparison,
     ContainerImage,
+    Disk,
     HostPort,
     LabelSelector,
     LabelSelectorRequirement,
@@ -90,6 +91,7 @@ from gangsched.model import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 )
@@ -152,6 +154,8 @@ _TOLERATION: Final = Record(
     comparison=optional(choice(Comparison)),
 )
 TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
+_VOLUME_CLAIM: Final = Record(VolumeClaim, name=TEXT, ephemeral=FLAG)
+_DISK: Final = Record(Disk, kind=TEXT, identity=TEXT, read_only=FLAG, monitors=many(TEXT))
 POD: Final = Record(
     Pod,
     uid=TEXT,
@@ -183,6 +187,9 @@ POD: Final = Record(
     images=many(TEXT),
     image_volumes=many(TEXT),
     required_features=many(TEXT),
+    volume_claims=many(_VOLUME_CLAIM.form),
+    disks=many(_DISK.form),
+    unmodelled=many(TEXT),
 )
 GROUP: Final = Record(
     PodGroup,
@@ -294,7 +301,7 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
     *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
-    _SOURCE,
+    *(_SOURCE, _VOLUME_CLAIM, _DISK),
     *OBJECTS,
 )
 """The model classes and the classes of their fields."""

@@ -117,18 +117,22 @@ def _decide(
     """
     info = member.group
     if gang is None:
-        return _schedule(state, member, state.new_cycle(info), now=now)
+        return _schedule(state, member, _new_cycle(state, info), now=now)
     astray = permit_recheck.astray(state, gang)
     if astray is not None:
         return astray
     if gang.key in state.attempts.holding:
-        return _schedule(state, member, state.new_cycle(info), now=now)
+        return _schedule(state, member, _new_cycle(state, info), now=now)
     short = _lacks_capacity(state, member, gang)
     if short is not None:
         return short
     if _goes_whole(state, gang, nomination):
         return group_cycle.schedule(state, member.entity, gang, now=now)
-    return _schedule(state, member, state.new_cycle(info), now=now)
+    return _schedule(state, member, _new_cycle(state, info), now=now)
+
+
+def _new_cycle(state: State, info: PodGroupInfo | None) -> CycleState:
+    return CycleState(info, state.nodes.infos, state.settings.cluster)
 
 
 def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:

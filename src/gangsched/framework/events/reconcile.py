@@ -165,7 +165,7 @@ def has_left(state: State, uid: PodUID) -> bool:
     seen, member = prefetch.look(state, uid), state.pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
-    return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
+    return _is_another(member, seen) or seen.pod.is_gated
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -244,7 +244,7 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
+    return MemberState.GATED if pod.is_gated else MemberState.UNSCHEDULED
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
@@ -448,13 +448,22 @@ def _put_down(
     requeue.gain(state, (node,), now=now)
 
 
+def _why_gated(pod: Pod) -> str:
+    reasons: list[str] = []
+    if pod.scheduling_gates:
+        reasons.append(f"has scheduling gates: {', '.join(pod.scheduling_gates)}")
+    if pod.unmodelled:
+        reasons.append(f"has constraints that are not modelled: {', '.join(pod.unmodelled)}")
+    return "; ".join(reasons)
+
+
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
         state.call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
-        member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
+        member.reason = _why_gated(pod)
         state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 

@@ -53,7 +53,7 @@ def plan_gang(
         members = [state.pods.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
-            cycles[member.seq] = state.new_cycle(group)
+            cycles[member.seq] = CycleState(group, state.nodes.infos, state.settings.cluster)
         ready, problem = _pre_filter(state, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem

@@ -85,7 +85,7 @@ class SinglePod:
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         state, member = self.state, self.member
-        cycle = state.new_cycle(member.group)
+        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
         outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
@@ -167,7 +167,7 @@ class GangPreemptor:
                     if member.pod_class in seen:
                         continue
                     seen.add(member.pod_class)
-                    cycle = state.new_cycle(info)
+                    cycle = CycleState(info, state.nodes.infos, state.settings.cluster)
                 elif self._cycles is None:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
@@ -218,7 +218,7 @@ def _shortfalls(
         return None
     found: list[Shortfall] = []
     for member, count in needed:
-        cycle = state.new_cycle(member.group)
+        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
         headroom = pod_class.headroom
         if domain is not None:

@@ -200,7 +200,7 @@ class _Judge:
 
 def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = state.new_cycle(None)
+    cycle = CycleState(None, state.nodes.infos, state.settings.cluster)
     pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
     return pod_class
 

@@ -17,6 +17,7 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
+from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import BOUNDLESS, NodeClass, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
@@ -217,7 +218,7 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = state.new_cycle(entity.group)
+            member.cycle = CycleState(entity.group, state.nodes.infos, state.settings.cluster)
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)

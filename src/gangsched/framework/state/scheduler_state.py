@@ -21,7 +21,6 @@ from attrs import define, field
 
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InternalError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
@@ -29,7 +28,6 @@ from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import HOLDING, Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.settings import Settings
-from gangsched.protocols import GroupView
 
 __all__ = ["State"]
 
@@ -58,14 +56,6 @@ class State:
     pod_classes: PodClasses = field(factory=PodClasses)
     attempts: Attempts = field(factory=Attempts)
     call: CurrentCall = field(factory=CurrentCall)
-
-    def new_cycle(self, group: GroupView | None) -> CycleState:
-        """Return the state of a new scheduling cycle of one pod. O(1).
-
-        Args:
-            group: The pod's group; None for a regular pod.
-        """
-        return CycleState(group, self.nodes.infos, self.settings.cluster)
 
     def _check(self) -> None:
         self.nodes._check()

@@ -18,6 +18,7 @@ from attrs import evolve
 from gangsched.errors import UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
+from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.scheduler_state import State
@@ -124,7 +125,7 @@ def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = state.pods.members[pod.uid]
-        cycle = state.new_cycle(member.group)
+        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
