@@ -204,6 +204,8 @@ GROUP: Final = Record(
     topology=optional(TOPOLOGY.form),
     bundle=many(TEXT),
     preemption_policy=optional(choice(PreemptionPolicy)),
+    evicted_whole=FLAG,
+    unmodelled=many(TEXT),
 )
 NODE: Final = Record(
     Node,

@@ -438,6 +438,10 @@ class PodGroup:
             must name the same groups. Empty for none.
         preemption_policy: Whether the group may preempt pods of lower priority; None to use the
             policy of its members.
+        evicted_whole: Whether preemption may only evict all members of the group, and never a part
+            of them, such as elastic members.
+        unmodelled: The hard constraints of the group that this library does not know, each in
+            words. The pods of a group with one are not scheduled.
 
     Raises:
         InvalidPodGroupError: A value is malformed. The error names the group, the attribute and
@@ -465,6 +469,10 @@ class PodGroup:
     )
     preemption_policy: PreemptionPolicy | None = field(
         default=None, converter=to_optional(PreemptionPolicy)
+    )
+    evicted_whole: bool = field(default=False, validator=of_group(check_flag))
+    unmodelled: tuple[str, ...] = field(
+        default=(), converter=_names, validator=of_group(check_each(str, "a string"))
     )
 
     def __attrs_post_init__(self) -> None:

@@ -24,6 +24,7 @@ from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
     "BindPlugin",
+    "ChecksConstraints",
     "ClusterState",
     "CycleView",
     "EntityView",
@@ -499,6 +500,19 @@ class ObjectsRead(Protocol):
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
         """
+        ...
+
+
+class ChecksConstraints(Protocol):
+    """Optional for a plugin with ``filter``: which constraints of pods it checks.
+
+    A pod with a constraint that no plugin of a profile checks is not scheduled, and the reason
+    names the constraint. Plugins with the names of kube-scheduler's need not have this attribute.
+    """
+
+    @property
+    def constraints_checked(self) -> Collection[str]:
+        """Attributes of ``Pod``: ``pod_affinity``, ``host_ports`` and so on."""
         ...
 
 

@@ -67,7 +67,7 @@ class Disk:
 
     KINDS: ClassVar[tuple[str, ...]] = (
         *("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"),
-        *("azureDisk", "cinder", "portworxVolume", "vsphereVolume"),
+        *("azureDisk", "azureFile", "cinder", "portworxVolume", "vsphereVolume"),
     )
     """The kinds that restrict nodes. Only the first four conflict."""
 

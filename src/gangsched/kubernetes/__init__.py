@@ -6,6 +6,22 @@ bodies of requests. It needs no client and no cluster.
 
 from __future__ import annotations
 
-from gangsched.kubernetes.convert import binding, deletion, read_event, unschedulable_condition
+from gangsched.kubernetes.convert import (
+    DEFAULT_SCHEDULERS,
+    Notification,
+    binding,
+    deletion,
+    read_event,
+    read_notification,
+    unschedulable_condition,
+)
 
-__all__ = ["binding", "deletion", "read_event", "unschedulable_condition"]
+__all__ = [
+    "DEFAULT_SCHEDULERS",
+    "Notification",
+    "binding",
+    "deletion",
+    "read_event",
+    "read_notification",
+    "unschedulable_condition",
+]

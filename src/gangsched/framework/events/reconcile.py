@@ -133,7 +133,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state, seen)
-    wanted = _wanted(pod, problem)
+    wanted = _wanted(state, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
@@ -165,7 +165,8 @@ def has_left(state: State, uid: PodUID) -> bool:
     seen, member = prefetch.look(state, uid), state.pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
-    return _is_another(member, seen) or seen.pod.is_gated
+    group = None if member.group is None else member.group.key
+    return _is_another(member, seen) or bool(_gates(state, seen.pod, group))
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -233,7 +234,8 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+def _wanted(state: State, seen: Seen, problem: InvalidPodGroupError | None) -> MemberState:
+    pod, claim = seen.pod, seen.claim
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
@@ -244,7 +246,8 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    return MemberState.GATED if pod.is_gated else MemberState.UNSCHEDULED
+    gates = _gates(state, pod, None if claim is None else claim.group)
+    return MemberState.GATED if gates else MemberState.UNSCHEDULED
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
@@ -448,13 +451,26 @@ def _put_down(
     requeue.gain(state, (node,), now=now)
 
 
-def _why_gated(pod: Pod) -> str:
+def _gates(state: State, pod: Pod, group: GroupKey | None) -> list[str]:
+    """Return why a pod is not scheduled although nothing is wrong with it; empty if it is.
+
+    Its scheduling gates, constraints that the library does not know, of the pod or of its group,
+    and constraints that no plugin of the profile checks.
+    """
     reasons: list[str] = []
     if pod.scheduling_gates:
         reasons.append(f"has scheduling gates: {', '.join(pod.scheduling_gates)}")
     if pod.unmodelled:
         reasons.append(f"has constraints that are not modelled: {', '.join(pod.unmodelled)}")
-    return "; ".join(reasons)
+    unchecked = state.settings.profile.unchecked(pod)
+    if unchecked:
+        reasons.append(f"has constraints that no plugin checks: {', '.join(unchecked)}")
+    info = None if group is None else state.pods.registry.get(group)
+    spec = None if info is None else info.spec
+    if spec is not None and spec.unmodelled:
+        held = ", ".join(spec.unmodelled)
+        reasons.append(f"pod group {spec.key} has constraints that are not modelled: {held}")
+    return reasons
 
 
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
@@ -463,7 +479,8 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
         member.reason = str(problem)
         state.call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
-        member.reason = _why_gated(pod)
+        group = None if member.group is None else member.group.key
+        member.reason = "; ".join(_gates(state, pod, group))
         state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
