@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         Scheduler,
         SchedulingUnit,
     )
+    from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
     from gangsched.model import (
@@ -148,6 +149,7 @@ __all__ = [
     "Event",
     "Evict",
     "EvictGroup",
+    "Gang",
     "GangMember",
     "GangRejectedError",
     "GangschedError",
@@ -223,6 +225,7 @@ __all__ = [
     "Release",
     "Reservation",
     "Resources",
+    "Role",
     "RunTimes",
     "Scheduler",
     "SchedulingQueue",
@@ -254,6 +257,7 @@ __all__ = [
     "Why",
     "__version__",
     "explain",
+    "gang",
     "group_key",
     "heap_implementation",
     "less",

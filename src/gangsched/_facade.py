@@ -54,6 +54,7 @@ ORIGINS: Final = {
         "Backfill CycleState PlacementStrategy Preemption Profile Reservation Scheduler "
         "SchedulingUnit"
     ),
+    "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
@@ -81,6 +82,7 @@ MODULES: Final = (
     "events",
     "explain",
     "framework",
+    "gangs",
     "memory",
     "model",
     "outcomes",

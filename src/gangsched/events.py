@@ -229,7 +229,8 @@ class Bind:
     Attributes:
         uid: The pod.
         node: The node.
-        attempt: The number of the attempt of this pod, from 1.
+        attempt: The number of the attempt. The numbers of a pod ascend, and are never used again,
+            even if another pod is created under the same UID. The first number is 1.
     """
 
     uid: PodUID

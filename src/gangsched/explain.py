@@ -55,7 +55,7 @@ class Diagnosis:
     refusal: str = ""
 
     def __str__(self) -> str:
-        """``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint.``"""
+        """``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s).``"""
         if not self.nodes:
             return "no nodes available to schedule pods"
         counts = self.refusal or ", ".join(f"{count} {reason}" for reason, count in self.reasons)

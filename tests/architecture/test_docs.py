@@ -107,7 +107,7 @@ def test_every_public_method_says_what_it_does(module: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("module", tuple(_public_modules()), ids=lambda module: module.__name__)
-def test_a_name_that_is_on_no_page_is_found(
+def test_name_that_is_on_no_page_is_found(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class New:
@@ -141,7 +141,7 @@ def test_every_spelling_of_a_group_on_a_page_is_read() -> None:
             assert found in known, page
 
 
-def test_the_readme_has_the_two_commands_and_no_other() -> None:
+def test_readme_has_the_two_commands_and_no_other() -> None:
     text = _read("README.md")
     commands = {b["name"]: b["text"] for b in _BLOCK.finditer(text) if b["kind"] == "command"}
 
@@ -152,7 +152,7 @@ def test_the_readme_has_the_two_commands_and_no_other() -> None:
         assert command.startswith("python3 -m venv .venv && "), "a command needs nothing before it"
 
 
-def test_the_output_in_the_readme_is_that_of_the_demonstration() -> None:
+def test_output_in_the_readme_is_that_of_the_demonstration() -> None:
     pytest.importorskip("yaml")
     pytest.importorskip("rich")
     (shown,) = (b["text"] for b in _BLOCK.finditer(_read("README.md")) if b["kind"] == "output")
@@ -163,7 +163,7 @@ def test_the_output_in_the_readme_is_that_of_the_demonstration() -> None:
 
 
 @pytest.mark.parametrize("record", _RECORDS, ids=lambda record: record.stem)
-def test_a_decision_record_says_context_decision_alternatives_consequences(record: Path) -> None:
+def test_decision_record_says_context_decision_alternatives_consequences(record: Path) -> None:
     text = record.read_text(encoding="utf-8")
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
 
@@ -179,7 +179,7 @@ def test_decision_records_are_numbered_one_after_the_other() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_changelog_has_a_place_for_what_is_not_released() -> None:
+def test_changelog_has_a_place_for_what_is_not_released() -> None:
     headings = re.findall(r"^##+ (.*)$", _read("CHANGELOG.md"), re.MULTILINE)
 
     assert headings[0] == "[Unreleased]"
@@ -199,7 +199,7 @@ def _flat(value: dict[str, Any], prefix: str, inner: str) -> list[str]:
     return [*value, *(f"{prefix}.{name}" for name in value[inner])]
 
 
-def test_the_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
+def test_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("job,submit_s,workers,gpus_per_worker,duration_s\na,0,3,1,9\n")
     words = ("simulate", "--trace", str(trace), "--nodes", "1x2", "--policy", "pod-by-pod")
@@ -222,7 +222,7 @@ def test_the_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> N
     assert list(summary["deadlock"]) == _fields("### `deadlock`")
 
 
-def test_a_page_about_a_host_names_the_version_that_is_tested() -> None:
+def test_page_about_a_host_names_the_version_that_is_tested() -> None:
     groups = tomllib.loads(_read("pyproject.toml"))["dependency-groups"]
     pages = sorted((ROOT / "docs" / "how-to").glob("host-*.md"))
     needed = {
@@ -247,7 +247,7 @@ def test_shown_output_of_an_example_is_compared() -> None:
     assert [page.name for page in _PAGES if shown.search(page.read_text(encoding="utf-8"))] == []
 
 
-def test_a_reader_sees_the_name_of_a_file_that_a_page_writes() -> None:
+def test_reader_sees_the_name_of_a_file_that_a_page_writes() -> None:
     hidden = [
         f"{page.name}: {found['name']}"
         for page in _PAGES

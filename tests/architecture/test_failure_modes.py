@@ -84,7 +84,7 @@ def test_each_test_that_is_named_exists_and_cites_the_number_of_its_row(
     assert cites, f"{test} does not say that it is about {name}"
 
 
-def test_the_page_is_linked() -> None:
+def test_page_is_linked() -> None:
     text = (_PAGE.parent / "index.md").read_text(encoding="utf-8")
 
     assert "(failure-modes.md)" in text

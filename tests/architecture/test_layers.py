@@ -44,7 +44,7 @@ def test_every_state_and_place_is_reached() -> None:
         assert tenants or still_to_come.intersection(names), names
 
 
-def test_the_page_on_the_architecture_names_every_layer() -> None:
+def test_page_on_the_architecture_names_every_layer() -> None:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     layers, _, _ = page.partition("## Layers")[2].partition("A plugin is any object")
     named = set(re.findall(r"`(\w+)`", layers))
@@ -166,7 +166,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(
     ("module", "line", "problem"), [pytest.param(*case[1:], id=case[0]) for case in PLANTED]
 )
-def test_an_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: str) -> None:
+def test_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: str) -> None:
     (found,) = violations(with_line(module, line))
     assert (found.module, found.problem) == (module, f"imports {problem}")
     assert found.line > MODULES[module].count("\n")
@@ -215,22 +215,22 @@ def test_what_is_allowed_is_not_reported(module: str, line: str) -> None:
     assert violations(with_line(module, line)) == ()
 
 
-def test_a_module_without_a_layer_is_reported() -> None:
+def test_module_without_a_layer_is_reported() -> None:
     lost = Violation("gangsched.helpers", 0, "has no layer")
     assert violations({**MODULES, "gangsched.helpers": ""}) == (lost,)
 
 
-def test_an_import_of_a_module_without_a_layer_is_reported() -> None:
+def test_import_of_a_module_without_a_layer_is_reported() -> None:
     (found,) = violations(with_line("gangsched.cli", "import gangsched.helpers"))
     assert found.problem == "imports gangsched.helpers, which has no layer"
 
 
-def test_a_relative_import_is_reported() -> None:
+def test_relative_import_is_reported() -> None:
     (found,) = violations(with_line("gangsched.presets", "from . import model"))
     assert found.problem == "imports by a relative name"
 
 
-def test_a_circle_within_a_shell_is_reported() -> None:
+def test_circle_within_a_shell_is_reported() -> None:
     planted = with_line("gangsched.simulation.workload", "from gangsched.simulation import traces")
     found = {violation.module for violation in violations(planted)}
     assert {"gangsched.simulation.workload", "gangsched.simulation.traces"} <= found
@@ -244,7 +244,7 @@ def test_a_circle_within_a_shell_is_reported() -> None:
         "if TYPE_CHECKING:\n    from gangsched.model import Pod\nelse:\n    x = 1",
     ],
 )
-def test_a_facade_with_logic_is_reported(line: str) -> None:
+def test_facade_with_logic_is_reported(line: str) -> None:
     (found,) = violations(with_line("gangsched", line))
     assert (found.module, found.problem) == ("gangsched", "does more than import")
 
@@ -267,7 +267,7 @@ def test_importing_the_library_loads_no_shell_and_nothing_of_theirs() -> None:
     assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 
 
-def test_the_facade_loads_what_it_is_asked_for() -> None:
+def test_facade_loads_what_it_is_asked_for() -> None:
     assert {"gangsched", "gangsched._facade", "gangsched._version"} == {
         name for name in loaded_by("import gangsched") if name.startswith("gangsched")
     }

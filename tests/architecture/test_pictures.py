@@ -16,7 +16,7 @@ RUNS = draw.runs()
 
 
 @pytest.mark.parametrize("name", draw.drawn())
-def test_a_picture_is_what_is_drawn_today(name: str) -> None:
+def test_picture_is_what_is_drawn_today(name: str) -> None:
     kept = (draw.STATIC / name).read_text(encoding="utf-8")
 
     assert kept == draw.drawn()[name], "out of date: in docs, python -m pictures"

@@ -72,7 +72,7 @@ def built_with(monkeypatch: pytest.MonkeyPatch, **environment: str) -> dict[str,
     return given
 
 
-def test_the_readme_of_the_package_index_has_absolute_links(
+def test_readme_of_the_package_index_has_absolute_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place = {"GANGSCHED_REPOSITORY": "https://forge.example/o/gangsched", "GANGSCHED_REF": "v1"}
@@ -100,7 +100,7 @@ def test_readme_without_a_repository_is_that_of_the_checkout(
     assert given["project_urls"] == {}
 
 
-def test_the_sdist_has_everything_that_the_tests_and_the_documentation_need() -> None:
+def test_sdist_has_everything_that_the_tests_and_the_documentation_need() -> None:
     manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
     for name in ("tests", "docs", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", ".ci/run"):
         assert name in manifest
@@ -131,7 +131,7 @@ def test_only_the_publishing_job_requests_an_identity_and_no_job_has_a_secret() 
     assert "://" not in WORKFLOW
 
 
-def test_the_version_is_written_in_one_file() -> None:
+def test_version_is_written_in_one_file() -> None:
     assert PROJECT["project"]["dynamic"] == ["version", "readme", "urls"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {
         "attr": "gangsched._version.__version__"
@@ -144,7 +144,7 @@ def test_the_version_is_written_in_one_file() -> None:
     assert gangsched.__version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-def test_the_checks_run_the_commands_of_the_readme_as_they_are_written() -> None:
+def test_checks_run_the_commands_of_the_readme_as_they_are_written() -> None:
     for name in ("test", "demo"):
         assert f'command="$(readme_command {name})"' in _RUN
     assert _RUN.count('bash -c "$command"') == 2

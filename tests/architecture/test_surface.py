@@ -67,13 +67,13 @@ def imported_by_the_facade() -> list[tuple[str, str]]:
     ]
 
 
-def test_the_facade_lists_what_it_imports_in_order() -> None:
+def test_facade_lists_what_it_imports_in_order() -> None:
     imported = [name for _module, name in imported_by_the_facade()]
     assert gangsched.__all__ == sorted([*imported, "__version__"])
     assert len(set(imported)) == len(imported)
 
 
-def test_the_facade_loads_what_type_checkers_take_for_imported() -> None:
+def test_facade_loads_what_type_checkers_take_for_imported() -> None:
     loaded = {(module, name) for module, names in ORIGINS.items() for name in names.split()}
     modules = {("", name) for name in PUBLIC if name in gangsched.__all__}
     assert sorted(loaded | modules) == sorted(imported_by_the_facade())
@@ -106,7 +106,7 @@ for name in {[*PUBLIC, *sorted(others)]}:
 @pytest.mark.parametrize(
     "first", ["pass", "import gangsched.membership", "from gangsched.membership import SPELLINGS"]
 )
-def test_a_name_that_a_module_has_too_is_what_the_facade_says(first: str) -> None:
+def test_name_that_a_module_has_too_is_what_the_facade_says(first: str) -> None:
     code = (
         f"{first}\nimport gangsched\nfrom gangsched import membership\n"
         "import gangsched.membership\nassert gangsched.membership is membership\n"
@@ -158,14 +158,14 @@ def test_every_error_event_noun_decision_and_status_is_on_the_facade(module: Mod
     assert all(getattr(module, name) is EXPORTED[name] for name in public & EXPORTED.keys())
 
 
-def test_the_unions_are_on_the_facade_with_all_that_is_in_them() -> None:
+def test_unions_are_on_the_facade_with_all_that_is_in_them() -> None:
     for name in ("Outcome", "Verdict", "Event", "Effect", "Notice"):
         members = typing.get_args(EXPORTED[name])
         assert members
         assert {member.__name__ for member in members} <= EXPORTED.keys()
 
 
-def test_the_facade_says_what_version_it_is() -> None:
+def test_facade_says_what_version_it_is() -> None:
     parts = gangsched.__version__.split(".")
     assert len(parts) >= 3
     assert all(part.isdigit() for part in parts[:2])
@@ -180,7 +180,7 @@ def test_only_modules_without_a_surface_list_nothing() -> None:
 
 
 @pytest.mark.parametrize("module", LISTED)
-def test_a_module_lists_all_that_it_defines(module: str) -> None:
+def test_module_lists_all_that_it_defines(module: str) -> None:
     if module == "gangsched":
         return
     names = listed(module)
@@ -197,7 +197,7 @@ def test_all_that_a_module_lists_can_be_imported_by_star(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_says_what_it_is(module: str) -> None:
+def test_module_says_what_it_is(module: str) -> None:
     doc = ast.get_docstring(ast.parse(MODULES[module]))
     assert doc or module == "gangsched._version"
 

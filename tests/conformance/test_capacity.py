@@ -42,7 +42,7 @@ def attempts(driver: Driver) -> int:
 
 
 @pytest.mark.parametrize(("wanted", "gap"), [row(30, 5, {}), row(31, 8, {GPU: 2000})])
-def test_a_group_that_needs_more_than_is_free_in_all_is_not_tried(
+def test_group_that_needs_more_than_is_free_in_all_is_not_tried(
     wanted: int, gap: dict[str, int]
 ) -> None:
     """Rows 30 and 31, F45: no more is known by it; no node takes a member of the first."""
@@ -101,7 +101,7 @@ def test_capacity_of_others_is_taken_and_that_of_the_group_is_not(
         ([], {GPU: 6000}),
     ],
 )
-def test_an_overcommitted_node_has_nothing_and_takes_nothing_from_the_others(
+def test_overcommitted_node_has_nothing_and_takes_nothing_from_the_others(
     free: list[Mapping[str, int]], gap: dict[str, int]
 ) -> None:
     """F46, beside row 44."""

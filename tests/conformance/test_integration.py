@@ -156,7 +156,7 @@ def test_group_that_fits_is_scheduled_in_any_company(
 
 
 @rows(71)
-def test_an_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
+def test_incomplete_group_keeps_no_regular_pod_from_its_node() -> None:
     ivy, alone = crowd("ivy", 3, 50), crowd("alone", 2, 100, group=False)
     pods = [ivy[0], alone[0], ivy[1], alone[1], ivy[2]]
     for eager in (False, True):
@@ -237,7 +237,7 @@ def test_group_that_cannot_be_completed_yields_to_one_that_fits() -> None:
 
 
 @rows(77)
-def test_a_member_that_has_finished_counts_for_no_quorum() -> None:
+def test_member_that_has_finished_counts_for_no_quorum() -> None:
     """The node has capacity for all of them: only the quorum keeps them off it."""
     done = worker("ivy-done", "ivy", phase="Succeeded", requests={"memory": 50})
     five = crowd("ivy", 5, 50)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.once("makes no scheduler that decides")
 
 
 @rows(56)
-def test_a_labelled_pod_leads_to_its_group() -> None:
+def test_labelled_pod_leads_to_its_group() -> None:
     spec, pod = gang("alder", 6), worker("alder-0", "alder")
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
@@ -46,7 +46,7 @@ def test_a_labelled_pod_leads_to_its_group() -> None:
 
 
 @rows(57, ours=True)
-def test_the_port_to_a_cluster_has_methods_that_read_and_no_client() -> None:
+def test_port_to_a_cluster_has_methods_that_read_and_no_client() -> None:
     """F34, F36: it answers from memory, so there is nothing that a client could be refused."""
     asked = {name for name in vars(ClusterState) if not name.startswith("_")}
     assert asked == {"nodes", "node", "pods", "pod", "pods_on", "pod_groups", "pod_group"}
@@ -59,7 +59,7 @@ def test_the_port_to_a_cluster_has_methods_that_read_and_no_client() -> None:
 
 
 @rows(58, ours=True)
-def test_a_policy_without_arguments_waits_ten_seconds_and_tolerates_no_gap() -> None:
+def test_policy_without_arguments_waits_ten_seconds_and_tolerates_no_gap() -> None:
     policy = Coscheduling()
     assert (policy.permit_timeout, policy.reject_percentage) == (10.0, 0)
     assert not hasattr(policy, "backoff")
@@ -104,7 +104,7 @@ def test_boundary_values_are_accepted_except_a_backoff_of_zero() -> None:
         ),
     ],
 )
-def test_an_argument_that_cannot_be_is_refused_by_name(
+def test_argument_that_cannot_be_is_refused_by_name(
     make: Any, values: list[dict[str, object]], field: str
 ) -> None:
     """Rows 61 to 64."""
@@ -116,7 +116,7 @@ def test_an_argument_that_cannot_be_is_refused_by_name(
 
 
 @rows(65, ours=True)
-def test_an_argument_that_does_not_exist_is_a_type_error() -> None:
+def test_argument_that_does_not_exist_is_a_type_error() -> None:
     policy: Any = Coscheduling
     with pytest.raises(TypeError, match="kube_config_path"):
         policy(kube_config_path="/etc/config")
@@ -125,7 +125,7 @@ def test_an_argument_that_does_not_exist_is_a_type_error() -> None:
 
 
 @rows(66, ours=True)
-def test_a_profile_that_says_nothing_of_the_policy_has_its_defaults() -> None:
+def test_profile_that_says_nothing_of_the_policy_has_its_defaults() -> None:
     (gate,) = presets.coscheduling_profile().permit
     assert gate == Coscheduling()
     assert gate == Coscheduling(permit_timeout=10.0, reject_percentage=0)
@@ -165,7 +165,7 @@ def test_group_is_kept_for_the_grace_after_its_last_member_left() -> None:
 
 
 @rows(68, ours=True)
-def test_a_group_is_forgotten_in_the_instant_in_which_its_grace_ends() -> None:
+def test_group_is_forgotten_in_the_instant_in_which_its_grace_ends() -> None:
     """F38; nothing sweeps."""
     registry = registry_of("a")
     registry.leave(ALDER, uid("a"), now=5.0)

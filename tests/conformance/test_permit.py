@@ -65,7 +65,7 @@ def test_member_of_a_missing_group_is_refused_whatever_is_free() -> None:
 
 
 @rows(36)
-def test_a_member_waits_while_no_other_has_a_node() -> None:
+def test_member_waits_while_no_other_has_a_node() -> None:
     group = group_with(gang("birch", 2), a=MemberState.WAITING, b=MemberState.UNSCHEDULED)
     assert permit(worker("a", "birch"), group) == Wait(7)
 
@@ -103,13 +103,13 @@ def crowd(size: int) -> list[Pod]:
 
 
 @rows(38)
-def test_a_regular_pod_is_bound_in_its_first_cycle() -> None:
+def test_regular_pod_is_bound_in_its_first_cycle() -> None:
     assert step(a_cluster(worker("alone"))) == ["Bind"]
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @rows(39)
-def test_the_first_of_two_waits() -> None:
+def test_first_of_two_waits() -> None:
     assert step(a_cluster(*crowd(2), group=gang("birch", 2))) == ["PodWaiting"]
 
 
@@ -129,7 +129,7 @@ def test_third_member_releases_the_two_that_wait() -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @rows(45, ours=True)
-def test_the_members_that_remain_stay_ready_so_nothing_needs_to_activate_them() -> None:
+def test_members_that_remain_stay_ready_so_nothing_needs_to_activate_them() -> None:
     """F6 to F8: readiness is a level, and the members are tried in the same instant."""
     members = crowd(3)
     driver = a_cluster(*members, group=gang("birch", 3))

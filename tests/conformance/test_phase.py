@@ -48,7 +48,7 @@ def status(
         row(91, "Running", [R] * 3, 5, "Pending"),
     ],
 )
-def test_a_group_goes_from_one_phase_to_another(
+def test_group_goes_from_one_phase_to_another(
     before: str, phases: list[PodPhase], minimum: int, after: str
 ) -> None:
     """Rows 81 to 91; every member is counted."""
@@ -60,7 +60,7 @@ def test_a_group_goes_from_one_phase_to_another(
 
 
 @rows(86)
-def test_a_group_whose_members_succeed_while_it_is_scheduling_finishes() -> None:
+def test_group_whose_members_succeed_while_it_is_scheduling_finishes() -> None:
     group = gang("holly", 3)
     scheduling = status(group, crowd(P, P, P))
     assert scheduling.phase is PodGroupPhase.SCHEDULING
@@ -68,7 +68,7 @@ def test_a_group_whose_members_succeed_while_it_is_scheduling_finishes() -> None
 
 
 @rows(88)
-def test_members_that_succeed_one_by_one_finish_their_group_by_way_of_scheduling() -> None:
+def test_group_finishes_through_scheduling_when_members_succeed_one_by_one() -> None:
     group, seen, known = gang("holly", 2), list[PodGroupPhase](), PodGroupStatus()
     for phases in ([P, P], [S, P], [S, S]):
         known = status(group, crowd(*phases), known)
@@ -81,7 +81,7 @@ def test_members_that_succeed_one_by_one_finish_their_group_by_way_of_scheduling
 
 
 @rows(89, ours=True)
-def test_a_group_does_not_grow_too_old_to_be_scheduled() -> None:
+def test_group_does_not_grow_too_old_to_be_scheduled() -> None:
     hour = 3600.0
     young = gang("holly", 2, created_at=72 * hour)
     old = evolve(young, created_at=0.0)

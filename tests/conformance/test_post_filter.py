@@ -78,7 +78,7 @@ def test_no_third_member_is_tried_after_a_rejection_before_the_backoff_ends() ->
 
 
 @rows(47, ours=True)
-def test_a_regular_pod_is_none_of_its_business() -> None:
+def test_regular_pod_is_none_of_its_business() -> None:
     assert post_filter(None) == Skip()
 
 
@@ -105,7 +105,7 @@ def test_group_that_cannot_be_completed_is_rejected_with_the_unschedulable_membe
         row(55, 50, 20, 8, True),
     ],
 )
-def test_a_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
+def test_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
     percentage: int, minimum: int, holding: int, falls: bool
 ) -> None:
     """Rows 50 to 55; the boundary is inclusive."""
@@ -113,7 +113,7 @@ def test_a_group_that_lacks_few_enough_of_its_members_keeps_what_it_holds(
     assert isinstance(post_filter(group, percentage=percentage), RejectGroup) is falls
 
 
-def test_the_boundary_is_exact_for_every_percentage() -> None:
+def test_boundary_is_exact_for_every_percentage() -> None:
     """Beside rows 50 to 55: whole numbers, so no rounding moves it."""
     for percentage in range(100):
         keeps = group_with(100, 100 - percentage, others=percentage)

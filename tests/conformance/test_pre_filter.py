@@ -79,7 +79,7 @@ FOREIGN = [
         row(29, 3, 5, 3, False),
     ],
 )
-def test_a_group_is_tried_when_enough_of_its_own_members_may_be(
+def test_group_is_tried_when_enough_of_its_own_members_may_be(
     minimum: int, size: int, gated: int, passes: bool
 ) -> None:
     """Rows 23 to 29, F54; what belongs to others never counts."""
@@ -111,7 +111,7 @@ def test_regular_pod_is_tried_in_any_company() -> None:
 
 
 @rows(22, ours=True)
-def test_a_pod_of_a_group_that_does_not_exist_is_held_until_it_does() -> None:
+def test_pod_of_a_group_that_does_not_exist_is_held_until_it_does() -> None:
     """F29: no cycle is spent on it, and the group's arrival is the wake-up."""
     members = crowd("elder", 2)
     driver = a_cluster(*members)
@@ -159,7 +159,7 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
         ),
     ],
 )
-def test_a_member_that_contradicts_its_group_is_refused_when_it_arrives(
+def test_member_that_contradicts_its_group_is_refused_when_it_arrives(
     faulty: Pod, reason: str
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""

@@ -1,7 +1,36 @@
-"""The control plane that these tests run on."""
+"""kube-scheduler as the judge of every test in this folder, and how many pods it judged."""
 
 from __future__ import annotations
 
-from support.control_plane.fixtures import control_plane, namespace
+import time
+from collections.abc import Iterator
+from typing import Final
 
-__all__ = ["control_plane", "namespace"]
+import pytest
+
+from differential.judge import Judge
+from differential.profiles import FILTERS, configuration
+from support.control_plane import ControlPlane
+from support.control_plane.fixtures import control_plane
+
+__all__ = ["control_plane", "judge"]
+
+_counted: Final[list[str]] = []
+
+
+@pytest.fixture(scope="session")
+def judge(control_plane: ControlPlane) -> Iterator[Judge]:
+    """kube-scheduler with the profiles of ``profiles``."""
+    scheduler = control_plane.start_scheduler(configuration(), features={})
+    began = time.monotonic()
+    judging = Judge(control_plane.admin, FILTERS)
+    yield judging
+    took = time.monotonic() - began
+    _counted.append(f"kube-scheduler judged {judging.judged} pods in {took:.0f} s")
+    scheduler.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many pods were judged."""
+    for line in _counted:
+        terminalreporter.write_line(line)

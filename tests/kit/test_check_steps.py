@@ -277,13 +277,13 @@ def test_check_steps_accepts_legal_behaviour(what: str) -> None:
     check_steps(shows(*script), *steps, spec=spec)
 
 
-def test_a_member_placed_alone_is_found_without_once_satisfied() -> None:
+def test_member_placed_alone_is_found_without_once_satisfied() -> None:
     script, steps, _terms = LEGAL["once satisfied"]
     with pytest.raises(LawViolation, match="law 1: gang g starts with 1"):
         check_steps(shows(*script), *steps)
 
 
-def test_a_deleted_waiting_pod_is_found_after_delivery() -> None:
+def test_deleted_waiting_pod_is_found_after_delivery() -> None:
     script, steps, _terms = LEGAL["a deleted waiting pod, not delivered yet"]
     with pytest.raises(LawViolation, match="law 8: a waits on n1, and does not exist"):
         check_steps(shows(*script), *steps, DeliverEvents())
@@ -320,7 +320,7 @@ def test_pods_of_a_removed_node_are_cancelled_after_it() -> None:
     assert len(made) == 2
 
 
-def test_an_adapter_without_a_required_method_is_refused() -> None:
+def test_adapter_without_a_required_method_is_refused() -> None:
     class Lacks(Scripted):
         cancel: Any = None
 
@@ -329,7 +329,7 @@ def test_an_adapter_without_a_required_method_is_refused() -> None:
     assert refused.value.field == "cancel"
 
 
-def test_an_exception_of_the_scheduler_is_reported_with_its_steps() -> None:
+def test_exception_of_the_scheduler_is_reported_with_its_steps() -> None:
     class Raises(SimpleScheduler):
         def cancel(self, uid: str) -> None:
             raise KeyError(uid)
@@ -342,7 +342,7 @@ def test_an_exception_of_the_scheduler_is_reported_with_its_steps() -> None:
     assert len(found.value.steps) == 2
 
 
-def test_a_nondeterministic_scheduler_breaks_law_9() -> None:
+def test_nondeterministic_scheduler_breaks_law_9() -> None:
     made = [0]
 
     def make() -> SimpleScheduler:
@@ -397,7 +397,7 @@ def test_plain_pod_refuses_invalid_values(field: str, values: dict[str, Any]) ->
     assert refused.value.field == field
 
 
-def test_the_repr_of_each_step_evaluates_to_the_step() -> None:
+def test_repr_of_each_step_evaluates_to_the_step() -> None:
     steps: list[Step] = [N1, RemoveNode("n1"), PAIR, ALONE, CancelPods(("a",)), Tick(2.0), Settle()]
     steps += [BindSucceeds("a"), BindFails("a"), DelayEvents(), DeliverEvents(), Restart()]
     assert [eval(repr(step)) for step in steps] == steps
@@ -407,7 +407,7 @@ def test_the_repr_of_each_step_evaluates_to_the_step() -> None:
 # The machine ----------------------------------------------------------------------------------
 
 
-def test_the_state_machine_provides_a_test_case() -> None:
+def test_state_machine_provides_a_test_case() -> None:
     right = GangSchedulingMachine.for_(SimpleScheduler).TestCase
     wrong = GangSchedulingMachine.for_(DoubleCount).TestCase
     right.settings = wrong.settings = settings(
@@ -428,7 +428,7 @@ def _run(case: type[unittest.TestCase]) -> str:
     return "".join(text for _test, text in [*result.failures, *result.errors])
 
 
-def test_the_state_machine_can_be_subclassed() -> None:
+def test_state_machine_can_be_subclassed() -> None:
     class Mine(GangSchedulingMachine):
         spec = SchedulerSpec(max_backoff=1.0)
 

@@ -185,7 +185,7 @@ def test_undeclared_features_are_neither_passed_nor_checked() -> None:
 
 
 @pytest.mark.parametrize("features", ["roles", ("rolls",), ("roles", "")])
-def test_an_unknown_feature_is_refused(features: object) -> None:
+def test_unknown_feature_is_refused(features: object) -> None:
     with pytest.raises(InvalidValueError, match="a subset of roles, topology, bundles, taints"):
         check_steps(type("FaultyPlugin", (SimpleScheduler,), {"features": features}))
 

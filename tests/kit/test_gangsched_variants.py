@@ -94,6 +94,6 @@ def test_bundle_starts_when_one_gang_fits_only_one_node(
     )
 
 
-def test_a_pod_by_pod_scheduler_breaks_law_1() -> None:
+def test_pod_by_pod_scheduler_breaks_law_1() -> None:
     with pytest.raises(AssertionError, match="law 1: gang g1 "):
         check_scheduler(adapt(presets.pod_by_pod), settings=surely())

@@ -124,8 +124,8 @@ FAULTS = {
         *(
             lifecycle,
             "_give_back_all",
-            "in state.waiting.of(info.key)",
-            "in state.waiting.of(info.key)[:1]",
+            "in state.pods.waiting.of(info.key)",
+            "in state.pods.waiting.of(info.key)[:1]",
         ),
         variant="pod",
         law=2,
@@ -186,7 +186,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("what", FAULTS)
-def test_a_planted_fault_breaks_its_law_by_known_steps(
+def test_planted_fault_breaks_its_law_by_known_steps(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = FAULTS[what]
@@ -201,9 +201,7 @@ def test_a_planted_fault_breaks_its_law_by_known_steps(
 
 
 @pytest.mark.parametrize("what", [what for what, fault in FAULTS.items() if fault.is_found])
-def test_a_planted_fault_is_found_with_few_steps(
-    what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_fault_is_found_with_few_steps(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = FAULTS[what]
     variant = VARIANTS[fault.variant]
     plant(monkeypatch, fault.owner, fault.name, fault.old, fault.new)

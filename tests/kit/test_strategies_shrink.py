@@ -100,7 +100,7 @@ def test_drawn_values_shrink_to_the_simplest(what: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
-def test_a_fault_plan_shrinks_to_one_fault_at_its_first_place(
+def test_fault_plan_shrinks_to_one_fault_at_its_first_place(
     kind: type[Any],
 ) -> None:
     plan = find(
@@ -113,7 +113,7 @@ def _contents(cluster: InMemoryCluster) -> tuple[int, int, int]:
     return len(list(cluster.nodes())), len(list(cluster.pods())), len(list(cluster.pod_groups()))
 
 
-def test_a_cluster_with_a_bound_pod_shrinks_to_one_pod_and_node() -> None:
+def test_cluster_with_a_bound_pod_shrinks_to_one_pod_and_node() -> None:
     cluster = find(clusters(), lambda c: any(pod.node_name for pod in c.pods()), settings=least())
     assert _contents(cluster) == (1, 1, 0)
 
@@ -129,7 +129,7 @@ def test_events_about_one_pod_shrink_to_few_events() -> None:
     assert len(smallest) <= 3
 
 
-def test_the_group_of_a_fault_shrinks_to_none() -> None:
+def test_group_of_a_fault_shrinks_to_none() -> None:
     some = faults(groups=st.sampled_from([None, GroupKey("default/g")]))
     plan = find(some, lambda plan: plan.faults, settings=least())
     assert plan == FaultPlan([BindFails(1)], ahead=False)

@@ -44,16 +44,16 @@ SLACK = 5
 """Which of several small test cases is found depends on where the search began."""
 
 
-def test_a_correct_scheduler_without_gangsched_passes() -> None:
+def test_correct_scheduler_without_gangsched_passes() -> None:
     check_scheduler(SimpleScheduler)
 
 
-def test_a_correct_scheduler_with_all_features_passes() -> None:
+def test_correct_scheduler_with_all_features_passes() -> None:
     check_scheduler(FeatureScheduler, spec=NO_WAITING)
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
-def test_a_wrong_scheduler_is_found_with_few_steps(wrong: type[SimpleScheduler]) -> None:
+def test_wrong_scheduler_is_found_with_few_steps(wrong: type[SimpleScheduler]) -> None:
     found = violation_of(wrong.__name__)
 
     assert found.law == WRONG[wrong]
@@ -61,7 +61,7 @@ def test_a_wrong_scheduler_is_found_with_few_steps(wrong: type[SimpleScheduler])
 
 
 @pytest.mark.parametrize("wrong", WRONG_FEATURES, ids=lambda wrong: wrong.__name__)
-def test_a_scheduler_with_one_wrong_feature_is_found(wrong: type[FeatureScheduler]) -> None:
+def test_scheduler_with_one_wrong_feature_is_found(wrong: type[FeatureScheduler]) -> None:
     law, said = WRONG_FEATURES[wrong]
     found = violation_of(wrong.__name__)
 
@@ -70,7 +70,7 @@ def test_a_scheduler_with_one_wrong_feature_is_found(wrong: type[FeatureSchedule
 
 
 @pytest.mark.parametrize("wrong", ALL)
-def test_the_shrunk_steps_reproduce_the_violation_and_pass_when_fixed(wrong: str) -> None:
+def test_shrunk_steps_reproduce_the_violation_and_pass_when_fixed(wrong: str) -> None:
     found = violation_of(wrong)
     spec = spec_of(wrong)
 
@@ -81,7 +81,7 @@ def test_the_shrunk_steps_reproduce_the_violation_and_pass_when_fixed(wrong: str
 
 
 @pytest.mark.parametrize("wrong", ALL)
-def test_the_shrunk_steps_are_close_to_the_smallest_known(wrong: str) -> None:
+def test_shrunk_steps_are_close_to_the_smallest_known(wrong: str) -> None:
     steps = violation_of(wrong).steps
     arrived = [pod for step in steps if isinstance(step, SubmitPods) for pod in step.pods]
     offered = [step.capacity for step in steps if isinstance(step, AddNode)]
@@ -92,20 +92,20 @@ def test_the_shrunk_steps_are_close_to_the_smallest_known(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ALL)
-def test_the_message_of_a_violation_is_short(wrong: str) -> None:
+def test_message_of_a_violation_is_short(wrong: str) -> None:
     text = str(violation_of(wrong)).partition("to reproduce:")[0].splitlines()
     assert text[0].startswith("law ")
     assert len(text) <= 22
     assert max(map(len, text)) <= 130
 
 
-def test_the_shrunk_steps_name_no_unused_feature() -> None:
+def test_shrunk_steps_name_no_unused_feature() -> None:
     steps = str(violation_of("DoubleCount")).partition("steps:")[2]
     for word in ("zone", "dedicated", "ps", "priority", "named", "bundle"):
         assert not re.search(rf"\b{word}\b", steps)
 
 
-def test_the_test_schedulers_share_no_code_with_gangsched() -> None:
+def test_test_schedulers_share_no_code_with_gangsched() -> None:
     toys: list[type[object]] = [SimpleScheduler, FeatureScheduler, *ALL.values()]
     for toy in toys:
         names = {value.__module__.partition(".")[0] for value in toy.__mro__}

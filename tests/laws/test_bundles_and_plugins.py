@@ -115,7 +115,7 @@ def test_unreserve_runs_once_per_plugin_in_reverse_order() -> None:
     assert given_back == ["b-1 refused", "b-0 refused", "a-1 refused", "a-0 refused"]
 
 
-def test_a_plugin_that_raises_before_the_queue_keeps_the_whole_bundle_until_it_does_not() -> None:
+def test_plugin_that_raises_in_pre_enqueue_keeps_the_bundle_out_of_the_queue() -> None:
     broken = host("pre_enqueue")
     ask = only("b-0", Success(), OOPS)
     broken[2].answers["pre_enqueue"] = lambda pod, group, *, now: ask(group, pod, now=now)
@@ -166,7 +166,7 @@ def test_refused_elastic_member_delays_no_other(point: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group: str) -> None:
+def test_plugin_that_answers_for_a_group_is_asked_for_each_of_the_bundle(group: str) -> None:
     refused, asked = host(*LATER, wide=" ".join(["pre_filter", "reserve", "permit"])), list[str]()
 
     def permit(_state: object, pod: Pod, _node: object, *, now: float) -> object:
@@ -215,7 +215,7 @@ def test_verdict_on_any_group_rejects_the_leader_of_the_bundle(verdict: Any, gro
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> None:
+def test_verdict_that_evicts_any_of_them_leaves_nothing_held(group: str) -> None:
     refused = host("post_filter")
     refused[2].answers["filter"] = Unschedulable("full")
     refused[2].answers["post_filter"] = EvictGroup(key(group), "so it is")

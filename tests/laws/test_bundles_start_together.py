@@ -131,7 +131,7 @@ def test_group_never_starts_without_its_bundle_in_any_history(
     st.integers(0, 2),
     st.integers(0, 9),
 )
-def test_a_bundle_starts_exactly_where_all_its_minima_fit(
+def test_bundle_starts_exactly_where_all_its_minima_fit(
     policy: Policy, one: int, two: int, spare: int, room: int
 ) -> None:
     """Elastic members of one bundle never take the capacity of the other."""
@@ -195,7 +195,7 @@ def test_three_groups_start_together_and_a_bundle_of_itself_is_a_group() -> None
 
 
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_group_that_holds_nodes_gives_them_back_when_it_starts_with_others_from_now_on() -> None:
+def test_waiting_group_is_unassumed_when_it_joins_a_bundle() -> None:
     """Law 1: its own quorum, which it has by then, lets it go alone no more."""
     driver = Driver()
     driver.tell(node("n", 2), PodGroupAdded(spec("one/a", 3)), PodGroupAdded(spec("two/b", 2, AB)))

@@ -54,7 +54,7 @@ NOT_WHOLE = {
 
 
 @pytest.mark.parametrize("problem", NOT_WHOLE)
-def test_a_group_waits_until_every_group_of_its_bundle_names_the_same(problem: str) -> None:
+def test_group_waits_until_every_group_of_its_bundle_names_the_same(problem: str) -> None:
     """One-sided naming is no bundle: a group that names no other group starts alone."""
     driver, named = Driver(), NOT_WHOLE[problem]
     driver.tell(node("n", 9), PodGroupAdded(spec("one/a", 2, AB)))
@@ -79,7 +79,7 @@ def test_group_that_names_another_bundle_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 2), (2, 1), (2, 0), (0, 2)])
-def test_an_incomplete_group_keeps_the_others_and_says_so(a: int, b: int) -> None:
+def test_incomplete_group_keeps_the_others_and_says_so(a: int, b: int) -> None:
     driver = begun(a=a, b=b)
     assert settled(driver) == {}
     assert driver.decisions == 1, "nobody was tried"
@@ -129,7 +129,7 @@ def test_deleted_specification_keeps_the_bundle_waiting(group: str) -> None:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_group_that_leaves_starts_alone_and_the_other_when_it_leaves_too(group: str) -> None:
+def test_group_that_leaves_starts_alone_and_the_other_when_it_leaves_too(group: str) -> None:
     driver = waits()
     driver.tell(PodGroupUpdated(spec(group, 2)))
     assert settled(driver) == {group: 2}
@@ -146,7 +146,7 @@ def test_lowered_minimum_releases_the_bundle(group: str) -> None:
 
 
 @pytest.mark.parametrize("group", AB)
-def test_a_minimum_that_is_raised_keeps_it(group: str) -> None:
+def test_minimum_that_is_raised_keeps_it(group: str) -> None:
     driver = waits()
     driver.tell(PodGroupUpdated(spec(group, 3, AB)), node("n", 9))
     assert settled(driver) == {}
@@ -156,7 +156,7 @@ def test_a_minimum_that_is_raised_keeps_it(group: str) -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "gated", "held by a gate that is lifted"])
 @pytest.mark.parametrize("group", AB)
-def test_a_member_that_does_not_count_any_more_keeps_both(group: str, how: str) -> None:
+def test_member_that_does_not_count_any_more_keeps_both(group: str, how: str) -> None:
     driver = waits()
     member = pods(group)[1]
     if how == "deleted":
@@ -191,7 +191,7 @@ def test_smaller_member_requeues_its_bundle(group: str) -> None:
     assert settled(driver) == BOTH
 
 
-def test_a_group_that_joins_a_bundle_that_waits_is_waited_for() -> None:
+def test_group_that_joins_a_bundle_that_waits_is_waited_for() -> None:
     driver = waits()
     three = (*AB, "zoo/c")
     driver.tell(*specs(*three), node("n", 9))

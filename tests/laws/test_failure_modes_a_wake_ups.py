@@ -129,7 +129,7 @@ def fall(driver: Driver, pods: list[Pod]) -> None:
 
 
 @pytest.mark.parametrize("story", [start, fall])
-def test_a_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
+def test_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
     story: Callable[[Driver, list[Pod]], None],
 ) -> None:
     """F7, SP#682, KK#141577: a few for each member, however many siblings it has."""
@@ -139,7 +139,7 @@ def test_a_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
 
 
 @pytest.mark.pod_by_pod("one turn a member")
-def test_a_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
+def test_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
     """F7: an attempt leaves the queue as it is until it ends."""
     driver = driven(Policy(), 100)
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=100)))

@@ -125,7 +125,7 @@ def test_after_a_rejection_a_single_member_does_not_meet_the_quorum() -> None:
 
 
 @pytest.mark.parametrize("order", ["first gone, then there", "first there, then gone"])
-def test_a_pod_that_is_recreated_under_its_name_is_another_member(order: str) -> None:
+def test_pod_that_is_recreated_under_its_name_is_another_member(order: str) -> None:
     """F21: a member of a stateful set returns with its old name, in either order of events."""
     driver = Driver(Policy().make)
     driver.tell(node(3))
@@ -171,7 +171,7 @@ def test_members_that_others_bind_are_seen_and_count() -> None:
 
 @one_in(2)
 @given(st.lists(st.sampled_from(["lower", "raise", "add", "decide"]), max_size=24))
-def test_a_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
+def test_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
     story: list[str],
 ) -> None:
     """F22, SP#49: up and down, with members coming in between; two fit at first."""

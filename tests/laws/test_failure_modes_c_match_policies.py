@@ -79,7 +79,7 @@ def test_only_waiting_releases_a_whole_quorum_of_new_members() -> None:
 
 
 @pytest.mark.parametrize("match", [RUNNING, WAITING])
-def test_a_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
+def test_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
     """F30: too few new members are not admitted, and the notice states it."""
     driver = running(match)
     driver.delete(member("0").uid, member("1").uid)
@@ -90,7 +90,7 @@ def test_a_quorum_that_is_not_there_holds_no_node(match: MatchPolicy) -> None:
     assert len(driver.scheduler.queue.unschedulable) == 1
 
 
-def test_a_member_whose_bind_failed_and_that_has_no_quorum_anew_is_held_not_punished() -> None:
+def test_member_without_a_new_quorum_after_a_failed_bind_has_no_backoff() -> None:
     """F25, F30: running members do not count, so one of two is incomplete; no try failed."""
     driver = Driver(Policy(match_policy=WAITING).make, match=WAITING)
     driver.tell(NodeAdded(node(2)))

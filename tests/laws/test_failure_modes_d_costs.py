@@ -86,7 +86,7 @@ def cost_of_a_turn(driver: Driver, minimum: int) -> tuple[int, int]:
     return waits, goes
 
 
-def test_a_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
+def test_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
     """F32, SP#707: the members that hold nodes are counted as they come, never looked for."""
     few, many = cost_of_a_turn(busy(8, 8), 3), cost_of_a_turn(busy(1000, 400), 3)
     assert many[0] <= few[0] * 1.3

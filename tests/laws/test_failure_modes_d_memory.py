@@ -121,7 +121,7 @@ def test_group_is_remembered_while_one_member_lives() -> None:
 
 
 @pytest.mark.parametrize("event", [PodDeleted(PodUID("x")), PodGroupDeleted(GroupKey("ns/x"))])
-def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
+def test_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
     """F40: the add and the delete arrived as one event, or the add never arrived."""
     driver = Driver(Policy().make)
     driver.tell(event)
@@ -130,7 +130,7 @@ def test_a_delete_of_what_was_never_seen_changes_nothing(event: Event) -> None:
 
 
 @pytest.mark.parametrize("state", ["waiting", "binding", "bound", "pending"])
-def test_a_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
+def test_delete_counts_whatever_was_last_known_of_the_pod(state: str) -> None:
     """F40, KO#2911: the last state that a watch shows is of no matter; gone is gone."""
     driver = Driver(Policy().make)
     driver.tell(node(3 if state != "waiting" else 1))
@@ -244,7 +244,7 @@ def story(restart_at: int, every: int) -> tuple[set[PodUID], int]:
 
 
 @pytest.mark.parametrize("every", [1, 2, 99])
-def test_a_restart_at_any_step_leads_to_the_same_end(every: int) -> None:
+def test_restart_at_any_step_leads_to_the_same_end(every: int) -> None:
     """F42: all binds under way happened, every other one, or none."""
     expected, steps = story(-1, every)
     assert len(expected) == 5

@@ -75,7 +75,7 @@ def test_subject_of_a_question_is_unchanged(
         assert missing.get(name, 0) == max(0, wanted.get(name, 0) - there)
 
 
-def test_a_specification_is_the_same_after_many_attempts() -> None:
+def test_specification_is_the_same_after_many_attempts() -> None:
     """F43: neither the check nor a placement writes to it."""
     driver = Driver(Policy().make)
     spec = group(2, 2)
@@ -115,7 +115,7 @@ def test_fragmented_capacity_gives_no_reservation() -> None:
     assert "resource gap" not in reasons(driver)[0]
 
 
-def test_an_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -> None:
+def test_overcommitted_node_has_nothing_and_takes_nothing_from_the_others() -> None:
     """F46: one node shrank below its pods; the other has capacity for the whole group."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(node(6, "big")))
@@ -140,7 +140,7 @@ def test_cordoned_node_may_pass_the_check_and_takes_no_pod() -> None:
     assert dict(resource_gap({"cpu": 2000}, usable)) == {"cpu": 2000}
 
 
-def test_the_check_is_made_anew_for_each_attempt() -> None:
+def test_check_is_made_anew_for_each_attempt() -> None:
     """F47: capacity of the first attempt is gone at the second, and no pod is placed."""
     driver = Driver(Policy(when_blocked=WhenBlocked.AT_ONCE).make)
     driver.tell(NodeAdded(node(1, "a")), NodeAdded(node(1, "b")), PodGroupAdded(group(2, 2)))

@@ -206,7 +206,7 @@ timeouts = st.floats(0.25, 5000.0).map(lambda seconds: round(seconds, 2))
 @pytest.mark.pod_by_pod("the permit timeout")
 @one_in(2)
 @given(timeouts, st.booleans(), st.integers(2, 9))
-def test_a_message_about_a_time_is_made_of_the_time_that_was_used(
+def test_message_about_a_time_is_made_of_the_time_that_was_used(
     seconds: float, own: bool, size: int
 ) -> None:
     """F61: the wait, the deadline, the numbers of members and the backoff, each as it was."""
@@ -239,7 +239,7 @@ def test_a_message_about_a_time_is_made_of_the_time_that_was_used(
     assert driver.scheduler.next_deadline() == fall.retry_after == seconds + 1.0
 
 
-def test_a_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
+def test_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
     """F61: counted and measured, not copied from the specification."""
     driver = Driver(Policy().make)
     driver.tell(node(4))

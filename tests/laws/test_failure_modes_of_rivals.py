@@ -170,7 +170,7 @@ def test_member_that_cannot_be_scheduled_starves_no_other_pod(match: MatchPolicy
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=5),
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
 )
-def test_a_try_that_fails_leaves_every_node_as_it_was(
+def test_try_that_fails_leaves_every_node_as_it_was(
     when_blocked: WhenBlocked, gangs: list[tuple[int, int]], nodes: list[int]
 ) -> None:
     """KAI 0.17's leak of a rolled-back try; and whatever is free is free for the next."""
@@ -185,7 +185,7 @@ def test_a_try_that_fails_leaves_every_node_as_it_was(
     assert free(driver) == before
 
 
-def test_the_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
+def test_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
     """volcano#4261: a session before the caches are full; here what runs is counted at once."""
 
     def late(cluster: ClusterState) -> Scheduler:

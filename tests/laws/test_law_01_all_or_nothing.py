@@ -23,7 +23,7 @@ def running(world: World) -> int:
 
 @one_in(2)
 @given(gangs, st.integers(1, 6), st.integers(0, 3), st.integers(0, 9))
-def test_a_gang_starts_exactly_where_its_minimum_fits(
+def test_gang_starts_exactly_where_its_minimum_fits(
     policy: Policy, minimum: int, spare: int, room: int
 ) -> None:
     """Off by one in either direction is a start that must not be, or none that must (F15, F16)."""
@@ -97,7 +97,7 @@ def test_failed_bind_after_the_start_rejects_no_other_member(
     assert 1 <= len(starts) <= (1 if fate in (Fate.DONE, Fate.LOST, Fate.PENDING) else 2)
 
 
-def test_a_group_whose_members_have_all_gone_must_start_together_again() -> None:
+def test_group_whose_members_have_all_gone_must_start_together_again() -> None:
     """F39: what comes under its name is a new group, though its specification stayed."""
     world = Policy().world().live(PutNode(0, cpu=2), PutGroup(0, 2), PutPods(0, 2), Decide())
     assert running(world) == 2

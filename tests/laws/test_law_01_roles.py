@@ -104,7 +104,7 @@ def test_gang_starts_exactly_where_its_quorum_fits_in_any_order_of_arrival(
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
 @pytest.mark.parametrize("when", WhenBlocked)
-def test_a_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
+def test_server_that_fits_nowhere_holds_the_workers_back(when: WhenBlocked) -> None:
     """It is out of reach as soon as no untried server is left, and the policy then applies.
 
     Before that, no worker is tried that is not needed.
@@ -148,7 +148,7 @@ def test_deleted_server_rejects_the_waiting_workers(policy: Policy, how: str) ->
         assert running(world.finish()) == []
 
 
-def test_a_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
+def test_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
     world = begun().live(PutPods(0, 6, role="worker"), Decide())
     assert running(world) == []
     world.live(ChangePod(0, "recast", to=1)).finish()
@@ -157,7 +157,7 @@ def test_a_worker_that_becomes_a_server_counts_as_one_from_then_on() -> None:
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
-def test_a_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> None:
+def test_waiting_server_that_becomes_a_worker_leaves_no_quorum_behind() -> None:
     world = begun(cpu=5).live(PutPods(0, 1, role="ps"), PutPods(0, 5, role="worker"))
     world.live(Decide(steps=4), ChangePod(0, "recast", to=2))
     assert len(world.driver.scheduler.waiting) == 0

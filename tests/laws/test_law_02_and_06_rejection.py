@@ -78,7 +78,7 @@ def test_members_that_join_later_do_not_prolong_the_attempt() -> None:
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_the_groups_own_timeout_counts() -> None:
+def test_groups_own_timeout_counts() -> None:
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, schedule_timeout=3.0)))

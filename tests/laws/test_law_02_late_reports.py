@@ -67,7 +67,7 @@ def test_late_events_and_reports_of_old_attempts_change_nothing(
 
 @one_in(4)
 @given(policies, histories())
-def test_a_listing_in_the_middle_of_a_history_changes_nothing(
+def test_listing_in_the_middle_of_a_history_changes_nothing(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
     """Attempts, backoff and waits continue unchanged."""

@@ -139,7 +139,7 @@ def pods_of(groups: list[FakeGroup], kinds: list[int | None]) -> list[QueuedPod]
     st.lists(st.none() | st.integers(0, 2), min_size=1, max_size=9),
     st.lists(st.tuples(st.integers(0, 2), FAILURES), max_size=6),
 )
-def test_a_group_of_which_every_member_gets_its_new_key_at_once_stays_together(
+def test_group_of_which_every_member_gets_its_new_key_at_once_stays_together(
     order: Order, kinds: list[int | None], marks: list[tuple[int, float | None]]
 ) -> None:
     """F4, F56: in a heap of pods re-keying is of the whole group."""

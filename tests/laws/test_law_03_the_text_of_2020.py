@@ -119,7 +119,7 @@ EXAMPLES: list[tuple[Flaw, Less, str]] = [
 
 
 @pytest.mark.parametrize(("flaw", "text", "sentence"), EXAMPLES)
-def test_the_smallest_counter_example_is_the_one_on_the_page(
+def test_smallest_counter_example_is_the_one_on_the_page(
     flaw: Flaw, text: Less, sentence: str
 ) -> None:
     """F56; §5.2 of the proposal's defects, 16 to 20."""
@@ -191,7 +191,7 @@ def guaranteed(name: str) -> Pod:
     return Pod(name=name, requests=amounts, limits=amounts)
 
 
-def test_the_published_example_says_before_both_ways_for_two_guaranteed_pods() -> None:
+def test_published_example_says_before_both_ways_for_two_guaranteed_pods() -> None:
     a, b = guaranteed("a"), guaranteed("b")
     assert qos_example(a, b)
     assert qos_example(b, a)

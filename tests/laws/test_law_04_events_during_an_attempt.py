@@ -174,7 +174,7 @@ def test_groups_with_equal_requests_in_another_order_are_not_interchangeable() -
 
 
 @pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_the_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node() -> None:
+def test_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node() -> None:
     """An attempt that was broken off for lack of members does not count against the next."""
     world = Policy().world().live(PutNode(0, cpu=2))
     world.live(PutPods(0, 1, 3, gpu=1), PutPods(0, 2, 3, cpu=2), PutPods(0, 1, 3))

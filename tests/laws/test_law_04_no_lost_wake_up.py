@@ -56,7 +56,7 @@ def test_last_event_is_itself_the_wake_up(late: str) -> None:
     assert len(list(world.driver.cluster.pods_on(NodeName("n0")))) == 3
 
 
-def test_a_group_that_was_incomplete_is_not_punished_for_it() -> None:
+def test_group_that_was_incomplete_is_not_punished_for_it() -> None:
     """F25: only a failed try backs off."""
     driver = Driver(Policy().make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))

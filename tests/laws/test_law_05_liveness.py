@@ -63,11 +63,11 @@ def backlog_of_gangs(policy: Policy) -> World:
 
 
 @pytest.mark.pod_by_pod("one turn a member: the size of the bound")
-def test_a_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
+def test_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
     """The bound is of the right size: a crowded cluster uses about a tenth of it."""
     policy = Policy()
     after = Aftermath(policy, faults_stop(backlog_of_gangs(policy)).driver).live_on()
     assert after.fitting
     assert not asleep(after)
     assert not after.overdue()
-    assert after.backlog.steps / 12 < after.steps
+    assert after.backlog.steps / 13 < after.steps

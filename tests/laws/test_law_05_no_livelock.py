@@ -144,7 +144,7 @@ def test_backoff_of_a_rejected_group_grows_up_to_the_maximum() -> None:
     assert all(rest <= 10.0 for rest in rests)
 
 
-def test_a_scheduler_with_nothing_to_do_has_no_deadline() -> None:
+def test_scheduler_with_nothing_to_do_has_no_deadline() -> None:
     def make(cluster: ClusterState) -> Scheduler:
         return coscheduling(cluster)
 

@@ -46,7 +46,7 @@ def test_backoff_doubles_up_to_the_maximum() -> None:
     assert set(rests[6:]) <= {10.0}
 
 
-def test_a_start_ends_the_row_of_failures() -> None:
+def test_start_ends_the_row_of_failures() -> None:
     """An entity that fails after it backs off as after a first failure."""
     world = impossible(Policy().world().live(PutNode(0, cpu=3)), 0).finish()
     world.live(PutNode(0, cpu=2), PutNode(0, cpu=3)).finish()

@@ -16,7 +16,7 @@ from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
 from support.remembered import remembered
 
-COUNTERS = {"nodes", "step", "numbers", "exhausted_searches"}
+COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches"}
 
 COUNT = 2_000 if IS_DEEP else 400
 """How many groups come and go between two looks."""

@@ -48,7 +48,7 @@ def test_repeated_history_gives_the_same_effects(policy: Policy, steps: list[His
     assert repr(first) == repr(second)
 
 
-def test_the_seed_of_pythons_hashes_does_not_matter() -> None:
+def test_seed_of_pythons_hashes_does_not_matter() -> None:
     """Nor in the order of a set: with rejections, refusals, restarts and listings."""
     effects = b""
     for seed in ("2", "10", "11"):

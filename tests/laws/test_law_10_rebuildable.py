@@ -61,7 +61,7 @@ def test_bound_pod_stays_bound_through_a_restart(policy: Policy, steps: list[His
         assert pod.node_name == node
 
 
-def test_a_scheduler_that_starts_late_takes_in_what_is_there() -> None:
+def test_scheduler_that_starts_late_takes_in_what_is_there() -> None:
     driver = Driver(Policy().make)
     for name in ("a", "b"):
         driver.cluster.apply(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": 1})))

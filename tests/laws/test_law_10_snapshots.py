@@ -116,9 +116,7 @@ def test_taking_a_snapshot_changes_nothing(policy: Policy, steps: list[HistorySt
 
 @one_in(4)
 @given(all_policies, histories())
-def test_a_scheduler_is_pickled_and_copied_as_it_is(
-    policy: Policy, steps: list[HistoryStep]
-) -> None:
+def test_scheduler_is_pickled_and_copied_as_it_is(policy: Policy, steps: list[HistoryStep]) -> None:
     driver = policy.world().live(*steps).driver
     for other in (
         pickle.loads(pickle.dumps(driver.scheduler)),
@@ -141,7 +139,7 @@ def test_waiting_gang_goes_on_after_a_restart() -> None:
     assert sorted(bind.uid for bind in binds) == [f"default/g-{n}" for n in range(3)]
 
 
-def test_a_cluster_that_changed_meanwhile_is_listed_by_rebuild() -> None:
+def test_cluster_that_changed_meanwhile_is_listed_by_rebuild() -> None:
     driver = Driver()
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
     driver.add(make_pod("a", cpu=4))

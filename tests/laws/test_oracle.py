@@ -72,7 +72,7 @@ LET_GO: tuple[Effect, ...] = (
 )
 
 
-def test_a_lawful_course_is_passed() -> None:
+def test_lawful_course_is_passed() -> None:
     """Wait, release, bind; a rejection; a failed bind and another; a member after the start."""
     watching = oracle()
     watching.effects((waiting(A),), 0.0)
@@ -116,7 +116,7 @@ def test_broken_law_is_detected(
         watching.effects(then, now)
 
 
-def test_a_node_with_too_little_left_is_noticed() -> None:
+def test_node_with_too_little_left_is_noticed() -> None:
     """Law 8: exact, in whole numbers, with those that only wait."""
     watching = oracle(cpu=1)
     watching.effects((waiting(A),), 0.0)
@@ -124,7 +124,7 @@ def test_a_node_with_too_little_left_is_noticed() -> None:
         watching.effects((waiting(B),), 0.0)
 
 
-def test_a_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
+def test_pod_that_is_gone_and_holds_a_node_is_noticed() -> None:
     """Law 8: one state, and a pod that does not exist has none."""
     watching = oracle()
     watching.effects((waiting(A),), 0.0)
@@ -142,7 +142,7 @@ def test_bind_to_another_node_than_the_assumed_one_is_detected() -> None:
         watching.effects((Release(G, (A,)), Bind(A, NodeName("m"), 1)), 0.0)
 
 
-def test_a_number_of_a_bind_that_was_used_before_is_noticed() -> None:
+def test_number_of_a_bind_that_was_used_before_is_noticed() -> None:
     """Law 2: otherwise a late report of the first could be taken for one of the second (F14)."""
     watching = oracle()
     watching.effects((waiting(A), *LET_GO), 0.0)

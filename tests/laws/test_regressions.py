@@ -53,7 +53,7 @@ def gang(*names: str) -> list[Pod]:
     return [make_pod(name, group="g", min_available=2, gpu=1) for name in names]
 
 
-def test_a_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
+def test_gang_of_which_every_bind_failed_is_a_gang_again() -> None:
     """Law 1: a rival takes half of the capacity meanwhile, so no member may start."""
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster)
@@ -111,7 +111,7 @@ def test_gang_that_fits_starts_in_one_instant_with_a_permit_timeout_of_zero() ->
 
 
 @pytest.mark.pod_by_pod("the permit timeout")
-def test_a_gang_that_does_not_fit_holds_nothing_for_no_time_and_is_not_tried_for_ever() -> None:
+def test_gang_that_does_not_fit_holds_nothing_and_is_tried_a_bounded_number_of_times() -> None:
     cluster = InMemoryCluster()
     scheduler = coscheduling(cluster, permit_timeout=0.0)
     tell(cluster, scheduler, 5.0, node("n", 1), *(PodAdded(pod) for pod in gang("a", "b")))

@@ -30,7 +30,7 @@ def logged(workload: Workload, plan: FaultPlan) -> tuple[Simulator, list[str]]:
 
 @one_in(2)
 @given(workloads(), faults())
-def test_the_log_of_any_run_shows_no_divergence(workload: Workload, plan: FaultPlan) -> None:
+def test_log_of_any_run_shows_no_divergence(workload: Workload, plan: FaultPlan) -> None:
     simulator, lines = logged(workload, plan)
     assert replay(lines, coscheduling) is None
     again = Simulator.from_log(lines, coscheduling)
@@ -67,7 +67,7 @@ def _alter(effects: list[Any], index: int) -> list[Any]:
 
 @one_in(2)
 @given(workloads(), faults(), st.integers(0, 200), st.integers(0, 5))
-def test_a_log_in_which_one_effect_was_altered_diverges_at_that_line(
+def test_log_in_which_one_effect_was_altered_diverges_at_that_line(
     workload: Workload, plan: FaultPlan, place: int, index: int
 ) -> None:
     _simulator, lines = logged(workload, plan)

@@ -74,7 +74,7 @@ def test_scheduler_that_answered_questions_decides_as_one_that_did_not(
     st.integers(0, 3),
     SECONDS,
 )
-def test_the_smallest_change_is_the_least_number_that_really_starts_the_group(
+def test_smallest_change_is_the_least_number_that_really_starts_the_group(
     policy: Policy, history: list[HistoryStep], cpu: int, zone: str, group: int, ahead: int
 ) -> None:
     """Against schedulers with the same history that are really given so many nodes."""

@@ -127,7 +127,7 @@ def test_plugins_that_answer_for_a_group_are_asked_once_at_these_points() -> Non
         assert [calls[point, f"w-{n}"] for n in range(3)] == expected
 
 
-def test_a_failed_bind_after_the_start_brings_its_member_back_alone() -> None:
+def test_failed_bind_after_the_start_brings_its_member_back_alone() -> None:
     """``bind`` was returned as decided; its report is an event like any other."""
     cluster, scheduler, _odd = host("permit")
     effects = scheduler.schedule_one(now=NOW) or ()

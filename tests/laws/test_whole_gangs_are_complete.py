@@ -55,7 +55,7 @@ def what_is_said_is_true(small: SmallCluster, proof: object) -> None:
 
 @one_in(2)
 @given(small_clusters(), layouts)
-def test_a_gang_starts_exactly_where_some_placement_exists(
+def test_gang_starts_exactly_where_some_placement_exists(
     small: SmallCluster, placement: PlacementStrategy
 ) -> None:
     """Law 1, for unlike members, with taints, selectors, cordons and a most of pods."""
@@ -173,7 +173,7 @@ def test_larger_budget_decides_what_a_smaller_one_does_not() -> None:
 
 
 @pytest.mark.parametrize("placement", list(PlacementStrategy))
-def test_a_placement_that_greed_misses_is_found_in_every_layout(
+def test_placement_that_greed_misses_is_found_in_every_layout(
     placement: PlacementStrategy,
 ) -> None:
     assert PARTED.possible()
@@ -185,7 +185,7 @@ def test_gang_of_which_no_member_fits_is_reported_with_its_nodes() -> None:
     driver = gang_driver(*small.nodes)
     assert place(driver, *small.pods) == {}
     found = unschedulable(driver, "g")
-    taint = "node(s) had untolerated taint {reserved: }"
+    taint = "node(s) had untolerated taint(s)"
     assert found.reason == f"0/2 nodes are available: 1 Insufficient cpu, 1 {taint}."
     assert isinstance(found.proof, Shortage)
     assert (found.proof.fits, found.proof.needed) == (0, 2)

@@ -58,7 +58,7 @@ def test_packed_equal_members_take_the_fewest_nodes(small: SmallCluster) -> None
 
 @one_in(2)
 @given(alike, st.integers(1, 3))
-def test_packed_members_that_join_on_a_view_with_others_take_no_more_nodes_than_need_be(
+def test_packed_members_beside_others_take_the_fewest_nodes(
     small: SmallCluster, spare: int
 ) -> None:
     """Extra members count too: all that fit are on the fewest nodes for so many."""
@@ -94,7 +94,7 @@ def test_packed_members_of_a_second_class_fill_the_nodes_of_the_first() -> None:
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 0, 2])), min_size=1, max_size=5),
     st.integers(1, 8),
 )
-def test_packed_members_without_gpus_use_no_node_with_gpus_while_another_will_do(
+def test_packed_members_without_gpus_leave_gpu_nodes_free(
     seats: list[tuple[int, int]], count: int
 ) -> None:
     small = SmallCluster(
@@ -165,6 +165,6 @@ def test_gang_with_an_extended_resource_is_packed_by_default(resource: str) -> N
 
 
 @pytest.mark.parametrize("placement", list(PlacementStrategy))
-def test_a_layout_may_be_given_by_its_word(placement: PlacementStrategy) -> None:
+def test_layout_may_be_given_by_its_word(placement: PlacementStrategy) -> None:
     driver = gang_driver(node("n", 2), placement=placement.value)
     assert len(place(driver, *members("g", 2, cpu=1))) == 2

@@ -187,7 +187,7 @@ def test_closest_of_insufficient_values_is_reported() -> None:
     assert (proof.fits, proof.within) == (3, "rack=small")
 
 
-def test_a_packed_gang_is_not_across_values_either() -> None:
+def test_packed_gang_is_not_across_values_either() -> None:
     """The node with the most capacity is in another rack than the only rack that fits all."""
     seats = [node("a", 4, rack="r1"), *(node(f"b{n}", 3, rack="r2") for n in range(2))]
     driver = gang_driver(*seats, placement=PlacementStrategy.PACK)
@@ -244,7 +244,7 @@ def test_gang_starts_when_a_node_gets_the_label() -> None:
     assert len(where(driver)) == 4
 
 
-def test_a_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None:
+def test_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None:
     driver = rack_driver((2, "r1"), (2, "r2"))
     place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
     (name,) = set(where(driver).values())

@@ -113,7 +113,7 @@ def _assert_whole(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("lives", range(5, 12))
-def test_a_controller_that_is_killed_at_any_statement_leaves_no_half_gang(
+def test_controller_that_is_killed_at_any_statement_leaves_no_half_gang(
     tmp_path: Path, lives: int
 ) -> None:
     path = tmp_path / "jobs.db"
@@ -137,7 +137,7 @@ def test_a_controller_that_is_killed_at_any_statement_leaves_no_half_gang(
         db.close()
 
 
-def test_a_gang_that_lost_a_worker_since_it_was_read_is_not_written(tmp_path: Path) -> None:
+def test_gang_that_lost_a_worker_since_it_was_read_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     db = _submit(path)
     controller = _controller(path)

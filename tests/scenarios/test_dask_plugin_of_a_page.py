@@ -86,7 +86,7 @@ def story(cluster, client):
     assert printed.endswith("all met\n")
 
 
-def test_a_gang_that_is_too_large_starts_with_the_worker_that_it_lacked(tmp_path: Path) -> None:
+def test_gang_that_is_too_large_starts_with_the_worker_that_it_lacked(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -105,7 +105,7 @@ def story(cluster, client):
     assert printed.splitlines()[-2:] == ["{'pending'}", str(["huge"] * 5)]
 
 
-def test_a_gang_takes_no_thread_that_an_ordinary_task_has(tmp_path: Path) -> None:
+def test_gang_takes_no_thread_that_an_ordinary_task_has(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -136,7 +136,7 @@ async def states(dask_scheduler):
     assert printed.splitlines()[-2:] == ["{'no-worker'}", str(["job"] * 3)]
 
 
-def test_a_task_whose_worker_is_lost_joins_its_gang_again(tmp_path: Path) -> None:
+def test_task_whose_worker_is_lost_joins_its_gang_again(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """
@@ -159,7 +159,7 @@ async def remove(dask_scheduler, address):
     assert printed.endswith("[True, True, True]\n")
 
 
-def test_a_gang_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+def test_gang_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     printed = _tell(
         tmp_path,
         """

@@ -54,7 +54,7 @@ def test_job_that_cannot_run_holds_every_gpu_without_gangs(
     assert summary["deadlock"]["jobs"] == ["default/tf-smoke-gpu"]
 
 
-def test_the_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", CLUSTER, JOB, "--policy", "pod-by-pod"]) == 0
     text = capsys.readouterr().out
     assert "240 GPU-seconds held by gangs that could not run" in text
@@ -103,7 +103,7 @@ def test_every_order_and_every_manner_of_waiting_starts_all_at_60(
     assert report["summary"]["wasted"].get("nvidia.com/gpu", 0.0) == held
 
 
-def test_the_demo_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo"]) == 0
     without, _, with_it = capsys.readouterr().out.partition("WITH IT")
     assert "1 submitted, 0 started whole, 1 partial" in without

@@ -75,7 +75,7 @@ def test_too_large_task_keeps_no_other_task_waiting(tmp_path: Path) -> None:
     assert (code, printed) == (0, "all done\n")
 
 
-def test_the_backlog_of_parsl_recurses_without_end(tmp_path: Path) -> None:
+def test_backlog_of_parsl_recurses_without_end(tmp_path: Path) -> None:
     """When it no longer does, the page has to be rewritten."""
     code, printed = _tell(tmp_path, "parsl")
 

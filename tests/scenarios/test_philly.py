@@ -78,7 +78,7 @@ def how_many(workload: Workload) -> tuple[int, int]:
     return len({claim.group if claim else key for key, claim in claims}), len(pods)
 
 
-def test_the_whole_trace_is_there(philly: Workload) -> None:
+def test_whole_trace_is_there(philly: Workload) -> None:
     assert how_many(philly) == how_many(first(126, philly)) == (15_264, 42_192)
 
 
@@ -152,7 +152,7 @@ def test_cluster_deadlocks_without_gangs_and_the_report_states_it(philly: Worklo
     assert result.summary.wasted["nvidia.com/gpu"] > result.summary.utilisation["nvidia.com/gpu"]
 
 
-def test_a_gang_that_never_fits_is_reported_and_blocks_no_other(
+def test_gang_that_never_fits_is_reported_and_blocks_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "jobs.csv"

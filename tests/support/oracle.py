@@ -42,6 +42,8 @@ from gangsched import (
     NodeUpdated,
     Nominated,
     NominationLapsed,
+    ObjectChanged,
+    ObjectDeleted,
     Pod,
     PodAdded,
     PodDeleted,
@@ -129,6 +131,8 @@ class LawOracle:
                 self._see_bound(uid, name)
             case BindFailed(uid, attempt):
                 self._see_failed(uid, attempt)
+            case ObjectChanged() | ObjectDeleted():
+                pass  # the profiles that the oracle knows read no such objects
             case _:
                 assert_never(event)
         self.keeping.see()

@@ -87,7 +87,7 @@ CALLS: dict[str, tuple[Callable[[], object], str, object]] = {
 
 
 @pytest.mark.parametrize(("call", "field", "value"), CALLS.values(), ids=CALLS)
-def test_an_argument_of_the_wrong_type_is_refused_by_name(
+def test_argument_of_the_wrong_type_is_refused_by_name(
     call: Callable[[], object], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:

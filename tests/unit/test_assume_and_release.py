@@ -83,7 +83,7 @@ def test_waiting_pod_has_the_attempt_of_its_group_or_its_own() -> None:
 
 
 @BOTH
-def test_a_group_that_starts_says_in_which_attempt_and_after_how_long(unit: SchedulingUnit) -> None:
+def test_group_that_starts_says_in_which_attempt_and_after_how_long(unit: SchedulingUnit) -> None:
     driver, _odd = faulty_driver(unit=unit)
     driver.advance(5.0)
     driver.add(*members("g", 2, cpu=4))

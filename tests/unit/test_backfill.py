@@ -222,7 +222,7 @@ def test_entity_of_higher_priority_may_take_the_capacity_and_moves_the_reservati
     assert host.reservation.starts_at == 300.0
 
 
-def test_a_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
+def test_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
     host = crowded()
     host.gang("vip", 4, priority=1)
     host.decide()
@@ -271,7 +271,7 @@ def test_deleted_node_moves_the_reservation() -> None:
 
 
 @pytest.mark.parametrize("end", ["member", "gang", "group"])
-def test_a_reservation_ends_with_its_gang(end: str) -> None:
+def test_reservation_ends_with_its_gang(end: str) -> None:
     host = crowded()
     host.pod("long")
     assert host.decide() == []
@@ -759,7 +759,7 @@ def test_policy_refuses_contradictory_values(field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "given", [{"backfill": 1}, {"backfill": Backfill(), "unit": SchedulingUnit.POD}]
 )
-def test_a_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
+def test_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
     assert caught.value.field == "backfill"

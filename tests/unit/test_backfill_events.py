@@ -466,7 +466,7 @@ def test_pod_that_does_not_end_in_time_is_overdue_however_it_was_first_seen(
 
 
 @pytest.mark.parametrize("change", [{"priority": 7}, {"labels": {"pod-group/name": "other"}}])
-def test_a_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[str, Any]) -> None:
+def test_pod_that_becomes_another_on_its_node_ends_when_it_did(change: dict[str, Any]) -> None:
     host = Host(Backfill(EXACT, least_members=1), a=1)
     host.pod("old", 4)
     host.decide()

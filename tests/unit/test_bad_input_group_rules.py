@@ -100,7 +100,7 @@ def test_failing_rule_is_reported_and_the_default_rule_applies(point: str, answe
 
 
 @POINTS
-def test_a_rule_that_breaks_does_not_keep_a_gang_from_starting(point: str, answer: Any) -> None:
+def test_rule_that_breaks_does_not_keep_a_gang_from_starting(point: str, answer: Any) -> None:
     cluster, scheduler, faulty = host(point, answer)
     decide(scheduler)
     faulty.answers[point] = SOUND[point]

@@ -131,7 +131,7 @@ def test_event_that_is_refused_midway_changes_nothing(name: str) -> None:
     assert host.print() == before
 
 
-def test_a_group_that_became_incomplete_is_held_though_the_first_telling_was_refused() -> None:
+def test_incomplete_group_is_not_admitted_after_its_first_event_was_refused() -> None:
     make, raises_for, event = MIDDLES["a specification comes"]
     host = make()
     go_wrong(host, raises_for, event)
@@ -155,7 +155,7 @@ def test_refused_member_is_tried_though_the_first_event_was_refused() -> None:
         "a member turns out to be bound",
     ],
 )
-def test_the_arrival_that_completes_a_group_wakes_it_though_first_refused(name: str) -> None:
+def test_arrival_that_completes_a_group_wakes_it_though_first_refused(name: str) -> None:
     """F8, F24: no wake-up is lost, however the event came to be repeated."""
     make, raises_for, event = MIDDLES[name]
     host = make()
@@ -165,7 +165,7 @@ def test_the_arrival_that_completes_a_group_wakes_it_though_first_refused(name: 
     assert host.scheduler.schedule_one(now=0.0)
 
 
-def test_a_listing_that_is_refused_half_the_way_has_changed_nothing() -> None:
+def test_listing_refused_midway_changes_nothing() -> None:
     host = half(PodAdded(on(make_pod("x", cpu=1), N1)))
     host.shown.apply(NodeUpdated(Node(name=N1, allocatable={"cpu": 8})))
     host.lies = True
@@ -175,7 +175,7 @@ def test_a_listing_that_is_refused_half_the_way_has_changed_nothing() -> None:
     assert host.print() == before
 
 
-def test_a_listing_that_was_refused_half_the_way_takes_in_everything_the_next_time() -> None:
+def test_listing_refused_midway_is_taken_in_whole_the_next_time() -> None:
     host = half(PodAdded(on(make_pod("x", cpu=1), N1)))
     host.shown.apply(NodeUpdated(Node(name=N1, allocatable={"cpu": 8})))
     host.shown.apply(PodAdded(make_pod("late", cpu=7)))

@@ -238,7 +238,7 @@ def test_bad_value_is_refused_by_its_constructor(
     check_refusal(call, error, fields)
 
 
-def test_a_plugin_without_a_name_is_refused_and_shown() -> None:
+def test_plugin_without_a_name_is_refused_and_shown() -> None:
     nameless = Nameless()
     with pytest.raises(ProfileError) as caught:
         Profile(ORDER, nameless, BINDER)
@@ -264,7 +264,7 @@ def test_cluster_state_is_any_object_with_its_methods() -> None:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_cluster_state_that_lacks_a_method_is_refused_by_its_name(name: str) -> None:
+def test_cluster_state_that_lacks_a_method_is_refused_by_its_name(name: str) -> None:
     part: Any = Shown(*(other for other in ASKED if other != name))
     expected = f"a ClusterState with the methods {name}"
     fields = {"field": "cluster", "value": part, "expected": expected}
@@ -273,7 +273,7 @@ def test_a_cluster_state_that_lacks_a_method_is_refused_by_its_name(name: str) -
     check_refusal(scheduler(cluster=part), InvalidValueError, fields)
 
 
-def test_a_scheduler_that_is_refused_has_not_touched_its_cluster() -> None:
+def test_scheduler_that_is_refused_has_not_touched_its_cluster() -> None:
     class Untouchable:
         def __getattr__(self, name: str) -> object:
             raise AssertionError(f"{name} was asked for")

@@ -62,7 +62,7 @@ def test_why_of_all_pods_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("subject", ["default/i-0", "default/incomplete", "default/w-2"])
-def test_a_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
+def test_plugin_that_raises_when_it_is_asked_why_leaves_nothing_behind(subject: str) -> None:
     """Its error is raised to the asker, not to the next caller."""
     faulty = FaultyPlugin("pre_enqueue", "queue_sort")
     cluster = InMemoryCluster()

@@ -81,7 +81,7 @@ def test_refused_item_leaves_the_heap_unchanged(
 # The queue ------------------------------------------------------------------------------------
 
 
-def test_an_entity_of_another_queue_is_refused_by_this_one() -> None:
+def test_entity_of_another_queue_is_refused_by_this_one() -> None:
     mine, theirs = SchedulingQueue(sort_key), SchedulingQueue(sort_key)
     entity, stranger = a_pod(1), a_group(2)
     mine.activate(entity, now=0.0)
@@ -98,7 +98,7 @@ def test_an_entity_of_another_queue_is_refused_by_this_one() -> None:
     assert mine.head() is entity
 
 
-def test_an_order_that_raises_leaves_its_entity_where_it_was() -> None:
+def test_order_that_raises_leaves_its_entity_where_it_was() -> None:
     ranks = [(0, 0.0, 0, 1, 0)]
     queue = SchedulingQueue(lambda _entity: ranks[0])
     entity = a_pod(1)

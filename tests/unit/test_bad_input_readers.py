@@ -17,6 +17,8 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     Pod,
     PodAdded,
     PodDeleted,
@@ -67,6 +69,8 @@ CARRIED: list[tuple[type[Event], dict[str, Any]]] = [
     (PodGroupAdded, {"group": None}),
     (PodGroupUpdated, {"group": None}),
     (PodGroupDeleted, {"key": "default/g"}),
+    (ObjectChanged, {"value": None}),
+    (ObjectDeleted, {"object_kind": "Namespace", "key": "n"}),
     (Bound, {"uid": P, "node": NODE, "attempt": 1}),
     (BindFailed, {"uid": P, "attempt": 1, "reason": "why"}),
 ]
@@ -131,7 +135,7 @@ def test_impossible_change_is_refused_and_the_cluster_is_unchanged(
     assert len(list(made.pods())) == 2
 
 
-def test_a_pod_that_is_not_bound_is_not_bound_to_a_name_that_is_none() -> None:
+def test_pod_that_is_not_bound_is_not_bound_to_a_name_that_is_none() -> None:
     made = InMemoryCluster()
     made.apply(PodAdded(make_pod("p")))
     before = fingerprint(made)
@@ -149,7 +153,7 @@ def test_contents_of_each_event_are_in_the_list() -> None:
 
 @pytest.mark.parametrize("x", [None, "1", True, float("nan"), -float("inf"), []], ids=repr)
 @pytest.mark.parametrize("name", ["run", "step"])
-def test_a_run_until_no_instant_is_refused_and_nothing_has_happened(name: str, x: Any) -> None:
+def test_run_until_no_instant_is_refused_and_nothing_has_happened(name: str, x: Any) -> None:
     arrivals = (Arrival(0.0, PodAdded(make_pod("p"))), Arrival(5.0, PodAdded(make_pod("q"))))
     simulator = Simulator(Workload(arrivals), presets.coscheduling)
     before = fingerprint(simulator)
@@ -160,7 +164,7 @@ def test_a_run_until_no_instant_is_refused_and_nothing_has_happened(name: str, x
 
 
 @pytest.mark.parametrize("seed", [None, [], 1.5, "1", True], ids=repr)
-def test_a_seed_that_is_no_whole_number_is_refused(seed: Any) -> None:
+def test_seed_that_is_no_whole_number_is_refused(seed: Any) -> None:
     check_refusal(
         lambda: Simulator(Workload(), presets.coscheduling, seed=seed),
         InvalidValueError,
@@ -264,7 +268,7 @@ def test_malformed_value_is_refused_by_its_place(
     check_refusal(call, error, fields)
 
 
-def test_the_instant_of_an_arrival_is_checked_by_the_reader_of_manifests() -> None:
+def test_instant_of_an_arrival_is_checked_by_the_reader_of_manifests() -> None:
     expected: dict[str, object] = {"field": "at", "value": float("nan")}
     check_refusal(
         lambda: load_manifests(WHOLE, file="m", at=float("nan")), InvalidValueError, expected

@@ -117,7 +117,7 @@ FACTS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), [*INSTANTS, *FACTS])
-def test_a_call_that_is_refused_has_changed_nothing(
+def test_call_that_is_refused_has_changed_nothing(
     call: Call, error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     check_unchanged(busy_scheduler(), call, error, fields)
@@ -125,7 +125,7 @@ def test_a_call_that_is_refused_has_changed_nothing(
 
 @pytest.mark.parametrize("x", NO_SECONDS, ids=lambda x: f"{x!r:.8}")
 @pytest.mark.parametrize("name", TIMED)
-def test_a_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: Any) -> None:
+def test_first_call_that_is_refused_has_not_taken_anything_in(name: str, x: Any) -> None:
     cluster = InMemoryCluster()
     cluster.apply(PodAdded(make_pod("p")))
     scheduler = presets.coscheduling(cluster)
@@ -251,7 +251,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("call", "error", "fields"), CLAIMS)
-def test_a_membership_that_misbehaves_is_named_and_nothing_has_changed(
+def test_membership_that_misbehaves_is_named_and_nothing_has_changed(
     call: Callable[[Pod], Any], error: type[GangschedError], fields: dict[str, object]
 ) -> None:
     cluster, faulty = InMemoryCluster(), False

@@ -63,7 +63,7 @@ def test_bad_value_is_refused_by_its_constructor(
     check_refusal(call, error, fields)
 
 
-def test_a_scheduler_may_search_not_at_all_and_forget_at_once() -> None:
+def test_scheduler_may_search_not_at_all_and_forget_at_once() -> None:
     rest = Backoff(5.0)
     state = scheduler(search_budget=0, group_grace=0, backoff=rest)()._state
     assert (state.settings.search_budget, state.settings.backoff) == (0, rest)
@@ -75,5 +75,5 @@ def test_search_has_ten_thousand_steps_by_default() -> None:
 
 
 @pytest.mark.parametrize("unit", [*SchedulingUnit, "pod", "group"])
-def test_a_unit_may_be_given_by_its_word(unit: Any) -> None:
+def test_unit_may_be_given_by_its_word(unit: Any) -> None:
     assert scheduler(unit=unit)()._state.settings.unit is SchedulingUnit(unit)

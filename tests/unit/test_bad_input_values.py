@@ -275,5 +275,5 @@ def test_bad_argument_is_refused_by_field_and_value(
     check_refusal(call, error, fields)
 
 
-def test_the_list_is_long() -> None:
+def test_list_is_long() -> None:
     assert len(ROWS) > 100

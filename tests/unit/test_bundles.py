@@ -50,7 +50,7 @@ MALFORMED: list[Any] = [
 
 
 @pytest.mark.parametrize("given", MALFORMED, ids=repr)
-def test_a_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: Any) -> None:
+def test_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: Any) -> None:
     with pytest.raises(InvalidPodGroupError) as caught:
         PodGroup(name="g", namespace="ns", min_available=1, bundle=given)
     error = caught.value
@@ -59,14 +59,14 @@ def test_a_bundle_that_is_malformed_is_refused_by_group_field_and_value(given: A
 
 
 @pytest.mark.parametrize("given", [AB, list(AB), iter(AB), (AB[1], AB[0], AB[1]), set(AB)])
-def test_a_bundle_is_a_set_of_keys(given: Any) -> None:
+def test_bundle_is_a_set_of_keys(given: Any) -> None:
     group = PodGroup(name="g", min_available=1, bundle=given)
     assert group.bundle == AB
     assert group == PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB)))
     assert hash(group) == hash(PodGroup(name="g", min_available=1, bundle=tuple(map(key, AB))))
 
 
-def test_a_group_names_itself_or_not() -> None:
+def test_group_names_itself_or_not() -> None:
     """It is in its bundle either way; a group that names no other is in none."""
     assert bundles.keys(spec("two/b", 1, ["one/a"])) == AB
     assert bundles.keys(spec("two/b", 1, AB)) == AB
@@ -76,7 +76,7 @@ def test_a_group_names_itself_or_not() -> None:
 # The leader -----------------------------------------------------------------------------------
 
 
-def test_the_first_by_key_that_has_not_started_leads() -> None:
+def test_first_by_key_that_has_not_started_leads() -> None:
     driver = Driver()
     driver.tell(*specs("b/x", "a/y", "c/z"))
     driver.add(*(p for group in ("c/z", "b/x", "a/y") for p in pods(group)))
@@ -101,7 +101,7 @@ def test_started_group_is_of_no_concern_to_its_bundle() -> None:
         assert bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
 
 
-def test_the_others_of_a_bundle_are_without_itself() -> None:
+def test_others_of_a_bundle_are_without_itself() -> None:
     driver = Driver()
     driver.tell(*specs(*AB))
     driver.add(*(p for group in AB for p in pods(group)))
@@ -217,7 +217,7 @@ def test_each_group_gets_its_roles(unit: SchedulingUnit, cpu: int) -> None:
         assert {"a-3", "b-3"} <= gone
 
 
-def test_the_proof_names_the_group_and_the_role_that_are_short() -> None:
+def test_proof_names_the_group_and_the_role_that_are_short() -> None:
     driver = gang_driver(node("n", 3, 1))
     bundle = ("default/a", "default/b")
     driver.tell(*specs(*bundle, roles={"ps": 1, "worker": 1}))
@@ -274,7 +274,7 @@ def test_each_group_is_within_a_value_of_its_own(placement: PlacementStrategy) -
 
 
 @layouts
-def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
+def test_group_that_fits_within_no_value_keeps_the_other(placement: PlacementStrategy) -> None:
     """Members that were placed before do not count for it."""
     driver = racks(r1=2, r2=1, placement=placement)
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -287,7 +287,7 @@ def test_a_group_that_fits_within_no_value_keeps_the_other(placement: PlacementS
 
 
 @layouts
-def test_a_node_that_the_bundle_uses_already_is_not_within_every_value(
+def test_node_that_the_bundle_uses_already_is_not_within_every_value(
     placement: PlacementStrategy,
 ) -> None:
     """All fit on the node of the first; the second must be in another domain."""
@@ -329,7 +329,7 @@ def test_elastic_members_are_placed_in_the_same_call_if_they_fit() -> None:
 
 
 @layouts
-def test_a_search_looks_at_no_node_that_is_not_within_the_value(
+def test_search_looks_at_no_node_that_is_not_within_the_value(
     placement: PlacementStrategy,
 ) -> None:
     """All fit on the node of the first, which has no rack."""
@@ -359,7 +359,7 @@ def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
     scheduler._check()
 
 
-def test_a_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
+def test_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
     """Unlike members, which only fit on what the first group leaves, in one arrangement."""
     driver = racks(a=None, b=RACK, r1=5)
     driver.tell(node("big", 3, rack="r1"))
@@ -369,7 +369,7 @@ def test_a_search_knows_the_nodes_that_the_bundle_uses_already() -> None:
     assert running(driver) == dict.fromkeys(AB, 2)
 
 
-def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
+def test_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
     preferred = Topology("rack", required=False)
     driver = racks(r1=2, r2=1, r3=1, a=preferred, b=preferred)
     driver.add(*pods("one/a"), *pods("two/b"))
@@ -377,7 +377,7 @@ def test_a_label_that_is_preferred_keeps_no_bundle_from_running() -> None:
     assert places(driver) == {"a": {"r1"}, "b": {"r2", "r3"}}
 
 
-def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
+def test_earlier_group_is_placed_within_another_value_for_a_later_one() -> None:
     """The first zone has less sufficient capacity; but the only rack is there."""
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 2, zone="z1", rack="r"), node("n2", 3, zone="z2"))
@@ -386,9 +386,7 @@ def test_an_earlier_group_is_placed_within_another_value_for_a_later_one() -> No
     assert places(driver) == {"a": {"n2"}, "b": {"n1"}}
 
 
-def test_an_earlier_group_leaves_a_node_of_its_value_to_a_later_one_that_fits_nowhere_else() -> (
-    None
-):
+def test_earlier_group_leaves_the_only_node_of_a_later_one() -> None:
     driver = gang_driver(node("n1", 2, 1, rack="r"), node("n2", 2, rack="r"))
     driver.tell(PodGroupAdded(spec("one/a", 1, AB, topology=RACK)))
     driver.tell(PodGroupAdded(spec("two/b", 1, AB)))
@@ -459,7 +457,7 @@ def test_first_member_is_reported_for_a_group_that_fits_within_no_value() -> Non
     st.sampled_from([(RACK, ZONE), (RACK, RACK), (ZONE, None), (None, RACK)]),
     st.integers(1, 3),
 )
-def test_a_bundle_within_labels_starts_exactly_where_there_is_a_way(
+def test_bundle_within_labels_starts_exactly_where_there_is_a_way(
     seats: list[tuple[int, int, str, str]],
     asks: list[tuple[int, int]],
     labels: tuple[Topology | None, Topology | None],
@@ -506,7 +504,7 @@ def is_a_way(
     return False
 
 
-def test_a_search_that_ends_undecided_is_counted_once() -> None:
+def test_search_that_ends_undecided_is_counted_once() -> None:
     """Also where the groups are placed one after the other, and then once more, sparingly."""
     driver = gang_driver(node("x", 5, 11, rack="r"), node("y", 7, 6, rack="r"), search_budget=0)
     driver.tell(PodGroupAdded(spec("one/a", 6, AB, topology=RACK)))

@@ -95,7 +95,7 @@ def test_call_from_inside_a_cluster_state_is_refused() -> None:
     assert scheduler.handle(PodDeleted(make_pod("p").uid), now=0.0) == ()
 
 
-def test_a_refused_call_is_an_error_of_the_library() -> None:
+def test_refused_call_is_an_error_of_the_library() -> None:
     error = ReentrantCallError("why", "handle")
     assert isinstance(error, GangschedError)
     assert isinstance(error, RuntimeError)

@@ -62,7 +62,7 @@ def test_finished_pod_without_node_name_frees_its_node() -> None:
     assert where(driver) == {"q": "n"}
 
 
-def test_a_pod_with_gates_is_held_with_their_names() -> None:
+def test_pod_with_gates_is_held_with_their_names() -> None:
     driver, _odd = faulty_driver(cpu=4)
     driver.add(evolve(make_pod("p"), scheduling_gates=("one", "two")))
     reason = "has scheduling gates: one, two"
@@ -79,7 +79,7 @@ def test_pod_whose_priority_rises_is_sorted_first() -> None:
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_a_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
+def test_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
     group: str | None,
 ) -> None:
     driver, faulty = faulty_driver("pre_enqueue", cpu=4)
@@ -156,7 +156,7 @@ def test_pod_that_arrives_on_a_node_refreshes_the_node() -> None:
     assert where(driver) == {"other": "n", "p": "n"}
 
 
-def test_a_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None:
+def test_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None:
     driver, _odd = faulty_driver(cpu=4)
     driver.add(evolve(make_pod("other", cpu=1), node_name=N), make_pod("p", cpu=6))
     driver.drain()
@@ -242,7 +242,7 @@ def test_arrival_does_not_repeat_a_cycle_within_a_round() -> None:
 # Groups ---------------------------------------------------------------------------------------
 
 
-def test_a_member_that_its_specification_contradicts_is_refused_until_it_does_no_more() -> None:
+def test_member_is_refused_while_its_specification_contradicts_it() -> None:
     """F23: also one that was in already."""
     driver, _odd = faulty_driver(cpu=4)
     driver.tell(PodGroupAdded(specify("g", 2, priority=5)))
@@ -266,7 +266,7 @@ def test_contradicting_member_joins_when_a_specification_arrives() -> None:
     assert set(where(driver)) == {"p", "q"}
 
 
-def test_a_member_that_is_in_stays_in_whatever_it_says_then() -> None:
+def test_member_that_is_in_stays_in_whatever_it_says_then() -> None:
     driver, _odd = faulty_driver(cpu=4)
     driver.add(*(make_pod(name, group="g", min_available=3) for name in "pq"))
     labels = make_pod("q", group="g", min_available=4).labels
@@ -277,7 +277,7 @@ def test_a_member_that_is_in_stays_in_whatever_it_says_then() -> None:
     assert len(where(driver)) == 3
 
 
-def test_a_group_waited_from_when_it_was_complete_for_the_first_time() -> None:
+def test_group_waited_from_when_it_was_complete_for_the_first_time() -> None:
     driver, _odd = faulty_driver(cpu=4)
     for now, name in ((5.0, "p"), (8.0, "q"), (10.0, "r")):
         driver.advance(now)
@@ -308,7 +308,7 @@ def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> N
     assert told(driver, GroupRejected) == [GroupRejected(G, 1, "not now", 1.0)]
 
 
-def test_a_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
+def test_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
     """As after a restart: its release is not remembered."""
     driver, _odd = faulty_driver(cpu=4)
     driver.watched = False

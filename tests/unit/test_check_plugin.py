@@ -64,7 +64,7 @@ class Devices:
         self.taken.get(node, set()).discard(pod.uid)
 
 
-def test_a_plugin_that_keeps_what_it_reserved_passes() -> None:
+def test_plugin_that_keeps_what_it_reserved_passes() -> None:
     check_plugin(Devices(), pods=[make_pod("own")], nodes=[make_node("own", cpu=9)])
 
 
@@ -226,7 +226,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("plugin", WRONG, ids=lambda plugin: plugin.__name__.strip("_"))
-def test_a_plugin_that_fails_in_a_duty_is_found(plugin: type[object]) -> None:
+def test_plugin_that_fails_in_a_duty_is_found(plugin: type[object]) -> None:
     with pytest.raises(AssertionError) as found:
         check_plugin(plugin())
     assert str(found.value).startswith(WRONG[plugin])

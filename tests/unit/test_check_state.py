@@ -235,7 +235,7 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     ("sabotage", "says"),
     [pytest.param(sabotage, says, id=sabotage.__name__) for sabotage, says in SABOTAGE],
 )
-def test_a_scheduler_sees_what_is_wrong_and_says_what(
+def test_scheduler_sees_what_is_wrong_and_says_what(
     sabotage: Callable[[State], None], says: str
 ) -> None:
     _cluster, scheduler = busy_scheduler()

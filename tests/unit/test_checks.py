@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._heap import HeapHandle, PriorityHeap
 from gangsched._core._heap._py import PriorityHeap as PythonHeap
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import InternalError

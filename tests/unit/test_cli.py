@@ -88,13 +88,13 @@ def test_command_without_arguments_shows_help(capsys: pytest.CaptureFixture[str]
     assert "simulate" in capsys.readouterr().out
 
 
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"gangsched {__version__}\n"
 
 
-def test_a_pod_runs_as_long_as_its_annotation_says(
+def test_pod_runs_as_long_as_its_annotation_says(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "node.yaml", "--at", "10", "pod.yaml", "--output", "json"]) == 0
@@ -116,7 +116,7 @@ def test_manifests_come_from_standard_input_too(
     assert "Successfully assigned default/p to node-0" in capsys.readouterr().out
 
 
-def test_a_trace_runs_on_nodes_of_a_shape(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_runs_on_nodes_of_a_shape(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", "jobs.csv", "--nodes", "1x2", "--detail", "summary"]
     assert main(["simulate", *options]) == 0
     text = capsys.readouterr().out
@@ -125,7 +125,7 @@ def test_a_trace_runs_on_nodes_of_a_shape(files: Path, capsys: pytest.CaptureFix
     assert "NAME" not in text
 
 
-def test_an_unknown_kind_is_reported_and_skipped(
+def test_unknown_kind_is_reported_and_skipped(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "odd.yaml").write_text("apiVersion: v9\nkind: Widget\nmetadata: {name: w}\n")
@@ -133,7 +133,7 @@ def test_an_unknown_kind_is_reported_and_skipped(
     assert capsys.readouterr().out.startswith("skipped: odd.yaml")
 
 
-def test_a_malformed_minimum_is_reported_as_refused(
+def test_malformed_minimum_is_reported_as_refused(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = (
@@ -174,7 +174,7 @@ def test_there_is_a_progress_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     assert "simulating" in terminal.getvalue()
 
 
-def test_a_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_never_cut(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = "p" * 250
     (files / "long.yaml").write_text(POD.replace("name: p,", f"name: {long},"))
     assert main(["simulate", "node.yaml", "long.yaml"]) == 0
@@ -203,7 +203,7 @@ def test_faults_are_read_or_drawn_and_are_in_the_report(
     assert json.loads(capsys.readouterr().out)["settings"]["faults"] is None
 
 
-def test_a_malformed_plan_is_one_sentence_and_exit_code_2(
+def test_malformed_plan_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "no.json").write_text("{")
@@ -228,7 +228,7 @@ def test_replay_runs_the_log_of_simulate_again(
     assert capsys.readouterr().out == "run.log: no divergence\n"
 
 
-def test_a_replay_that_diverges_says_where_and_exits_with_1(
+def test_replay_that_diverges_says_where_and_exits_with_1(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["simulate", "node.yaml", "pod.yaml", "--log", "run.log"]) == 0
@@ -245,7 +245,7 @@ def test_a_replay_that_diverges_says_where_and_exits_with_1(
     assert capsys.readouterr().out == "-: no divergence\n"
 
 
-def test_a_log_can_be_replayed_with_another_policy(
+def test_log_can_be_replayed_with_another_policy(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = POD.replace("name: p,", "name: p, labels: {scheduling.x-k8s.io/pod-group: g},")
@@ -260,7 +260,7 @@ def test_a_log_can_be_replayed_with_another_policy(
         assert f"{option[0]} requires --policy" in capsys.readouterr().err
 
 
-def test_a_malformed_log_is_one_sentence_and_exit_code_2(
+def test_malformed_log_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "unsaid.log").write_text(Header().to_line())
@@ -280,7 +280,7 @@ def test_a_malformed_log_is_one_sentence_and_exit_code_2(
         assert captured.err.count("\n") == 1
 
 
-def test_a_log_that_cannot_be_written_is_one_sentence_and_exit_code_2(
+def test_log_that_cannot_be_written_is_one_sentence_and_exit_code_2(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no/run.log: No such file" in fails(
@@ -335,7 +335,7 @@ def test_explain_escapes_control_characters_of_names(
     assert "\nINJECTED" not in text
 
 
-def test_an_error_escapes_control_characters_of_names(
+def test_error_escapes_control_characters_of_names(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "jobs.csv").write_text(HEADER + "a,0,2,4,10\n")
@@ -356,7 +356,7 @@ def test_replay_escapes_control_characters_of_a_log(
     assert "\x1b" not in text
 
 
-def test_a_table_is_not_cut_by_wide_characters(
+def test_table_is_not_cut_by_wide_characters(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = "訓練" * 30
@@ -365,7 +365,7 @@ def test_a_table_is_not_cut_by_wide_characters(
     assert f"Successfully assigned default/{job}-0 to node-000\n" in capsys.readouterr().out
 
 
-def test_a_stream_that_cannot_encode_a_name_gets_it_escaped(files: Path) -> None:
+def test_stream_that_cannot_encode_a_name_gets_it_escaped(files: Path) -> None:
     (files / "jobs.csv").write_text(f"{HEADER}é,0,1,1,10\n", encoding="utf-8")
     ran = command("simulate", "--trace", "jobs.csv", "--nodes", "1x1", capture_output=True)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -374,14 +374,14 @@ def test_a_stream_that_cannot_encode_a_name_gets_it_escaped(files: Path) -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("words", [["demo"], ["--help"], ["explain", "tf-smoke-gpu"]])
-def test_a_full_disk_is_one_sentence_and_exit_code_2(files: Path, words: list[str]) -> None:
+def test_full_disk_is_one_sentence_and_exit_code_2(files: Path, words: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         ran = command(*words, stdout=full, stderr=subprocess.PIPE)
     assert ran.returncode == 2
     assert ran.stderr == "gangsched: standard output: No space left on device\n"
 
 
-def test_a_closed_pipe_is_no_error(files: Path) -> None:
+def test_closed_pipe_is_no_error(files: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ran = command("demo", stdout=writing, stderr=subprocess.PIPE)
@@ -424,7 +424,7 @@ def test_after_ctrl_c_simulate_prints_the_report_so_far_and_exits_with_130(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_ctrl_c_ends_the_command_at_once(
+def test_second_ctrl_c_ends_the_command_at_once(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def twice(self: EventLog, given: tuple[Effect, ...], now: float) -> None:
@@ -453,7 +453,7 @@ def test_after_ctrl_c_replay_says_how_far_it_came(
     assert captured.err == "gangsched: interrupted\n"
 
 
-def test_a_run_can_be_started_in_another_thread(files: Path) -> None:
+def test_run_can_be_started_in_another_thread(files: Path) -> None:
     """Python allows signal handlers in the main thread only."""
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(main(["simulate", "node.yaml"])))
@@ -474,7 +474,7 @@ def test_figures_that_exceed_a_float_are_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize("preset", [[], {}, 3, None])
-def test_a_log_whose_preset_is_no_name_is_one_sentence_and_exit_code_2(
+def test_log_whose_preset_is_no_name_is_one_sentence_and_exit_code_2(
     preset: object, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     header = json.loads(Header(recipe=Recipe("gang")).to_line())
@@ -483,7 +483,7 @@ def test_a_log_whose_preset_is_no_name_is_one_sentence_and_exit_code_2(
     assert "scheduler.preset: expected one of" in fails(capsys, "replay", "odd.log")
 
 
-def test_a_log_cannot_ask_for_a_search_without_end(
+def test_log_cannot_ask_for_a_search_without_end(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = Recipe("gang", preemption=Preemption())
@@ -503,7 +503,7 @@ def test_a_log_cannot_ask_for_a_search_without_end(
 # Large input ----------------------------------------------------------------------------------
 
 
-def test_a_file_is_parsed_once(
+def test_file_is_parsed_once(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[str] = []
@@ -517,7 +517,7 @@ def test_a_file_is_parsed_once(
     assert parsed == ["node.yaml", "pod.yaml"]
 
 
-def test_a_line_break_in_a_quoted_cell_is_part_of_the_name(
+def test_line_break_in_a_quoted_cell_is_part_of_the_name(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "jobs.csv").write_bytes(f'{HEADER}"a\r\nb",0,1,1,10\n'.encode())
@@ -527,7 +527,7 @@ def test_a_line_break_in_a_quoted_cell_is_part_of_the_name(
     assert [job["key"] for job in jobs] == ["default/a\r\nb-0"]
 
 
-def test_the_trace_of_a_file_has_a_bound_on_its_pods(
+def test_trace_of_a_file_has_a_bound_on_its_pods(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gangsched.simulation.traces.MOST_OBJECTS", 10)

@@ -80,7 +80,7 @@ def test_two_more_nodes_would_start_the_gang_of_the_demonstration(
     assert (found["schema"], found["group"]) == ("gangsched.explain/1", "default/tf-smoke-gpu")
 
 
-def test_the_default_job_is_that_of_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_job_is_that_of_the_demonstration(capsys: pytest.CaptureFixture[str]) -> None:
     folder = resources.files("gangsched.simulation") / "examples"
     files = [str(folder / name) for name in ("cluster.yaml", "tf-smoke-gpu.yaml")]
     assert says("default/tf-smoke-gpu", *files) == says("tf-smoke-gpu")
@@ -101,7 +101,7 @@ def test_node_classes_are_tried_by_frequency() -> None:
     assert [(change["labels"], change["nodes"]) for change in found] == [({}, 1), ({}, 1)]
 
 
-def test_a_cordoned_node_is_added_uncordoned(files: Path) -> None:
+def test_cordoned_node_is_added_uncordoned(files: Path) -> None:
     cordoned = [node("a", 4, ", zone: z", cordoned=True), node("b", 1), node("c", 1)]
     (files / "kinds.yaml").write_text("---".join(cordoned))
     found = data("train", "kinds.yaml", "job.yaml", "--most", "5")["smallest_changes"]
@@ -121,7 +121,7 @@ def test_untried_node_classes_are_counted(files: Path) -> None:
     assert (len(found["smallest_changes"]), found["untried"]) == (4, 2)
 
 
-def test_the_shape_may_be_given() -> None:
+def test_shape_may_be_given() -> None:
     text = says("train", "one.yaml", "job.yaml", "--shape", "cpu=2500m,gpu=1")
     assert text.endswith(
         "1 more node of cpu=2500m, gpu=1 would start pod group default/train now\n"
@@ -141,7 +141,7 @@ def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     assert found["why"] == {"default/train": {"answer": "Running", "text": "3 members hold nodes"}}
 
 
-def test_an_added_node_gets_an_unused_name(files: Path) -> None:
+def test_added_node_gets_an_unused_name(files: Path) -> None:
     (files / "taken.yaml").write_text(node("added-node-000", 2))
     text = says("train", "taken.yaml", "job.yaml", "--add", "1x8")
     assert "node/added-added-node-000" in text

@@ -57,7 +57,7 @@ class Mistaken(InMemoryCluster):
     ids=str,
 )
 @pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
-def test_an_object_shown_under_another_identity_is_refused(
+def test_object_shown_under_another_identity_is_refused(
     event: Any, subject: str, preset: Any
 ) -> None:
     cluster = Mistaken()
@@ -96,7 +96,7 @@ def test_rebuild_refuses_a_listing_under_other_identities(preset: Any) -> None:
     assert not len(scheduler.registry)
 
 
-def test_an_event_that_was_not_applied_changes_nothing() -> None:
+def test_event_that_was_not_applied_changes_nothing() -> None:
     """An event is late if its object is not shown; ``handle`` documents that it does nothing."""
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)

@@ -53,7 +53,7 @@ def test_toleration_without_key_matches_every_taint(
     assert Toleration(exists=True).tolerates(Taint(key, value, effect))
 
 
-def test_an_effect_is_converted_from_its_name() -> None:
+def test_effect_is_converted_from_its_name() -> None:
     toleration = Toleration("k", exists=True, effect="NoExecute")
     assert toleration.tolerates(Taint("k", effect="NoExecute"))
     assert not toleration.tolerates(Taint("k", effect="NoSchedule"))
@@ -85,7 +85,7 @@ BAD: list[tuple[type[Any], dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("kind", "given_", "field", "value"), BAD)
-def test_a_malformed_constraint_is_refused_with_field_and_value(
+def test_malformed_constraint_is_refused_with_field_and_value(
     kind: type[Any], given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -135,7 +135,7 @@ def test_opposite_operators_never_agree(labels: dict[str, str], key: str, values
 
 
 @given(LABELS)
-def test_a_term_matches_if_all_requirements_match(labels: dict[str, str]) -> None:
+def test_term_matches_if_all_requirements_match(labels: dict[str, str]) -> None:
     requirements = (
         NodeSelectorRequirement("a", "Exists"),
         NodeSelectorRequirement("b", "In", ("0", "7")),
@@ -144,6 +144,6 @@ def test_a_term_matches_if_all_requirements_match(labels: dict[str, str]) -> Non
     assert expected is NodeSelectorTerm(requirements).matches(labels)
 
 
-def test_a_term_without_requirements_matches_no_node() -> None:
+def test_term_without_requirements_matches_no_node() -> None:
     assert not NodeSelectorTerm(()).matches({"a": "b"})
     assert not NodeSelectorTerm(()).matches({})

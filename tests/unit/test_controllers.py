@@ -69,11 +69,11 @@ def _refused(*documents: dict[str, Any]) -> ManifestError:
         ({"parallelism": 3, "suspend": True}, 0),
     ],
 )
-def test_a_job_has_as_many_pods_as_run_at_first(spec: dict[str, Any], count: int) -> None:
+def test_job_has_as_many_pods_as_run_at_first(spec: dict[str, Any], count: int) -> None:
     assert [f"j-{index}" for index in range(count)] == _names(_load(_batch(**spec)))
 
 
-def test_a_job_expands_into_the_pods_its_controller_would_create() -> None:
+def test_job_expands_into_the_pods_its_controller_would_create() -> None:
     template = {**GPU, "metadata": {"labels": {"app": "x"}, "annotations": {"note": "text"}}}
     workload = _load(
         _job("Job", "batch/v1", template=template, parallelism=2, completions=2)
@@ -95,7 +95,7 @@ def test_a_job_expands_into_the_pods_its_controller_would_create() -> None:
     assert workload.skipped == ()
 
 
-def test_an_indexed_job_labels_its_pods_with_their_index() -> None:
+def test_indexed_job_labels_its_pods_with_their_index() -> None:
     pods = _pods(_load(_batch(completionMode="Indexed", completions=2, parallelism=2)))
 
     assert [pod.labels["batch.kubernetes.io/job-completion-index"] for pod in pods] == ["0", "1"]
@@ -123,7 +123,7 @@ def test_pods_that_would_follow_later_are_noted() -> None:
     ],
     ids=["Job", "TFJob", "MPIJob"],
 )
-def test_a_suspended_job_has_no_pods_and_a_note(job: dict[str, Any]) -> None:
+def test_suspended_job_has_no_pods_and_a_note(job: dict[str, Any]) -> None:
     workload = _load(job)
 
     assert workload.arrivals == ()
@@ -151,7 +151,7 @@ def test_a_suspended_job_has_no_pods_and_a_note(job: dict[str, Any]) -> None:
         ("PyTorchJob", "pytorchReplicaSpecs", {"Worker": 0}, []),
     ],
 )
-def test_a_training_job_expands_into_the_pods_its_controller_would_create(
+def test_training_job_expands_into_the_pods_its_controller_would_create(
     kind: str, specs: str, replicas: dict[str, int | None], names: list[str]
 ) -> None:
     workload = _load(_job(kind, **{specs: _replicas(**replicas)}))
@@ -186,7 +186,7 @@ def test_replica_types_come_in_the_order_of_the_document() -> None:
 
 
 @pytest.mark.parametrize("version", ["kubeflow.org/v1", "kubeflow.org/v2beta1"])
-def test_an_mpi_job_creates_its_workers_first_and_its_launcher_last(version: str) -> None:
+def test_mpi_job_creates_its_workers_first_and_its_launcher_last(version: str) -> None:
     pods = _pods(_load(_job("MPIJob", version, mpiReplicaSpecs=_replicas(Launcher=None, Worker=2))))
 
     assert [pod.name for pod in pods] == ["j-worker-0", "j-worker-1", "j-launcher"]
@@ -204,7 +204,7 @@ def test_an_mpi_job_creates_its_workers_first_and_its_launcher_last(version: str
 
 
 @pytest.mark.parametrize("replicas", [{"Launcher": 1}, {"Launcher": 1, "Worker": None}])
-def test_an_mpi_job_without_replicas_has_no_workers(replicas: dict[str, Any]) -> None:
+def test_mpi_job_without_replicas_has_no_workers(replicas: dict[str, Any]) -> None:
     assert _names(_load(_job("MPIJob", mpiReplicaSpecs=_replicas(**replicas)))) == ["j-launcher"]
 
 
@@ -216,7 +216,7 @@ def test_an_mpi_job_without_replicas_has_no_workers(replicas: dict[str, Any]) ->
         ("MPIJob", "mpiReplicaSpecs", {"Launcher": 1, "Worker": 4}),
     ],
 )
-def test_a_job_with_min_available_gets_a_group_before_its_pods(
+def test_job_with_min_available_gets_a_group_before_its_pods(
     kind: str, specs: str, replicas: dict[str, int | None]
 ) -> None:
     policy = {
@@ -253,7 +253,7 @@ def test_a_job_with_min_available_gets_a_group_before_its_pods(
     ],
     ids=["label", "annotation", "field"],
 )
-def test_a_job_whose_template_names_a_group_gets_no_other_group(template: dict[str, Any]) -> None:
+def test_job_whose_template_names_a_group_gets_no_other_group(template: dict[str, Any]) -> None:
     specs = {"Worker": {"template": template}, "PS": {"template": GPU}}
     workload = _load(
         _job("TFJob", tfReplicaSpecs=specs, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
@@ -263,7 +263,7 @@ def test_a_job_whose_template_names_a_group_gets_no_other_group(template: dict[s
     assert not any("scheduling.x-k8s.io/pod-group" in pod.labels for pod in _pods(workload))
 
 
-def test_a_job_without_min_available_gets_no_group() -> None:
+def test_job_without_min_available_gets_no_group() -> None:
     workload = _load(
         _job(
             "TFJob",
@@ -345,7 +345,7 @@ def test_given_group_replaces_the_group_that_a_job_implies(given_first: bool) ->
     ],
     ids=range(16),
 )
-def test_a_malformed_field_is_refused_by_its_path(
+def test_malformed_field_is_refused_by_its_path(
     job: dict[str, Any], path: str, problem: str
 ) -> None:
     error = _refused(job)
@@ -354,7 +354,7 @@ def test_a_malformed_field_is_refused_by_its_path(
     assert problem in error.problem
 
 
-def test_a_template_is_checked_even_if_it_has_no_replicas() -> None:
+def test_template_is_checked_even_if_it_has_no_replicas() -> None:
     bad = {"spec": {"containers": [{"resources": {"limits": {"cpu": "1K"}}}]}}
     error = _refused(_job("TFJob", tfReplicaSpecs={"Worker": {"replicas": 0, "template": bad}}))
 

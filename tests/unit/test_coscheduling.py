@@ -78,7 +78,7 @@ def test_malformed_permit_timeout_is_refused(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("field", ["order", "when_blocked"])
-def test_an_option_that_does_not_exist_is_refused_by_name(field: str) -> None:
+def test_option_that_does_not_exist_is_refused_by_name(field: str) -> None:
     policy: Any = Coscheduling
     with pytest.raises(InvalidValueError) as caught:
         policy(**{field: "whenever"})
@@ -97,7 +97,7 @@ def test_options_may_be_given_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("order", Order)
-def test_the_queue_order_is_the_published_one(order: Order) -> None:
+def test_queue_order_is_the_published_one(order: Order) -> None:
     group = FakeGroup(created_at=1.0, last_failure_at=4.0)
     for entity in (FakeEntity(queued_at=3.0, created_at=2.0), FakeEntity(group=group)):
         assert Coscheduling(order=order).queue_sort(entity) == sort_key(entity, order=order)

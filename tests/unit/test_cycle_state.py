@@ -33,7 +33,7 @@ def test_two_cycles_share_nothing() -> None:
     assert second.read(COUNT) is None
 
 
-def test_a_cycle_shows_its_group_and_its_nodes() -> None:
+def test_cycle_shows_its_group_and_its_nodes() -> None:
     group, view = FakeGroup(), node_view(Node(name=NodeName("n")))
     state = cycle(group, view)
     assert state.group is group

@@ -39,7 +39,7 @@ def read_back(call: Call) -> Call:
 
 
 @given(events, st.lists(events, max_size=2), st.lists(effects, max_size=3), _instants)
-def test_a_call_with_any_event_and_effects_is_read_back_equal(
+def test_call_with_any_event_and_effects_is_read_back_equal(
     event: Event, shown: list[Event], returned: list[Effect], now: float
 ) -> None:
     call = Call(
@@ -55,7 +55,7 @@ def test_a_call_with_any_event_and_effects_is_read_back_equal(
 
 
 @given(events, st.lists(effects, max_size=3))
-def test_a_line_is_one_line_of_ascii(event: Event, returned: list[Effect]) -> None:
+def test_line_is_one_line_of_ascii(event: Event, returned: list[Effect]) -> None:
     line = Call(call="handle", now=0.0, event=event, effects=tuple(returned)).to_line()
     assert line.isascii()
     assert line.splitlines(keepends=True) == [line]
@@ -84,13 +84,13 @@ def test_every_event_and_effect_is_in_the_table_with_every_field() -> None:
         assert {field.name for field in fields(record.kind)} == record.forms.keys(), record.kind
 
 
-def test_a_field_with_its_default_is_left_out() -> None:
+def test_field_with_its_default_is_left_out() -> None:
     line = '{"call":"handle","now":0,"event":{"kind":"PodAdded","pod":{"uid":"u","name":"p"}},'
     (call,) = read_log([_HEADER, line + '"effects":[]}'])
     assert call.to_line() == line + '"effects":[]}\n'
 
 
-def test_a_log_is_read_lazily() -> None:
+def test_log_is_read_lazily() -> None:
     calls = iter(read_log([_HEADER, Call(call="restart").to_line(), "nonsense"]))
     assert next(calls).call == "restart"
     with pytest.raises(DecisionLogError, match="line 3: expected a JSON object, got nonsense"):
@@ -100,7 +100,7 @@ def test_a_log_is_read_lazily() -> None:
 # The header -----------------------------------------------------------------------------------
 
 
-def test_a_header_has_the_recipe_and_the_data_of_the_writer() -> None:
+def test_header_has_the_recipe_and_the_data_of_the_writer() -> None:
     header = Header(recipe=Recipe("gang", placement=PlacementStrategy.PACK), about={"seed": 3})
     read = read_log([header.to_line()]).header
     assert read == header
@@ -116,7 +116,7 @@ def test_a_header_has_the_recipe_and_the_data_of_the_writer() -> None:
     ],
     ids=lambda recipe: recipe.preset,
 )
-def test_a_recipe_is_read_back_and_makes_its_scheduler(recipe: Recipe) -> None:
+def test_recipe_is_read_back_and_makes_its_scheduler(recipe: Recipe) -> None:
     back = Recipe.from_json(json.loads(json.dumps(recipe.to_json())))
     assert back == recipe
     assert hash(back) == hash(recipe)
@@ -125,7 +125,7 @@ def test_a_recipe_is_read_back_and_makes_its_scheduler(recipe: Recipe) -> None:
     assert back != Recipe("coscheduling")
 
 
-def test_a_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
+def test_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
     import inspect
 
     for name in ("coscheduling", "gang", "pod-by-pod"):
@@ -150,7 +150,7 @@ def test_a_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
         ("coscheduling", {"permit_timeout": "long"}, "permit_timeout"),
     ],
 )
-def test_a_malformed_recipe_is_refused_by_field(
+def test_malformed_recipe_is_refused_by_field(
     preset: str, arguments: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidValueError) as refused:
@@ -176,7 +176,7 @@ def test_a_malformed_recipe_is_refused_by_field(
         ),
     ],
 )
-def test_a_malformed_header_is_refused_by_field(header: str, field: str) -> None:
+def test_malformed_header_is_refused_by_field(header: str, field: str) -> None:
     with pytest.raises(DecisionLogError) as refused:
         read_log([header], file="a.log")
     assert (refused.value.file, refused.value.line, refused.value.field) == ("a.log", 1, field)
@@ -197,20 +197,20 @@ def test_a_malformed_header_is_refused_by_field(header: str, field: str) -> None
         ),
     ],
 )
-def test_a_malformed_recipe_in_a_header_is_refused_by_field(scheduler: Any, field: str) -> None:
+def test_malformed_recipe_in_a_header_is_refused_by_field(scheduler: Any, field: str) -> None:
     header = {"format": FORMAT, "gangsched": "0", "scheduler": scheduler, "about": {}}
     with pytest.raises(DecisionLogError) as refused:
         read_log([json.dumps(header)])
     assert refused.value.field == field
 
 
-def test_a_header_refuses_data_that_is_not_plain() -> None:
+def test_header_refuses_data_that_is_not_plain() -> None:
     for wrong in ({"x": float("nan")}, {"x": object()}):
         with pytest.raises(InvalidValueError, match="about must be an object of plain JSON data"):
             Header(about=wrong).to_line()
 
 
-def test_a_log_without_any_line_has_no_header() -> None:
+def test_log_without_any_line_has_no_header() -> None:
     with pytest.raises(DecisionLogError, match="log: line 1: expected a header"):
         read_log([])
 
@@ -285,7 +285,7 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         ),
     ],
 )
-def test_a_malformed_line_is_refused_by_number_field_and_value(
+def test_malformed_line_is_refused_by_number_field_and_value(
     line: str, field: str, value: str
 ) -> None:
     log = read_log([_HEADER, Call(call="restart").to_line(), line], file="a.log")
@@ -297,7 +297,7 @@ def test_a_malformed_line_is_refused_by_number_field_and_value(
     assert len(str(error)) < 400
 
 
-def test_a_malformed_effect_is_not_written() -> None:
+def test_malformed_effect_is_not_written() -> None:
     wrong: Any = ("bind",)
     with pytest.raises(InvalidValueError, match="kind"):
         Call(call="advance", now=0.0, effects=wrong).to_line()

@@ -48,11 +48,11 @@ from gangsched.testing import make_pod
         (691_200, "8d"),
     ],
 )
-def test_an_age_is_printed_as_by_kubectl(seconds: float, expected: str) -> None:
+def test_age_is_printed_as_by_kubectl(seconds: float, expected: str) -> None:
     assert human_duration(seconds) == expected
 
 
-def test_a_row_shows_the_status_of_a_pod() -> None:
+def test_row_shows_the_status_of_a_pod() -> None:
     pod = make_pod("p", created_at=5.0)
     on_it = evolve(pod, node_name=NodeName("n"))
     cases = [

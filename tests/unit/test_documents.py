@@ -94,7 +94,7 @@ def _refused(text: str) -> ManifestError:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: Value) -> None:
+def test_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: Value) -> None:
     (read,) = _read(text)
 
     assert value == read
@@ -110,7 +110,7 @@ def test_a_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: Value
         ("yEs tRUE oN nO nULL t f Y1 none None", "text"),
     ],
 )
-def test_a_boolean_has_three_spellings_only(words: str, value: Value) -> None:
+def test_boolean_has_three_spellings_only(words: str, value: Value) -> None:
     for word in words.split():
         assert [word if value == "text" else value] == _read(word)
 
@@ -176,7 +176,7 @@ def test_other_keys_are_refused(text: str, shown_as: str) -> None:
         ("limits: {nvidia.com/gpu: 1, nvidia.com/gpu: 2}", "limits[nvidia.com/gpu]"),
     ],
 )
-def test_a_key_that_is_given_twice_is_refused_by_its_path(text: str, path: str) -> None:
+def test_key_that_is_given_twice_is_refused_by_its_path(text: str, path: str) -> None:
     error = _refused(text)
 
     assert (error.field, error.problem) == (path, "the key is given twice")
@@ -219,19 +219,19 @@ def test_two_merges_in_one_mapping_are_refused() -> None:
     assert "'<<' is given twice" in _refused("{a: &a {x: 1}, m: {<<: *a, <<: *a}}").problem
 
 
-def test_an_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
+def test_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
     assert "*a has no anchor" in _refused("b: *a").problem
 
     error = _refused("a: &a 1\n---\nb: *a")
     assert (error.document, error.field) == (2, "b")
 
 
-def test_an_alias_within_its_own_anchor_is_refused() -> None:
+def test_alias_within_its_own_anchor_is_refused() -> None:
     assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
 
 
 @pytest.mark.parametrize("template", ["[{}]", "{{x: [{}]}}", "{{<<: [{}]}}"])
-def test_the_values_of_aliases_are_bounded(template: str) -> None:
+def test_values_of_aliases_are_bounded(template: str) -> None:
     levels = ["a0: &a0 {k: v}"]
     for level in range(1, 40):
         items = ", ".join([f"*a{level - 1}"] * 10)
@@ -307,7 +307,7 @@ def test_pyyaml_is_loaded_by_the_first_reading() -> None:
     )
 
 
-def test_a_path_brackets_keys_that_are_not_plain_words() -> None:
+def test_path_brackets_keys_that_are_not_plain_words() -> None:
     path = ""
     for key in ("spec", "containers", 0, "limits", "nvidia.com/gpu"):
         path = join_path(path, key)
@@ -326,7 +326,7 @@ def test_a_path_brackets_keys_that_are_not_plain_words() -> None:
         (True, "True"),
     ],
 )
-def test_a_value_is_shortened_in_errors(value: Value, text: str) -> None:
+def test_value_is_shortened_in_errors(value: Value, text: str) -> None:
     assert text == shown(value)
     assert len(shown("x" * 10_000)) <= 80
 

@@ -72,7 +72,7 @@ def test_gang_keeps_its_role_minimum_where_members_on_one_node_are_evicted(
 
 
 @EACH_UNIT
-def test_a_whole_gang_is_evicted_where_all_elastic_members_are_not_enough(
+def test_whole_gang_is_evicted_where_all_elastic_members_are_not_enough(
     unit: SchedulingUnit,
 ) -> None:
     host = Host(5, unit=unit)

@@ -144,7 +144,7 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
 # What is missing ------------------------------------------------------------------------------
 
 
-def test_a_bundle_lacks_what_its_groups_lack_together() -> None:
+def test_bundle_lacks_what_its_groups_lack_together() -> None:
     driver = Driver()
     driver.tell(node("n", 4), *specs(*AB, min_resources={"cpu": 3}))
     driver.add(*(pod for group in AB for pod in pods(group)))
@@ -153,7 +153,7 @@ def test_a_bundle_lacks_what_its_groups_lack_together() -> None:
         assert missing == Resources({"cpu": 2})
 
 
-def test_a_group_that_has_no_members_lacks_nothing() -> None:
+def test_group_that_has_no_members_lacks_nothing() -> None:
     driver = Driver()
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 3})))
     assert equivalence.missing(driver.scheduler._state, info_of(driver, "default/g")) == NOTHING

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
+from gangsched._core._queue import SchedulingQueue
 from support.entities import a_group, a_pod, names
 
 PRIORITIES = st.lists(st.integers(0, 3), min_size=1, max_size=12)

@@ -225,7 +225,7 @@ def test_failed_bind_frees_its_node_during_backoff() -> None:
     assert where(driver) == {"q": "n"}
 
 
-def test_a_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
+def test_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
     """Its node is taken from it then, and it is tried again."""
     driver, _odd = faulty_driver(cpu=4)
     driver.watched = False
@@ -294,7 +294,7 @@ def test_running_pod_that_is_evicted_has_no_earlier_reason() -> None:
     assert driver.scheduler.why(P) == Terminating("")
 
 
-def test_a_pod_that_becomes_another_as_its_bind_is_shown_was_bound_first() -> None:
+def test_pod_that_becomes_another_as_its_bind_is_shown_was_bound_first() -> None:
     driver, faulty = faulty_driver("post_bind", cpu=4)
     bound = list[tuple[str, str, float]]()
     faulty.answers["post_bind"] = lambda pod, node, *, now: bound.append((pod.name, node, now))

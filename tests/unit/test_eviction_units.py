@@ -43,7 +43,7 @@ from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, r
 
 @EACH_UNIT
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_a_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
+def test_regular_pod_counts_as_a_gang_of_one(unit: SchedulingUnit, is_signed: bool) -> None:
     """Of the two, the younger goes."""
     host = Host(2, unit=unit, faulty=None if is_signed else FaultyPlugin("filter"))
     runs(host, "gang", 0)
@@ -73,7 +73,7 @@ def test_capacity_nominated_for_equal_priority_is_not_taken(unit: SchedulingUnit
 
 
 @EACH_UNIT
-def test_a_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
+def test_bundle_counts_each_of_its_groups_once(unit: SchedulingUnit) -> None:
     host = Host(5, unit=unit)
     for name, other in (("a", "b"), ("b", "a")):
         spec = PodGroup(name=name, min_available=1, bundle=(GroupKey(f"default/{other}"),))
@@ -104,9 +104,7 @@ def test_all_members_of_a_role_beyond_its_minimum_are_elastic(unit: SchedulingUn
 
 @EACH_UNIT
 @pytest.mark.parametrize("stays", [True, False], ids=["others-stay", "alone"])
-def test_a_regular_pod_that_is_going_already_is_counted_on(
-    unit: SchedulingUnit, stays: bool
-) -> None:
+def test_regular_pod_that_is_going_already_is_counted_on(unit: SchedulingUnit, stays: bool) -> None:
     host = Host(1, *[1] * stays, unit=unit)
     runs(host, "going", 0, group=None, min_available=None)
     if stays:
@@ -118,7 +116,7 @@ def test_a_regular_pod_that_is_going_already_is_counted_on(
 
 
 @EACH_UNIT
-def test_a_regular_pod_that_waits_gives_its_node_back_at_once_and_is_tried_again(
+def test_waiting_regular_pod_is_unassumed_at_once_and_tried_again(
     unit: SchedulingUnit,
 ) -> None:
     faulty = FaultyPlugin("permit")
@@ -216,7 +214,7 @@ def test_gang_with_fewer_running_members_is_evicted_first() -> None:
     assert host.evicted == ["one-0"]
 
 
-def test_a_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
+def test_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() -> None:
     host = Host(9, faulty=waits_for("spare-late"))
     runs(host, "exact", 0, 0)
     runs(host, "spare", 0, 0, 0, min_available=2)

@@ -224,7 +224,7 @@ def test_pre_enqueue_is_called_again_when_the_pod_changes() -> None:
     assert host.decide() is None
 
 
-def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
+def test_first_bind_plugin_that_does_not_skip_binds() -> None:
     recorder = Recorder(bind=Skip())
     host = Host(recorder, DefaultBinder())
     host.tell(PodAdded(make_pod("p", cpu=1)))
@@ -233,7 +233,7 @@ def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
     assert [type(effect) for effect in effects] == [Bind]
 
 
-def test_the_highest_score_wins_and_ties_fall_to_the_first_node() -> None:
+def test_highest_score_wins_and_ties_fall_to_the_first_node() -> None:
     class Likes:
         name = "Likes"
 
@@ -377,9 +377,7 @@ def test_unhashable_signature_is_refused_and_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("name", "node", "attempt"), [("other", "n", 1), ("p", "other", 1), ("p", "n", 2)]
 )
-def test_a_bind_of_another_pod_node_or_attempt_is_refused(
-    name: str, node: str, attempt: int
-) -> None:
+def test_bind_of_another_pod_node_or_attempt_is_refused(name: str, node: str, attempt: int) -> None:
     other = Bind(make_pod(name).uid, NodeName(node), attempt)
     host = Host(Recorder(bind=other))
     host.tell(PodAdded(make_pod("p", cpu=1)))

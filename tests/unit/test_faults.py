@@ -119,7 +119,7 @@ def run(
 # Binds ----------------------------------------------------------------------------------------
 
 
-def test_the_kth_bind_of_the_run_fails_and_nothing_is_bound_by_it() -> None:
+def test_kth_bind_of_the_run_fails_and_nothing_is_bound_by_it() -> None:
     simulator, seen = run(node_of(), *gang("g", 3), faults=(BindFails(2),))
     (_now, failed) = seen.of(BindFailed)[0]
     assert failed == BindFailed(failed.uid, 1, "refused by a fault")
@@ -134,13 +134,13 @@ def node_of(cpu: int = 4) -> Event:
     return NodeAdded(node(cpu=cpu))
 
 
-def test_a_bind_is_counted_per_group_if_the_fault_names_one() -> None:
+def test_bind_is_counted_per_group_if_the_fault_names_one() -> None:
     plan = (BindFails(1, H), BindFails(2, G))
     _simulator, seen = run(node_of(), *gang("g"), *gang("h"), faults=plan)
     assert [failed.uid for _now, failed in seen.of(BindFailed)] == ["default/g-1", "default/h-0"]
 
 
-def test_a_pod_whose_bind_failed_holds_nothing_until_its_next_attempt() -> None:
+def test_pod_whose_bind_failed_holds_nothing_until_its_next_attempt() -> None:
     pod = PodAdded(make_pod("p", cpu=4))
     simulator, seen = run(node_of(), pod, faults=(BindFails(1),), until=0.5)
     assert simulator.jobs.used.amounts() == Resources()
@@ -150,7 +150,7 @@ def test_a_pod_whose_bind_failed_holds_nothing_until_its_next_attempt() -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_bind_whose_answer_is_lost_is_done_and_reported_as_failed(ahead: bool) -> None:
+def test_bind_whose_answer_is_lost_is_done_and_reported_as_failed(ahead: bool) -> None:
     simulator, seen = run(node_of(), *gang("g"), faults=(BindAnswerLost(1),), ahead=ahead)
     ((_now, failed),) = seen.of(BindFailed)
     assert failed.reason == "the answer was lost"
@@ -162,7 +162,7 @@ def test_a_bind_whose_answer_is_lost_is_done_and_reported_as_failed(ahead: bool)
     assert (0.0, PodUpdated(pod)) in seen.all
 
 
-def test_a_bound_pod_is_bound_again_while_its_answer_is_lost() -> None:
+def test_bound_pod_is_bound_again_while_its_answer_is_lost() -> None:
     lost = BindAnswerLost(1, seconds=5.0)
     simulator, seen = run(node_of(), PodAdded(make_pod("p", cpu=1)), faults=(lost,))
     reasons = [failed.reason for _now, failed in seen.of(BindFailed)]
@@ -173,12 +173,12 @@ def test_a_bound_pod_is_bound_again_while_its_answer_is_lost() -> None:
     assert len(list(simulator.cluster.pods_on(NodeName("n0")))) == 1
 
 
-def test_a_slow_bind_takes_longer_and_others_do_not() -> None:
+def test_slow_bind_takes_longer_and_others_do_not() -> None:
     _simulator, seen = run(node_of(), *gang("g"), faults=(BindSlow(1, G, 30.0),))
     assert [now for now, _bound in seen.of(Bound)] == [0.0, 30.0]
 
 
-def test_a_bind_can_be_slow_and_fail() -> None:
+def test_bind_can_be_slow_and_fail() -> None:
     plan = (BindSlow(1, seconds=3.0), BindFails(1), BindAnswerLost(1))
     simulator, seen = run(node_of(), PodAdded(make_pod("p", cpu=1)), faults=plan)
     assert [(now, f.reason) for now, f in seen.of(BindFailed)] == [(3.0, "refused by a fault")]
@@ -194,7 +194,7 @@ def test_a_bind_can_be_slow_and_fail() -> None:
     ],
     ids=["pod-gone", "node-gone", "nothing"],
 )
-def test_the_cluster_refuses_an_impossible_bind(change: Event, reason: str | None) -> None:
+def test_cluster_refuses_an_impossible_bind(change: Event, reason: str | None) -> None:
     _simulator, seen = run(
         node_of(), PodAdded(make_pod("p", cpu=1)), (1.0, change), faults=(BindSlow(1),), until=40.0
     )
@@ -203,7 +203,7 @@ def test_the_cluster_refuses_an_impossible_bind(change: Event, reason: str | Non
     assert len(seen.of(Bound)) == (reason == "")
 
 
-def test_a_bind_of_a_pod_that_has_finished_unseen_is_answered() -> None:
+def test_bind_of_a_pod_that_has_finished_unseen_is_answered() -> None:
     gone = PodDeleted(make_pod("p").uid)
     plan = (EventDelayed(3, 60.0), BindSlow(1, seconds=5.0))
     _simulator, seen = run(
@@ -215,7 +215,7 @@ def test_a_bind_of_a_pod_that_has_finished_unseen_is_answered() -> None:
 # Nodes ----------------------------------------------------------------------------------------
 
 
-def test_a_node_vanishes_while_members_wait_with_it() -> None:
+def test_node_vanishes_while_members_wait_with_it() -> None:
     nodes = [NodeAdded(node(f"n{n}", cpu=1)) for n in range(3)]
     simulator, seen = run(*nodes, *gang("g", 3), faults=(NodeVanishes(2, G, None),))
     waiting = [effect for _now, effect in seen.of(PodWaiting)]
@@ -225,7 +225,7 @@ def test_a_node_vanishes_while_members_wait_with_it() -> None:
     assert seen.of(Bound) == []
 
 
-def test_a_node_vanishes_amid_the_binds_of_a_gang() -> None:
+def test_node_vanishes_amid_the_binds_of_a_gang() -> None:
     nodes = [NodeAdded(node(f"n{n}", cpu=1)) for n in range(3)]
     simulator, seen = run(
         *nodes, *gang("g", 3), faults=(NodeVanishes(2, G, 20.0),), make=Recipe("gang")
@@ -239,7 +239,7 @@ def test_a_node_vanishes_amid_the_binds_of_a_gang() -> None:
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
-def test_the_pods_of_a_vanished_node_are_deleted() -> None:
+def test_pods_of_a_vanished_node_are_deleted() -> None:
     plan = (NodeVanishes(2, G),)
     simulator, seen = run(node_of(), *gang("g"), faults=plan, make=Recipe("gang"))
     assert seen.of(PodDeleted) == [(0.0, PodDeleted(make_pod("g-0").uid))]
@@ -253,7 +253,7 @@ def told(seen: Seen, kind: type) -> list[float]:
     return [now for now, _event in seen.of(kind)]
 
 
-def test_the_nth_event_is_delivered_twice() -> None:
+def test_nth_event_is_delivered_twice() -> None:
     _simulator, seen = run(
         node_of(), *gang("g"), faults=(EventDuplicated(2), EventDuplicated(1, 7.0))
     )
@@ -262,7 +262,7 @@ def test_the_nth_event_is_delivered_twice() -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_late_event_is_shown_at_once_only_if_the_state_is_ahead(
+def test_late_event_is_shown_at_once_only_if_the_state_is_ahead(
     ahead: bool,
 ) -> None:
     shown: list[ClusterState] = []
@@ -282,7 +282,7 @@ def test_a_late_event_is_shown_at_once_only_if_the_state_is_ahead(
     assert shown[0].node(NodeName("n0")) is not None
 
 
-def test_a_late_event_shows_the_current_object() -> None:
+def test_late_event_shows_the_current_object() -> None:
     cordoned = evolve(node(), unschedulable=True)
     _simulator, seen = run(
         node_of(),
@@ -293,13 +293,13 @@ def test_a_late_event_shows_the_current_object() -> None:
     assert seen.of(Bind) == [], "the node was cordoned before it was told of"
 
 
-def test_the_nth_event_is_delivered_after_others() -> None:
+def test_nth_event_is_delivered_after_others() -> None:
     pods = [PodAdded(make_pod(name)) for name in "abcde"]
     _simulator, seen = run(*pods, faults=(EventReordered(2, by=2),))
     assert [event.pod.name for _now, event in seen.of(PodAdded)] == ["a", "c", "d", "b", "e"]
 
 
-def test_a_reordered_event_is_delivered_when_no_other_event_follows() -> None:
+def test_reordered_event_is_delivered_when_no_other_event_follows() -> None:
     pods = [PodAdded(make_pod(name)) for name in "abc"]
     plan = (EventReordered(2, by=9), EventReordered(3, by=9))
     simulator, seen = run(*pods, faults=plan)
@@ -308,7 +308,7 @@ def test_a_reordered_event_is_delivered_when_no_other_event_follows() -> None:
     assert simulator.is_quiescent
 
 
-def test_a_reordered_event_is_delivered_while_the_scheduler_retries() -> None:
+def test_reordered_event_is_delivered_while_the_scheduler_retries() -> None:
     pod = make_pod("p", cpu=1)
     plan = (BindFails(1), EventReordered(3, by=1))
     simulator, seen = run(node_of(), PodAdded(pod), (0.5, PodDeleted(pod.uid)), faults=plan)
@@ -316,7 +316,7 @@ def test_a_reordered_event_is_delivered_while_the_scheduler_retries() -> None:
     assert simulator.is_quiescent
 
 
-def test_an_event_that_is_dropped_is_shown_by_the_next_listing() -> None:
+def test_event_that_is_dropped_is_shown_by_the_next_listing() -> None:
     simulator, seen = run(node_of(), *gang("g"), faults=(EventDropped(1, 12.0),))
     assert told(seen, NodeAdded) == []
     assert {now for now, _effect in seen.of(Bind)} == {12.0}
@@ -330,7 +330,7 @@ def test_answers_to_binds_are_not_counted_as_events() -> None:
     assert told(seen, PodUpdated) == [13.0], "the third event is that the pod has finished"
 
 
-def test_a_dropped_group_and_a_dropped_deletion_are_listed() -> None:
+def test_dropped_group_and_a_dropped_deletion_are_listed() -> None:
     group = PodGroup(name="g", min_available=2)
     simulator, _seen = run(
         node_of(),
@@ -349,7 +349,7 @@ def test_a_dropped_group_and_a_dropped_deletion_are_listed() -> None:
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
 @pytest.mark.parametrize("call", range(1, 11))
-def test_a_scheduler_can_be_replaced_before_any_call(call: int, unit: SchedulingUnit) -> None:
+def test_scheduler_can_be_replaced_before_any_call(call: int, unit: SchedulingUnit) -> None:
     made: list[ClusterState] = []
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -374,7 +374,7 @@ def test_unperformed_effects_of_a_replaced_scheduler_are_dropped() -> None:
     assert all(pod.node_name for pod in simulator.cluster.pods())
 
 
-def test_the_watch_delivers_a_bind_in_progress_at_a_restart() -> None:
+def test_watch_delivers_a_bind_in_progress_at_a_restart() -> None:
     plan = (BindSlow(1, seconds=5.0), SchedulerRestarts(6))
     _simulator, seen = run(
         node_of(2), PodAdded(make_pod("p", cpu=2)), (9.0, NodeAdded(node("n1", 0))), faults=plan
@@ -429,7 +429,7 @@ def test_after_a_clock_jump_everything_due_happens_at_once() -> None:
     assert simulator.injected_faults == ((1.0, ClockJumps(1.0, 30.0)), (31.0, ClockJumps(2.0, 1.0)))
 
 
-def test_a_clock_jump_past_the_deadline_rejects_waiting_members() -> None:
+def test_clock_jump_past_the_deadline_rejects_waiting_members() -> None:
     _simulator, seen = run(
         node_of(1), *gang("g"), PodAdded(make_pod("x", cpu=1)), faults=(ClockJumps(2.0, 90.0),)
     )
@@ -440,7 +440,7 @@ def test_a_clock_jump_past_the_deadline_rejects_waiting_members() -> None:
 # Plans ----------------------------------------------------------------------------------------
 
 
-def test_a_fault_whose_place_is_never_reached_has_no_effect() -> None:
+def test_fault_whose_place_is_never_reached_has_no_effect() -> None:
     plan = (BindFails(99), EventDropped(99), SchedulerRestarts(999), NodeVanishes(1, H))
     simulator, seen = run(node_of(), *gang("g"), faults=plan)
     assert simulator.injected_faults == ()
@@ -448,14 +448,14 @@ def test_a_fault_whose_place_is_never_reached_has_no_effect() -> None:
 
 
 @given(faults())
-def test_a_plan_is_printed_written_and_read_back(plan: FaultPlan) -> None:
+def test_plan_is_printed_written_and_read_back(plan: FaultPlan) -> None:
     assert eval(repr(plan)) == plan
     assert FaultPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
     assert hash(plan) == hash(eval(repr(plan)))
 
 
 @given(st.integers())
-def test_a_seed_draws_one_plan(seed: int) -> None:
+def test_seed_draws_one_plan(seed: int) -> None:
     plan = FaultPlan.drawn(seed)
     assert FaultPlan.drawn(seed) == plan
     assert len(plan.faults) == 8
@@ -508,13 +508,13 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("make", "field"), REFUSED, ids=[f"{n}" for n in range(len(REFUSED))])
-def test_a_malformed_fault_is_refused_by_field(make: Any, field: str) -> None:
+def test_malformed_fault_is_refused_by_field(make: Any, field: str) -> None:
     with pytest.raises(InvalidValueError) as refused:
         make()
     assert refused.value.field == field
 
 
-def test_the_log_of_a_run_says_what_went_wrong_in_it() -> None:
+def test_log_of_a_run_says_what_went_wrong_in_it() -> None:
     lines: list[str] = []
     run(node_of(), faults=(BindFails(1),), log=lines.append, seed=3, bind_seconds=2.0)
     about = read_log(lines).header.about

@@ -184,7 +184,7 @@ def test_sharing_of_objects_counts() -> None:
     assert fingerprint((1, 2), (1, 2)) == fingerprint((1, 2), (*[1], 2))
 
 
-def test_a_cycle_has_an_end() -> None:
+def test_cycle_has_an_end() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
     assert "again" in fingerprint(ring)[-1]
@@ -213,7 +213,7 @@ def test_different_states_have_different_fingerprints(one: object, other: object
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_the_order_of_a_set_does_not_count() -> None:
+def test_order_of_a_set_does_not_count() -> None:
     orders = [dict.fromkeys(order) for order in itertools.permutations(["a", "b", "c"])]
     assert len({fingerprint(set(order)) for order in orders}) == 1
 
@@ -223,7 +223,7 @@ def test_impossible_report_is_refused() -> None:
         fingerprint({"a": [iter([])]})
 
 
-def test_a_removal_and_a_return_are_seen_by_their_counters() -> None:
+def test_removal_and_a_return_are_seen_by_their_counters() -> None:
     """A map that has forgotten all pods differs from a map that never had any."""
     waiting = WaitingMap()
     before = fingerprint(waiting)

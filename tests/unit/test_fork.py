@@ -247,7 +247,7 @@ def test_what_if_refuses_a_plugin_with_state_and_no_fork() -> None:
     assert fingerprint(cluster, scheduler) == before
 
 
-def test_an_error_of_fork_names_the_plugin() -> None:
+def test_error_of_fork_names_the_plugin() -> None:
     class Broken(Quota):
         def fork(self) -> object:
             raise ZeroDivisionError("oops")
@@ -258,7 +258,7 @@ def test_an_error_of_fork_names_the_plugin() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_an_error_of_the_library_from_fork_is_not_wrapped() -> None:
+def test_error_of_the_library_from_fork_is_not_wrapped() -> None:
     error = ProfileError("what_if", "a connection cannot be forked")
 
     class Connected(Quota):
@@ -270,7 +270,7 @@ def test_an_error_of_the_library_from_fork_is_not_wrapped() -> None:
     assert caught.value is error
 
 
-def test_a_fork_without_the_methods_of_the_plugin_is_refused() -> None:
+def test_fork_without_the_methods_of_the_plugin_is_refused() -> None:
     class Other(Quota):
         def fork(self) -> object:
             return object()
@@ -378,13 +378,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("plugin", SHARED, ids=range(len(SHARED)))
-def test_a_plugin_without_state_is_shared(plugin: object) -> None:
+def test_plugin_without_state_is_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     assert copying.forked_profile(profile) is profile
 
 
 @pytest.mark.parametrize("plugin", REFUSED, ids=range(len(REFUSED)))
-def test_a_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
+def test_plugin_that_may_have_state_is_not_shared(plugin: object) -> None:
     profile = Profile(Coscheduling(), plugin, DefaultBinder())
     with pytest.raises(ProfileError, match="has state and no fork method"):
         copying.forked_profile(profile)
@@ -473,7 +473,7 @@ def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
     assert run_times.asked == []
 
 
-def test_an_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
+def test_error_or_a_wrong_result_of_run_times_fork_is_named() -> None:
     with pytest.raises(PluginError, match=r"'run_times' at fork .* raised Zero") as caught:
         reserving(ForkedInVain()).what_if()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -488,7 +488,7 @@ def test_run_times_without_state_are_shared(run_times: Any) -> None:
     assert copying.forked_policy(None) is None
 
 
-def test_an_error_of_the_fork_of_a_cluster_is_named() -> None:
+def test_error_of_the_fork_of_a_cluster_is_named() -> None:
     class Broken(InMemoryCluster):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")
@@ -545,13 +545,13 @@ CHANGING = [Quota(1), [[1]], {"a": []}, object()]
 
 
 @pytest.mark.parametrize("value", CHANGING, ids=range(len(CHANGING)))
-def test_a_written_mutable_object_without_fork_is_refused(value: object) -> None:
+def test_written_mutable_object_without_fork_is_refused(value: object) -> None:
     with pytest.raises(ProfileError, match=r"written under StateKey\(.*claim.*no fork") as caught:
         written(value)
     assert caught.value.point == "what_if"
 
 
-def test_an_error_of_the_fork_of_a_written_value_names_the_key() -> None:
+def test_error_of_the_fork_of_a_written_value_names_the_key() -> None:
     class Broken(Quota):
         def fork(self) -> Any:
             raise ZeroDivisionError("oops")

@@ -42,7 +42,7 @@ BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 
 @BOTH
-def test_the_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: SchedulingUnit) -> None:
+def test_nodes_can_be_read_from_the_first_point_of_a_cycle_on(unit: SchedulingUnit) -> None:
     driver, faulty = faulty_driver("pre_filter", unit=unit)
     seen = list[set[str]]()
 
@@ -90,7 +90,7 @@ def test_each_plugin_is_asked_once_for_its_group(point: str) -> None:
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "reserve"])
-def test_a_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: str) -> None:
+def test_plugin_that_answers_for_a_gang_has_only_its_own_word_counted(point: str) -> None:
     """No other plugin answers for each member."""
     driver, faulty = faulty_driver(point, unit=SchedulingUnit.GROUP, wide=point)
     faulty.answers[point] = Unschedulable("not this gang")

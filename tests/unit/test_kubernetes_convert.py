@@ -80,7 +80,7 @@ def change(kind: str, value: object) -> Any:
     return read_event(json.loads(json.dumps({"type": kind, "object": value})))
 
 
-def test_a_pod_is_read_as_the_api_server_has_it() -> None:
+def test_pod_is_read_as_the_api_server_has_it() -> None:
     added = change("ADDED", pod("p"))
     assert isinstance(added, PodAdded)
     seen = added.pod
@@ -89,7 +89,7 @@ def test_a_pod_is_read_as_the_api_server_has_it() -> None:
     assert seen.requests.amount("cpu") == 1500
 
 
-def test_a_terminating_pod_has_the_instant_of_its_deletion() -> None:
+def test_terminating_pod_has_the_instant_of_its_deletion() -> None:
     updated = change("MODIFIED", pod("p", deletionTimestamp="2026-01-31T13:00:00+01:00"))
     assert isinstance(updated, PodUpdated)
     assert updated.pod.deleted_at == SECONDS
@@ -125,12 +125,12 @@ def test_bookmarks_and_unknown_kinds_give_no_event() -> None:
         ("ADDED", None, "apiVersion"),
     ],
 )
-def test_a_malformed_change_is_refused_by_name(kind: str, value: object, words: str) -> None:
+def test_malformed_change_is_refused_by_name(kind: str, value: object, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         change(kind, value)
 
 
-def test_a_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> None:
+def test_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
     for value in (node(), GROUPS[0], pod("a"), pod("b")):
@@ -149,7 +149,7 @@ def test_a_gang_from_a_watch_is_scheduled_and_its_bindings_name_the_uid() -> Non
     assert bodies[0]["metadata"]["namespace"] == "team"
 
 
-def test_an_unschedulable_pod_gets_the_condition_for_autoscalers() -> None:
+def test_unschedulable_pod_gets_the_condition_for_autoscalers() -> None:
     patch = unschedulable_condition(PodUnschedulable(PodUID("u"), "0/1 nodes are available"))
     (condition,) = patch["status"]["conditions"]
     assert condition["type"] == "PodScheduled"
@@ -157,7 +157,7 @@ def test_an_unschedulable_pod_gets_the_condition_for_autoscalers() -> None:
     assert condition["message"] == "0/1 nodes are available"
 
 
-def test_a_deletion_names_the_uid_of_the_evicted_pod() -> None:
+def test_deletion_names_the_uid_of_the_evicted_pod() -> None:
     body = deletion(Evict(PodUID("uid-a"), NodeName("n0"), "the bind of pod b failed"))
     assert body["kind"] == "DeleteOptions"
     assert body["preconditions"] == {"uid": "uid-a"}
@@ -173,7 +173,7 @@ def daemon_pod(**spec: Any) -> dict[str, Any]:
     return whole
 
 
-def test_a_bound_pod_of_a_daemon_set_counts_on_its_node() -> None:
+def test_bound_pod_of_a_daemon_set_counts_on_its_node() -> None:
     added = change("ADDED", daemon_pod(nodeName="n0"))
     assert isinstance(added, PodAdded)
     assert (added.pod.node_name, added.pod.requests.amount("cpu")) == ("n0", 1500)
@@ -198,7 +198,7 @@ def test_a_bound_pod_of_a_daemon_set_counts_on_its_node() -> None:
     ],
     ids=["operator", "effect", "selector", "affinity", "class", "policy", "spread"],
 )
-def test_an_unknown_restriction_of_a_bound_pod_is_ignored(spec: dict[str, Any]) -> None:
+def test_unknown_restriction_of_a_bound_pod_is_ignored(spec: dict[str, Any]) -> None:
     with pytest.raises(ManifestError):
         change("ADDED", daemon_pod(affinity=None) | {"spec": {**pod("p")["spec"], **spec}})
     bound = {**pod("p"), "spec": {**pod("p")["spec"], **spec, "nodeName": "n0"}}
@@ -207,7 +207,7 @@ def test_an_unknown_restriction_of_a_bound_pod_is_ignored(spec: dict[str, Any]) 
     assert added.pod.requests.amount("cpu") == 1500
 
 
-def test_a_pending_pod_of_a_daemon_set_is_read_with_its_node() -> None:
+def test_pending_pod_of_a_daemon_set_is_read_with_its_node() -> None:
     added = change("ADDED", daemon_pod())
     assert isinstance(added, PodAdded)
     (term,) = added.pod.affinity
@@ -215,7 +215,7 @@ def test_a_pending_pod_of_a_daemon_set_is_read_with_its_node() -> None:
     assert not term.matches({}, "n1")
 
 
-def test_a_bound_pod_with_malformed_requests_is_refused() -> None:
+def test_bound_pod_with_malformed_requests_is_refused() -> None:
     whole = daemon_pod(nodeName="n0")
     whole["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]
     with pytest.raises(ManifestError, match="cpu"):
@@ -236,7 +236,7 @@ ANY: Any = None
     ],
     ids=["binding-effect", "binding-pod", "deletion-none", "deletion-bind", "condition"],
 )
-def test_a_request_of_the_wrong_type_is_refused(call: Callable[[], object], field: str) -> None:
+def test_request_of_the_wrong_type_is_refused(call: Callable[[], object], field: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         call()
     assert caught.value.field == field

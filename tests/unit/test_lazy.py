@@ -58,7 +58,7 @@ def test_every_method_that_reads_returns_copies(read: str) -> None:
     assert found is not original
 
 
-def test_a_value_is_copied_once_at_the_first_read() -> None:
+def test_value_is_copied_once_at_the_first_read() -> None:
     looks: Counter[int] = Counter()
 
     def copied(value: list[int]) -> list[int]:
@@ -128,7 +128,7 @@ def test_lazy_dict_agrees_with_a_dict_of_copies(
     assert given_values == kept
 
 
-def test_a_value_that_was_set_is_not_copied() -> None:
+def test_value_that_was_set_is_not_copied() -> None:
     lazily, own = lazy(a=[1]), [5]
     lazily.pop("a")
     lazily["a"] = own
@@ -137,7 +137,7 @@ def test_a_value_that_was_set_is_not_copied() -> None:
     assert lazily["b"] is own
 
 
-def test_a_missing_key_raises_key_error() -> None:
+def test_missing_key_raises_key_error() -> None:
     for ask in (lambda: lazy()["a"], lambda: lazy().pop("a"), lambda: lazy().__delitem__("a")):
         with pytest.raises(KeyError):
             ask()
@@ -149,7 +149,7 @@ class Key:
     """A key of which one can say whether it is still there."""
 
 
-def test_a_deleted_key_is_not_kept_alive() -> None:
+def test_deleted_key_is_not_kept_alive() -> None:
     key = Key()
     lazily, seen = LazyDict({key: [1]}, list), weakref.ref(key)
     assert lazily.pop(key) == [1]

@@ -89,7 +89,7 @@ def _refused(*documents: dict[str, Any]) -> ManifestError:
 # Pods -------------------------------------------------------------------------------------
 
 
-def test_a_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
+def test_pod_is_read_with_all_that_the_scheduler_looks_at() -> None:
     pod = _pod(
         {
             "apiVersion": "v1",
@@ -168,7 +168,7 @@ def test_absent_fields_of_a_pod_have_the_defaults_of_the_api() -> None:
         ("9007199254740.993", 9007199254740993),
     ],
 )
-def test_a_quantity_is_exact_in_any_yaml_form(cpu: str, thousandths: int) -> None:
+def test_quantity_is_exact_in_any_yaml_form(cpu: str, thousandths: int) -> None:
     (event,) = _events(
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -181,7 +181,7 @@ def test_a_quantity_is_exact_in_any_yaml_form(cpu: str, thousandths: int) -> Non
 
 
 @pytest.mark.parametrize("cpu", ["1:30", "1K", "1e99", ".inf", ".nan", "on", "2024-01-01"])
-def test_a_malformed_quantity_is_refused_in_any_yaml_form(cpu: str) -> None:
+def test_malformed_quantity_is_refused_in_any_yaml_form(cpu: str) -> None:
     with pytest.raises(ManifestError) as caught:
         _load(f"""
             {{apiVersion: v1, kind: Pod, metadata: {{name: x}}, spec: {{containers: [
@@ -259,7 +259,7 @@ _SPREAD = {"maxSkew": 1, "topologyKey": "zone"}
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_restriction_that_is_not_modelled_holds_the_pod(spec: dict[str, Any], path: str) -> None:
+def test_restriction_that_is_not_modelled_holds_the_pod(spec: dict[str, Any], path: str) -> None:
     workload = _load_documents(_pod_document(**spec))
 
     (event,) = _events(workload)
@@ -269,7 +269,7 @@ def test_a_restriction_that_is_not_modelled_holds_the_pod(spec: dict[str, Any], 
     assert workload.skipped == (f"{HEAD}Pod default/x: {sentence}",)
 
 
-def test_a_preference_between_nodes_holds_no_pod() -> None:
+def test_preference_between_nodes_holds_no_pod() -> None:
     soft = {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": _TERM}]
     }
@@ -288,7 +288,7 @@ def test_a_preference_between_nodes_holds_no_pod() -> None:
     assert workload.skipped == ()
 
 
-def test_a_template_gives_one_note_for_all_its_pods() -> None:
+def test_template_gives_one_note_for_all_its_pods() -> None:
     template = {"spec": {"containers": [{}], "resourceClaims": [{"name": "c"}]}}
     workload = _load_documents(
         _document(
@@ -305,7 +305,7 @@ def test_a_template_gives_one_note_for_all_its_pods() -> None:
     )
 
 
-def test_a_malformed_group_label_is_left_to_the_scheduler() -> None:
+def test_malformed_group_label_is_left_to_the_scheduler() -> None:
     labels = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
     labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "many"
     pod = _pod(_pod_document() | {"metadata": {"name": "x", "labels": labels}})
@@ -324,7 +324,7 @@ def _class(name: str, value: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("class_first", [True, False])
-def test_a_pod_has_the_priority_of_its_class(class_first: bool) -> None:
+def test_pod_has_the_priority_of_its_class(class_first: bool) -> None:
     documents = [_class("high", 100), _pod_document(priorityClassName="high")]
     workload = _load_documents(*(documents if class_first else documents[::-1]))
 
@@ -342,14 +342,14 @@ def test_kubernetes_own_classes_are_known(name: str, priority: int) -> None:
     assert priority == _pod(_pod_document(priorityClassName=name)).priority
 
 
-def test_an_unknown_priority_class_is_an_error_that_names_it() -> None:
+def test_unknown_priority_class_is_an_error_that_names_it() -> None:
     error = _refused(_pod_document(priorityClassName="mine"))
 
     assert error.field == "spec.priorityClassName"
     assert "'mine'" in error.problem
 
 
-def test_the_smallest_global_default_goes_to_pods_that_name_no_class() -> None:
+def test_smallest_global_default_goes_to_pods_that_name_no_class() -> None:
     classes = [
         _class("a", 9, globalDefault=True),
         _class("b", 5, globalDefault=True),
@@ -381,7 +381,7 @@ def test_priority_classes_of_one_file_are_known_in_another() -> None:
 # Nodes ------------------------------------------------------------------------------------
 
 
-def test_a_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
+def test_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
     node = _node(
         metadata={"name": "x", "labels": {"zone": "a"}},
         spec={
@@ -406,12 +406,12 @@ def test_a_node_is_read_with_all_that_the_scheduler_looks_at() -> None:
     )
 
 
-def test_a_node_without_allocatable_has_its_capacity() -> None:
+def test_node_without_allocatable_has_its_capacity() -> None:
     assert _node(status={"capacity": {"cpu": 8}}).allocatable == Resources({"cpu": 8})
     assert _node(status={"allocatable": {}, "capacity": {"cpu": 8}}).allocatable == Resources()
 
 
-def test_a_node_without_resources_gives_a_note() -> None:
+def test_node_without_resources_gives_a_note() -> None:
     workload = _load_documents(_document("Node"))
 
     assert len(workload.arrivals) == 1
@@ -459,7 +459,7 @@ def test_min_count_is_the_quorum(version: str) -> None:
     assert group == PodGroup(name="x", min_available=4, priority=9, created_at=3.0)
 
 
-def test_a_group_with_the_basic_policy_has_a_quorum_of_one_and_a_note() -> None:
+def test_group_with_the_basic_policy_has_a_quorum_of_one_and_a_note() -> None:
     workload = _load_documents(
         _document("PodGroup", "scheduling.k8s.io/v1beta1", spec={"schedulingPolicy": {"basic": {}}})
     )
@@ -472,7 +472,7 @@ def test_a_group_with_the_basic_policy_has_a_quorum_of_one_and_a_note() -> None:
     )
 
 
-def test_the_topology_key_of_a_group_is_read() -> None:
+def test_topology_key_of_a_group_is_read() -> None:
     group = _group(
         "scheduling.k8s.io/v1beta1",
         schedulingPolicy={"gang": {"minCount": 1}},
@@ -510,7 +510,7 @@ def test_koordinators_groups_are_the_bundle(version: str, spec: dict[str, Any]) 
     ["two/b", "{}", "3", '"two/b"', '["b"]', '["/b"]', '["a/b/c"]', "[3]", "[null]", "[" * 9999],
     ids=lambda text: str(text)[:8],
 )
-def test_a_malformed_list_of_groups_is_refused_by_path(text: str) -> None:
+def test_malformed_list_of_groups_is_refused_by_path(text: str) -> None:
     document = _document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
     document["metadata"] = {"name": "x", "annotations": {_GROUPS: text}}
     with pytest.raises(ManifestError) as caught:
@@ -521,7 +521,7 @@ def test_a_malformed_list_of_groups_is_refused_by_path(text: str) -> None:
     assert error.file in str(error)
 
 
-def test_a_group_with_two_topology_keys_holds_its_pods() -> None:
+def test_group_with_two_topology_keys_holds_its_pods() -> None:
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 1}},
         "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]},
@@ -586,7 +586,7 @@ def test_objects_arrive_at_one_instant_in_the_order_of_the_documents() -> None:
         ("example.com/v1", "PodGroup"),
     ],
 )
-def test_an_unknown_kind_is_skipped_with_a_note(version: str, kind: str) -> None:
+def test_unknown_kind_is_skipped_with_a_note(version: str, kind: str) -> None:
     unknown = _document(kind, version, spec=5, items=[_pod_document()])
     workload = _load_documents(unknown, _pod_document())
 
@@ -596,12 +596,12 @@ def test_an_unknown_kind_is_skipped_with_a_note(version: str, kind: str) -> None
     )
 
 
-def test_a_file_without_documents_is_an_empty_workload() -> None:
+def test_file_without_documents_is_an_empty_workload() -> None:
     assert _load("") == _load("# nothing\n---\n---\n") == Workload()
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "tf-smoke-gpu.yaml", "scale-up.yaml"])
-def test_the_examples_load_without_a_note(name: str) -> None:
+def test_examples_load_without_a_note(name: str) -> None:
     text = (resources.files("gangsched.simulation") / "examples" / name).read_text("utf-8")
     workload = load_manifests(text, file=name)
 
@@ -809,7 +809,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "path", "problem"), _MALFORMED, ids=range(len(_MALFORMED)))
-def test_a_malformed_field_is_refused_by_its_path(
+def test_malformed_field_is_refused_by_its_path(
     document: dict[str, Any], path: str, problem: str
 ) -> None:
     error = _refused({"apiVersion": "v1", "kind": "Secret"}, document)
@@ -820,12 +820,12 @@ def test_a_malformed_field_is_refused_by_its_path(
 
 
 @pytest.mark.parametrize("text", ["5", "text", "[1]", "'on'"])
-def test_a_document_that_is_not_a_mapping_is_refused(text: str) -> None:
+def test_document_that_is_not_a_mapping_is_refused(text: str) -> None:
     with pytest.raises(ManifestError, match="document 1: expected a mapping, got "):
         _load(text)
 
 
-def test_a_refusal_keeps_its_cause() -> None:
+def test_refusal_keeps_its_cause() -> None:
     cpu = {"resources": {"requests": {"cpu": "1K"}}}
     error = _refused(_document(spec={"containers": [cpu]}))
 
@@ -861,7 +861,7 @@ def test_a_refusal_keeps_its_cause() -> None:
     ],
     ids=["Pod", "Node", "UID", "PodGroup", "pod of a Job"],
 )
-def test_an_object_given_twice_is_refused_with_both_documents(
+def test_object_given_twice_is_refused_with_both_documents(
     documents: list[dict[str, Any]], named: str
 ) -> None:
     error = _refused(*documents)
@@ -870,13 +870,13 @@ def test_an_object_given_twice_is_refused_with_both_documents(
     assert f"{named} is given twice, first by document 1" == error.problem
 
 
-def test_the_same_name_in_two_namespaces_is_two_objects() -> None:
+def test_same_name_in_two_namespaces_is_two_objects() -> None:
     other = _pod_document() | {"metadata": {"name": "x", "namespace": "other"}}
 
     assert len(_load_documents(_pod_document(), other).arrivals) == 2
 
 
-def test_a_file_has_at_most_a_million_objects() -> None:
+def test_file_has_at_most_a_million_objects() -> None:
     template: dict[str, Any] = {"spec": {"containers": [{}]}}
     types = ("PS", "Worker", "Chief", "Master", "Evaluator")
     spec = {kind: {"replicas": 1, "template": template} for kind in types}
@@ -896,7 +896,7 @@ def test_a_file_has_at_most_a_million_objects() -> None:
 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf])
-def test_the_instant_of_arrival_must_be_finite(at: float) -> None:
+def test_instant_of_arrival_must_be_finite(at: float) -> None:
     with pytest.raises(InvalidValueError):
         _load_documents(_pod_document(), at=at)
 
@@ -1020,7 +1020,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     return places
 
 
-def test_the_file_that_is_mutilated_below_is_well_formed() -> None:
+def test_file_that_is_mutilated_below_is_well_formed() -> None:
     assert len(_load_documents(*_WHOLE_FILE).arrivals) == 12
 
 

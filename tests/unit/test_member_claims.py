@@ -23,7 +23,7 @@ def give(driver: Driver, minimum: int, *names: str) -> None:
 
 
 @EACH_UNIT
-def test_a_minimum_that_only_members_give_is_what_they_give_by_now(unit: SchedulingUnit) -> None:
+def test_minimum_that_only_members_give_is_what_they_give_by_now(unit: SchedulingUnit) -> None:
     """F22: no other member arrives, and no entity that could start is parked."""
     driver, _odd = faulty_driver(unit=unit, cpu=4)
     driver.add(*(make_pod(name, group="g", min_available=3, cpu=1) for name in "pq"))
@@ -72,7 +72,7 @@ def test_contradicting_member_joins_when_the_first_drops_its_claim(goes: bool) -
     assert set(where(driver)) == {"q", "r"} | ({"p"} if not goes else set())
 
 
-def test_a_member_that_its_specification_refused_says_nothing_for_its_group() -> None:
+def test_member_that_its_specification_refused_says_nothing_for_its_group() -> None:
     """F23: of one priority are all that are in, also when the specification has gone."""
     driver, _odd = faulty_driver(cpu=4)
     driver.add(make_pod("p", group="g", min_available=3))

@@ -14,7 +14,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.integers(1, 9
 
 
 @given(CHANGES)
-def test_an_account_is_the_exact_integral_of_its_amount(
+def test_account_is_the_exact_integral_of_its_amount(
     changes: list[tuple[int, bool, int]],
 ) -> None:
     account, now, amount, area = Account(), 0, 0, Fraction(0)
@@ -37,7 +37,7 @@ def test_asking_changes_nothing() -> None:
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1))
-def test_a_distribution_gives_numbers_that_are_there_at_their_ranks(numbers: list[int]) -> None:
+def test_distribution_gives_numbers_that_are_there_at_their_ranks(numbers: list[int]) -> None:
     found = Distribution.of(numbers)
     assert (found.count, found.max) == (len(numbers), max(numbers))
     for value, share in ((found.median, 50), (found.p95, 95)):

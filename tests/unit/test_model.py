@@ -60,7 +60,7 @@ BAD_PODS: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_PODS)
-def test_a_malformed_pod_is_refused_with_field_and_value(
+def test_malformed_pod_is_refused_with_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -80,7 +80,7 @@ BAD_GROUPS: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_GROUPS)
-def test_a_malformed_group_is_refused_with_name_field_and_value(
+def test_malformed_group_is_refused_with_name_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     """F51: a minimum below 1 never gets in."""
@@ -102,7 +102,7 @@ BAD_NODES: list[tuple[dict[str, Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("given_", "field", "value"), BAD_NODES)
-def test_a_malformed_node_is_refused_with_field_and_value(
+def test_malformed_node_is_refused_with_field_and_value(
     given_: dict[str, Any], field: str, value: object
 ) -> None:
     with pytest.raises(InvalidValueError) as caught:
@@ -175,7 +175,7 @@ def test_lists_and_dicts_are_converted_to_immutable_values() -> None:
 
 
 @pytest.mark.parametrize("phase", PodPhase)
-def test_a_pod_is_finished_if_it_succeeded_or_failed(phase: PodPhase) -> None:
+def test_pod_is_finished_if_it_succeeded_or_failed(phase: PodPhase) -> None:
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     assert finished is Pod(name="p", phase=phase).is_finished
 

@@ -178,7 +178,7 @@ def fleet(*views: FakeNode, read: Reading | None = None) -> tuple[NodeClasses, R
     return classes, read
 
 
-def test_a_second_node_that_takes_the_same_is_not_looked_at_again() -> None:
+def test_second_node_that_takes_the_same_is_not_looked_at_again() -> None:
     classes, read = fleet(a_view(), a_view())
     classes.take(0, ONE)
     asked = read.asked
@@ -188,7 +188,7 @@ def test_a_second_node_that_takes_the_same_is_not_looked_at_again() -> None:
     assert classes.of(0) is not classes.of(1)
 
 
-def test_a_second_node_that_gives_back_the_same_is_not_looked_at_again() -> None:
+def test_second_node_that_gives_back_the_same_is_not_looked_at_again() -> None:
     """Nor one that takes it again, though it was not taken here."""
     classes, read = fleet(a_view(), a_view())
     full = classes.of(0)
@@ -213,7 +213,7 @@ def test_hypothetical_node_with_unlimited_resources_is_evaluated_once() -> None:
     assert other.sample.free["cpu"] == 4000
 
 
-def test_a_node_has_less_than_nothing_of_what_it_never_offered() -> None:
+def test_node_has_less_than_nothing_of_what_it_never_offered() -> None:
     classes, _read = fleet(a_view())
     classes.take(0, Resources({"disk": 1}))
     sample = classes.of(0).sample
@@ -255,7 +255,7 @@ def test_classes_without_nodes_are_forgotten_before_they_outnumber_the_nodes() -
     classes._check({0: node_view(a_view(4999).node, used={"cpu": 1}, pods=1)})
 
 
-def test_classes_are_forgotten_once_they_are_more_than_twice_the_nodes_and_a_few() -> None:
+def test_classes_are_forgotten_beyond_twice_the_number_of_nodes() -> None:
     classes, _read = fleet(a_view(0), a_view(0))
     most = 2 * 2 + _SPARE
     for epoch in (0, 1, 2):
@@ -270,9 +270,7 @@ def test_classes_are_forgotten_once_they_are_more_than_twice_the_nodes_and_a_few
     assert classes.epoch == 3
 
 
-def test_half_of_the_moves_are_forgotten_once_they_are_more_than_twice_the_nodes_and_a_few() -> (
-    None
-):
+def test_half_of_the_moves_are_forgotten_beyond_twice_the_number_of_nodes() -> None:
     classes = NodeClasses(Reading())
     assert (classes.version, classes.since(0)) == (0, [])
     for index in range(2):
@@ -336,7 +334,7 @@ def move_to_another(classes: NodeClasses) -> None:
         (take_a_class_as_occupied, "the classes that a node is in are miscounted"),
     ],
 )
-def test_the_check_sees_what_drifted(sabotage: Callable[[NodeClasses], None], says: str) -> None:
+def test_check_sees_what_drifted(sabotage: Callable[[NodeClasses], None], says: str) -> None:
     views: dict[int, Any] = {0: a_view(), 1: a_view(3)}
     classes, _read = fleet(*views.values())
     classes._check(views)
@@ -349,7 +347,7 @@ def test_the_check_sees_what_drifted(sabotage: Callable[[NodeClasses], None], sa
 # Labels ---------------------------------------------------------------------------------------
 
 
-def test_a_label_is_read_as_long_as_it_has_a_reader() -> None:
+def test_label_is_read_as_long_as_it_has_a_reader() -> None:
     labels = LabelsRead()
     assert labels.add(["zone", "disk"])
     assert not labels.add(["zone"])

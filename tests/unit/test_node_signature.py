@@ -92,7 +92,7 @@ def test_node_without_signature_of_a_plugin_is_reported_and_stands_alone(
     assert len(place(driver, *members("g", 4, cpu=1))) == 4
 
 
-def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> None:
+def test_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> None:
     """No plugin is named, and the node is a class of its own until it changes."""
     faulty = sound(*SIGNING)
     driver = faulty_driver(faulty)
@@ -119,7 +119,7 @@ def test_a_plugin_that_signs_a_node_when_it_is_asked_again_is_not_blamed() -> No
         ("zone", "returned 'zone'"),
     ],
 )
-def test_a_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, says: str) -> None:
+def test_plugin_that_cannot_say_which_labels_it_reads_is_named(answer: Any, says: str) -> None:
     """The pod is not taken in: what it needs to know of nodes is not known."""
     faulty = sound(*SIGNING, "labels_read")
     faulty.answers["labels_read"] = answer

@@ -72,7 +72,7 @@ def fleet(*names: NodeName) -> tuple[InMemoryCluster, Nodes]:
     return cluster, nodes
 
 
-def test_a_pod_that_is_assumed_and_assigned_counts_once() -> None:
+def test_pod_that_is_assumed_and_assigned_counts_once() -> None:
     """Law 8."""
     cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
@@ -96,7 +96,7 @@ def test_assumed_pods_survive_the_absence_of_their_node() -> None:
     assert nodes.infos[N1].free == {"cpu": 5000}
 
 
-def test_a_pod_may_be_forgotten_after_its_node_is_gone() -> None:
+def test_pod_may_be_forgotten_after_its_node_is_gone() -> None:
     cluster, nodes = fleet(N1)
     nodes.assume(POD, N1)
     cluster.apply(NodeDeleted(N1))
@@ -219,7 +219,7 @@ def test_looking_twice_changes_nothing() -> None:
     ],
     ids=["grows", "is-labelled", "takes-a-pod", "goes"],
 )
-def test_a_node_says_whether_it_may_take_more(
+def test_node_says_whether_it_may_take_more(
     change: NodeAdded | PodAdded | NodeDeleted, may_take_more: bool
 ) -> None:
     cluster, nodes = fleet(N1)
@@ -250,7 +250,7 @@ def on_n1(name: str, **requests: int | str) -> PodAdded:
         "has-one-that-asks-for-what-it-lacks-and-takes-another",
     ],
 )
-def test_a_node_may_take_more_when_it_has_more_of_something_or_fewer_pods(
+def test_node_may_take_more_when_it_has_more_of_something_or_fewer_pods(
     first: list[PodAdded], then: list[PodAdded | PodDeleted], may_take_more: bool
 ) -> None:
     cluster, nodes = fleet(N2)
@@ -295,7 +295,7 @@ def test_resource_that_a_node_does_not_offer_can_be_taken_and_given_back() -> No
     assert nodes.total() == before
 
 
-def test_the_least_that_a_node_can_offer_counts() -> None:
+def test_least_that_a_node_can_offer_counts() -> None:
     cluster, nodes = fleet()
     cluster.apply(NodeAdded(Node(name=N1, allocatable={"cpu": "1m"})))
     assert nodes.refresh(N1)
@@ -339,7 +339,7 @@ def test_each_changed_node_leaves_a_distinct_mark() -> None:
     assert marks == sorted(set(marks))
 
 
-def test_a_cluster_state_that_contradicts_itself_is_refused() -> None:
+def test_cluster_state_that_contradicts_itself_is_refused() -> None:
     class Confused:
         def node(self, name: NodeName) -> Node:
             return Node(name=name)
@@ -431,7 +431,7 @@ def miscount_the_total(nodes: Nodes) -> None:
         (miscount_the_total, "in all {'cpu': 16000} is free, not {'cpu': 16001}"),
     ],
 )
-def test_the_check_sees_what_drifted(sabotage: Callable[[Nodes], None], says: str) -> None:
+def test_check_sees_what_drifted(sabotage: Callable[[Nodes], None], says: str) -> None:
     _cluster, nodes = fleet(N1, N2)
     nodes._check()
     sabotage(nodes)

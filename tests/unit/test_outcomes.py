@@ -50,7 +50,7 @@ def test_every_decision_is_in_one_of_the_two_unions() -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_decision_is_a_frozen_final_value(value: Any) -> None:
+def test_decision_is_a_frozen_final_value(value: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         value.reason = "other"
     assert getattr(type(value), "__final__", False)
@@ -67,7 +67,7 @@ def test_every_decision_is_tried_above() -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, -1e-9, float("nan"), float("inf"), -float("inf")])
-def test_a_wait_is_finite_and_not_negative(timeout: float) -> None:
+def test_wait_is_finite_and_not_negative(timeout: float) -> None:
     """F28: what a bad timeout means is never guessed."""
     with pytest.raises(InvalidValueError) as caught:
         Wait(timeout)
@@ -122,7 +122,7 @@ def test_verdict_names_a_group_and_a_reason(verdict: Any, bad: Any, field: str) 
     assert caught.value.field == field
 
 
-def test_the_two_constants_are_what_they_are_called() -> None:
+def test_two_constants_are_what_they_are_called() -> None:
     assert Success() == SUCCESS
     assert Skip() == SKIP
     assert len({SUCCESS, SKIP}) == 2

@@ -74,7 +74,7 @@ TRAP: tuple[dict[str, int], dict[str, dict[str, int]], list[tuple[Box, int]]] = 
 # Placements -------------------------------------------------------------------------------
 
 
-def test_a_gang_that_arrival_order_would_split_is_placed() -> None:
+def test_gang_that_arrival_order_would_split_is_placed() -> None:
     """The small pods come first, and each would go where only a large one fits."""
     nodes = [(box("x", gpu=4), 1), (box("y", gpu=2), 1)]
     answer = ask({"a": 2, "b": 1}, {"a": {"gpu": 1}, "b": {"gpu": 4}}, nodes)
@@ -110,7 +110,7 @@ def test_easy_class_that_no_node_takes_is_not_counted_on() -> None:
     assert placed(answer) == {"a": 2}
 
 
-def test_a_role_gets_its_minimum_and_counts_for_the_group() -> None:
+def test_role_gets_its_minimum_and_counts_for_the_group() -> None:
     answer = ask(
         {"a": 4, "b": 4},
         {"a": {"gpu": 1}, "b": {"gpu": 4}},
@@ -121,7 +121,7 @@ def test_a_role_gets_its_minimum_and_counts_for_the_group() -> None:
     assert placed(answer) == {"a": 3, "b": 1}
 
 
-def test_a_bundle_of_groups_is_placed_whole() -> None:
+def test_bundle_of_groups_is_placed_whole() -> None:
     answer = ask(
         {"a": 3, "b": 3},
         {"a": {"gpu": 2}, "b": {"gpu": 3}},
@@ -137,13 +137,13 @@ def test_no_more_is_placed_than_is_asked_for() -> None:
     assert placed(answer) == {"a": 4}
 
 
-def test_the_fewest_nodes_are_used_and_large_ones_left_whole() -> None:
+def test_fewest_nodes_are_used_and_large_ones_left_whole() -> None:
     answer = ask({"a": 4}, {"a": {"gpu": 2}}, [(box("big", gpu=99), 1), (box("fit", gpu=8), 2)])
     assert isinstance(answer, Packed)
     assert ((box("fit", gpu=8), (("a", 4),)),) == answer.nodes
 
 
-def test_a_gang_that_only_fits_when_it_is_spread_is_placed_without_a_search() -> None:
+def test_gang_that_only_fits_when_it_is_spread_is_placed_without_a_search() -> None:
     """No node takes two b: one goes beside the single a, where filling puts a pair of a."""
     answer = ask(
         {"a": 3, "b": 2},
@@ -166,7 +166,7 @@ def test_pods_that_no_quota_counts_are_not_placed() -> None:
     assert placed(answer) == {"b": 2}
 
 
-def test_the_same_kind_of_node_may_be_given_twice() -> None:
+def test_same_kind_of_node_may_be_given_twice() -> None:
     answer = ask({"a": 2}, {"a": {"gpu": 8}}, [(box(gpu=8), 1), (box(gpu=8), 1)])
     assert placed(answer) == {"a": 2}
 
@@ -240,7 +240,7 @@ def test_equal_nodes_are_asked_once() -> None:
     assert len(set(room.asked)) == len(room.asked) < 5 * len(nodes)
 
 
-def test_a_node_is_asked_about_no_more_pods_than_there_are() -> None:
+def test_node_is_asked_about_no_more_pods_than_there_are() -> None:
     room = Counting(Shelf({"a": {"gpu": 1}}), [])
     assert isinstance(
         pack([Demand("a", 2, {"gpu": 1})], [Quota(ALL, 2)], [(box(gpu=9), 1)], room), Packed
@@ -248,7 +248,7 @@ def test_a_node_is_asked_about_no_more_pods_than_there_are() -> None:
     assert len(room.asked) == 2
 
 
-def test_a_node_is_weighed_once() -> None:
+def test_node_is_weighed_once() -> None:
     room = Counting(Shelf({"a": {"gpu": 1}}), [])
     demand = Demand("a", 2, {"gpu": 1})
     problem = Problem(States(room, "a"), (demand,), (Need((0,), 2),), ((box(gpu=9), 1),))
@@ -312,7 +312,7 @@ def test_classes_need_no_order_and_may_share_a_hash() -> None:
     assert Packed(((3, ((one, 2), (two, 1))),), 0) == answer
 
 
-def test_a_search_of_many_nodes_is_not_too_deep() -> None:
+def test_search_of_many_nodes_is_not_too_deep() -> None:
     requests = {"a": {"gpu": 3}, "b": {"gpu": 2}}
     counts = {"a": 2_500, "b": 2_501}
     demands = [Demand(kind, counts[kind], requests[kind]) for kind in "ab"]
@@ -330,7 +330,7 @@ def test_a_search_of_many_nodes_is_not_too_deep() -> None:
 # Certificates -----------------------------------------------------------------------------
 
 
-def test_a_short_resource_is_named_with_the_number_that_fits() -> None:
+def test_short_resource_is_named_with_the_number_that_fits() -> None:
     answer = impossible(ask({"a": 8}, {"a": {"gpu": GPU, "cpu": 1}}, [(box(gpu=GPU, cpu=9), 5)]))
     assert str(answer) == "at most 5 of 8 members fit: gpu is short"
     assert (answer.fits, answer.exact, answer.alone, answer.in_pieces) == (5, True, True, False)
@@ -353,7 +353,7 @@ def test_scarcer_of_two_sufficient_resources_is_named() -> None:
     assert str(answer) == "at most 0 of 2 members fit: gpu is short"
 
 
-def test_a_resource_of_which_nothing_is_free_is_the_scarcest_and_short() -> None:
+def test_resource_of_which_nothing_is_free_is_the_scarcest_and_short() -> None:
     """Either of the pods would be enough; of cpu three quarters are there."""
     counts, requests = {"a": 1, "b": 1}, {"a": {"cpu": 4}, "b": {"gpu": 1}}
     answer = impossible(
@@ -374,7 +374,7 @@ def test_quota_of_classes_without_demand_cannot_be_met() -> None:
     assert str(answer) == "at most 0 of 1 members fit: only 0 are pending"
 
 
-def test_the_role_that_is_short_is_named() -> None:
+def test_role_that_is_short_is_named() -> None:
     answer = impossible(
         ask(
             {"a": 4, "b": 2},
@@ -453,7 +453,7 @@ def test_sum_that_is_too_small_needs_no_budget() -> None:
     assert (answer.fits, answer.exact, answer.steps) == (5, True, 0)
 
 
-def test_a_proof_needs_no_budget_and_gives_a_bound() -> None:
+def test_proof_needs_no_budget_and_gives_a_bound() -> None:
     """Either kind alone fits five times over, and only the search knows about both."""
     counts, requests = {"a": 5, "b": 5}, {"a": {"gpu": 5}, "b": {"cpu": 5}}
     apart = frozenset({frozenset("ab")})
@@ -487,7 +487,7 @@ def test_equal_nodes_are_filled_in_one_order_only() -> None:
     assert (answer.fits, answer.exact) == (20, True)
 
 
-def test_a_bound_counts_each_node_at_its_best() -> None:
+def test_bound_counts_each_node_at_its_best() -> None:
     """Each of 4 nodes takes one a or two b, so 8 at most; the search, if it may, ends at 6."""
     counts, requests = {"a": 5, "b": 5}, {"a": {"gpu": 5}, "b": {"cpu": 5}}
     apart = frozenset({frozenset("ab")})
@@ -521,7 +521,7 @@ def test_largest_number_of_any_pass_is_reported() -> None:
     assert answer == BudgetExhausted(steps=0, placed=5)
 
 
-def test_a_search_that_the_budget_ends_says_so() -> None:
+def test_search_that_the_budget_ends_says_so() -> None:
     answer = ask(*TRAP, budget=5)
     assert BudgetExhausted(steps=5, placed=3) == answer
 
@@ -533,7 +533,7 @@ def test_search_takes_at_most_ten_thousand_steps_by_default() -> None:
     assert answer == BudgetExhausted(steps=10_000, placed=40)
 
 
-def test_a_no_and_its_reasons_are_looked_for_once() -> None:
+def test_no_and_its_reasons_are_looked_for_once() -> None:
     """The node takes all of b, or one a and less of b: five steps to see that, two to try both.
 
     That is for the no, and once more without gpu; that none of a fits is seen without trying.
@@ -559,9 +559,7 @@ def test_more_budget_never_takes_an_answer_away() -> None:
         (14, 1_000, "at most 54 of 56 members fit: cpu is free in pieces too small"),
     ],
 )
-def test_a_gang_of_odd_sizes_is_decided_to_the_last_member(
-    each: int, budget: int, told: str
-) -> None:
+def test_gang_of_odd_sizes_is_decided_to_the_last_member(each: int, budget: int, told: str) -> None:
     """Greedy passes end at 50 of 52: the search finds the others, and proves where it ends.
 
     The budgets suffice to look at each position once, except at those that the later nodes
@@ -579,14 +577,14 @@ def test_a_gang_of_odd_sizes_is_decided_to_the_last_member(
 
 
 @pytest.mark.parametrize("budget", [-1, 1.0, True, None, "10"])
-def test_a_budget_that_is_no_count_is_refused(budget: Any) -> None:
+def test_budget_that_is_no_count_is_refused(budget: Any) -> None:
     with pytest.raises(InvalidValueError, match="budget") as refused:
         pack([], [], [], Shelf({}), budget=budget)
     assert budget is refused.value.value
 
 
 @pytest.mark.parametrize("count", [-1, 0.5, False, None])
-def test_a_count_that_is_none_is_refused(count: Any) -> None:
+def test_count_that_is_none_is_refused(count: Any) -> None:
     with pytest.raises(InvalidValueError, match=r"nodes\[1\]"):
         pack([], [], [(box(), 1), (box("x"), count)], Shelf({}))
     with pytest.raises(InvalidValueError, match="count"):
@@ -659,7 +657,7 @@ COUNT = "an int >= 0"
         (lambda: Quota(LISTED, 1), "kinds must be a frozenset of kinds of pods, got ['a']"),
     ],
 )
-def test_a_refusal_says_what_was_expected(call: Callable[[], object], says: str) -> None:
+def test_refusal_says_what_was_expected(call: Callable[[], object], says: str) -> None:
     with pytest.raises(InvalidValueError) as refused:
         call()
     assert str(refused.value) == says

@@ -84,7 +84,7 @@ def first_pass(*asked: Any, **filters: Any) -> tuple[int, ...]:
     return next(passes(by_number(*asked, **filters))).placed
 
 
-def test_a_node_that_others_cannot_use_is_used_first() -> None:
+def test_node_that_others_cannot_use_is_used_first() -> None:
     """The only node for b is the tighter one, which a would be given by size alone."""
     alike = {"a": {"gpu": 2}, "b": {"gpu": 2}}
     nodes = [(box("x", gpu=2), 1), (box("y", gpu=3), 1)]
@@ -92,7 +92,7 @@ def test_a_node_that_others_cannot_use_is_used_first() -> None:
     assert first_pass({"a": 1, "b": 1}, alike, nodes, Need((0, 1), 2), banned=apart) == (1, 1)
 
 
-def test_a_pass_counts_a_role_towards_its_group() -> None:
+def test_pass_counts_a_role_towards_its_group() -> None:
     counts, requests = {"a": 4, "b": 4}, {"a": {"gpu": 1}, "b": {"gpu": 4}}
     needs = Need((0, 1), 4), Need((1,), 1)
     assert first_pass(counts, requests, [(box(gpu=8), 1)], *needs) == (3, 1)
@@ -167,7 +167,7 @@ def replay(problem: Problem[Box, str], one: Pass) -> None:
     ("room", "fits"),
     [([(box("x", gpu=99, cpu=99), 3), (box("y", gpu=60, cpu=60), 2)], True), (ODD_NODES, False)],
 )
-def test_a_pass_places_what_it_says_where_it_says(room: list[tuple[Box, int]], fits: bool) -> None:
+def test_pass_places_what_it_says_where_it_says(room: list[tuple[Box, int]], fits: bool) -> None:
     """With more than enough capacity for all, each of them places all."""
     counts, all_kinds = dict.fromkeys("abcd", 13), Need((0, 1, 2, 3), 52)
     problem = by_number(counts, ODD_SIZES, room, all_kinds)
@@ -222,7 +222,7 @@ def test_pods_that_a_node_takes_meanwhile_are_reported_in_order() -> None:
 # Searches ---------------------------------------------------------------------------------
 
 
-def test_a_node_that_leaves_no_choice_is_filled_before_the_search() -> None:
+def test_node_that_leaves_no_choice_is_filled_before_the_search() -> None:
     """Each x takes one a, whatever else is done, and then one y is enough."""
     counts, requests = {"a": 2, "b": 1}, {"a": {"gpu": 1}, "b": {"gpu": 2}}
     nodes = [(box("x", gpu=1), 2), (box("y", gpu=2), 2)]
@@ -268,6 +268,6 @@ def test_amounts_are_whole_numbers_however_large() -> None:
     assert Search(problem, Budget(100)).place() == [(0, 1, (1, 0)), (1, 1, (0, 2))]
 
 
-def test_a_search_for_the_most_ends_when_all_are_placed() -> None:
+def test_search_for_the_most_ends_when_all_are_placed() -> None:
     problem = by_number({"a": 1}, {"a": {"gpu": 1}}, [(box(gpu=1), 1)], Need((0,), 1))
     assert Search(problem, Budget(100)).most(0, 1) == 1

@@ -60,7 +60,7 @@ def test_every_answer_is_what_all_ways_to_place_the_pods_say(
     assert everything <= seen.keys()
 
 
-def test_a_small_budget_is_never_a_wrong_answer() -> None:
+def test_small_budget_is_never_a_wrong_answer() -> None:
     """Answers within a budget are true, and the budget is respected."""
     for seed in range(INSTANCES // 4):
         random = Random(seed)
@@ -87,7 +87,7 @@ def test_a_small_budget_is_never_a_wrong_answer() -> None:
             assert not answer.exact or fits == answer.fits, case
 
 
-def test_the_answer_is_the_same_whatever_the_hashes_are() -> None:
+def test_answer_is_the_same_whatever_the_hashes_are() -> None:
     script = (
         "from random import Random\n"
         "from support.packing import random_case, solve\n"

@@ -306,7 +306,7 @@ def test_interruption_of_observe_takes_the_member_out_of_the_gate() -> None:
 
 
 @both
-def test_a_hundred_waits_of_twenty_gangs_are_all_released(shell: AnyShell) -> None:
+def test_hundred_waits_of_twenty_gangs_are_all_released(shell: AnyShell) -> None:
     least = {f"g{n}": 5 for n in range(20)}
     run = shell(Book(least))
     members = [
@@ -325,7 +325,7 @@ def test_a_hundred_waits_of_twenty_gangs_are_all_released(shell: AnyShell) -> No
 
 
 @both
-def test_a_hundred_waits_with_one_deadline_reject_each_gang_once(shell: AnyShell) -> None:
+def test_hundred_waits_with_one_deadline_reject_each_gang_once(shell: AnyShell) -> None:
     least = {f"g{n}": 6 for n in range(20)}
     now = [0.0]
     run = shell(Book(least), timeout=1.0, clock=lambda: now[0])

@@ -110,7 +110,7 @@ def test_packed_members_fill_equal_nodes_one_after_the_other() -> None:
     assert sorted(placed.values()) == ["a", "b", "c", "d"]
 
 
-def test_packed_members_that_are_not_needed_use_nodes_with_gpus_where_no_other_is_left() -> None:
+def test_packed_elastic_members_use_gpu_nodes_when_no_other_is_left() -> None:
     driver = gang_driver(node("plain", 1), node("gpus", 4, 4), placement=PlacementStrategy.PACK)
     placed = place(driver, *members("g", 3, 1, cpu=1))
     assert sorted(placed.values()) == ["gpus", "gpus", "plain"]
@@ -175,7 +175,7 @@ def test_member_that_does_not_fit_is_reported_instead_of_the_first() -> None:
     assert (found.uid, found.pod) == ("default/large", "default/large")
 
 
-def test_the_proof_names_the_role_that_is_short() -> None:
+def test_proof_names_the_role_that_is_short() -> None:
     driver = gang_driver(node("a", 4))
     group = specify("g", 2, roles={"server": 1})
     server = make_pod("server", group="g", min_available=2, role="server", cpu=9)

@@ -243,7 +243,7 @@ def test_answers_of_one_plugin_are_not_used_for_another() -> None:
 # What their answers make ----------------------------------------------------------------------
 
 
-def test_the_scores_of_all_plugins_are_added() -> None:
+def test_scores_of_all_plugins_are_added() -> None:
     one, other = (sound("score", "pod_signature", name=name) for name in ("One", "Other"))
 
     def likes(best: str, much: int) -> Callable[..., int]:
@@ -290,7 +290,7 @@ def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
     state.call.deferred.clear()
 
 
-def test_a_pod_that_is_held_because_a_plugin_raised_says_so() -> None:
+def test_pod_that_is_held_because_a_plugin_raised_says_so() -> None:
     faulty = FaultyPlugin("pre_enqueue")
     driver = Driver(making(faulty))
     faulty.answers["pre_enqueue"] = OOPS
@@ -338,7 +338,7 @@ def test_needs_of_several_plugins_are_added() -> None:
         assert total == Resources({"cpu": 3, "memory": 5})
 
 
-def test_a_group_of_which_no_plugin_says_what_it_needs_in_all_needs_nothing() -> None:
+def test_group_of_which_no_plugin_says_what_it_needs_in_all_needs_nothing() -> None:
     profile = Profile(PrioritySort(), NodeResources(), DefaultBinder())
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.add(*members("g", 1, cpu=1))

@@ -115,7 +115,7 @@ def cluster_of(nodes: Nodes) -> InMemoryCluster:
     return nodes._cluster
 
 
-def test_the_diagnosis_is_in_kube_schedulers_words() -> None:
+def test_diagnosis_is_in_kube_schedulers_words() -> None:
     judge = Judging(Pod(name="p", requests={"nvidia.com/gpu": 1}))
     nodes = fleet({}, {}, {}, {}, {}, cordoned=2)
     assert str(a_class(nodes, judge).diagnosis()) == (
@@ -123,7 +123,7 @@ def test_the_diagnosis_is_in_kube_schedulers_words() -> None:
     )
 
 
-def test_a_node_counts_for_every_reason_that_it_gives() -> None:
+def test_node_counts_for_every_reason_that_it_gives() -> None:
     nodes = fleet({"cpu": 4}, {"gpu": 4}, {})
     assert str(a_class(nodes).diagnosis()) == (
         "0/3 nodes are available: 2 Insufficient cpu, 2 Insufficient gpu."
@@ -161,7 +161,7 @@ def test_earliest_of_equal_nodes_is_taken() -> None:
     assert a_class(nodes).best(nodes) == "n0"
 
 
-def test_the_headroom_is_summed_over_the_nodes_that_fit() -> None:
+def test_headroom_is_summed_over_the_nodes_that_fit() -> None:
     nodes = fleet({"cpu": 4, "gpu": 2}, {"cpu": 3, "gpu": 9}, {"cpu": 9}, {"cpu": 9, "gpu": 9})
     assert a_class(nodes).headroom == 2 + 3 + 0 + 9
 
@@ -199,7 +199,7 @@ def test_only_changed_nodes_are_visited(
     assert kept.headroom == 4 + 1 + 4
 
 
-def test_a_class_that_a_node_left_is_ranked_no_more() -> None:
+def test_class_that_a_node_left_is_ranked_no_more() -> None:
     """One that was ranked from the first, and one that came between."""
     nodes = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4})
     kept = a_class(nodes)
@@ -235,7 +235,7 @@ class Failing(Judging):
 
 
 @pytest.mark.parametrize("method", ["screen", "before_scoring", "score"])
-def test_a_judge_that_raises_leaves_the_class_as_it_was(method: str) -> None:
+def test_judge_that_raises_leaves_the_class_as_it_was(method: str) -> None:
     nodes = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4})
     kept = a_class(nodes)
     nodes.assume(Pod(name="q", requests={"cpu": 4}), NodeName("n0"))
@@ -268,7 +268,7 @@ def test_best_class_is_of_unchanged_nodes_until_it_is_refreshed() -> None:
     assert kept.best(nodes) == "n1"
 
 
-def test_the_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
+def test_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
     """And what changed since the class was last asked."""
     alike = {"cpu": 4, "gpu": 2}
     nodes = fleet(alike, alike, {"cpu": 9, "gpu": 9}, {"gpu": 1}, {}, {}, signed=True)
@@ -313,9 +313,7 @@ def miscount_the_nodes(kept: PodClass) -> None:
         (miscount_the_nodes, "reasons Counter({'Insufficient cpu': 1}) are wrong"),
     ],
 )
-def test_the_check_sees_a_class_that_drifted(
-    sabotage: Callable[[PodClass], None], says: str
-) -> None:
+def test_check_sees_a_class_that_drifted(sabotage: Callable[[PodClass], None], says: str) -> None:
     nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"gpu": 1}), Judging()
     kept = PodClass("alike", POD)
     kept._check(nodes, judge)

@@ -49,7 +49,7 @@ def test_containers_are_added_up() -> None:
     )
 
 
-def test_a_limit_is_the_default_of_the_request() -> None:
+def test_limit_is_the_default_of_the_request() -> None:
     container = _asking({"cpu": "1"}, {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": 2})
 
     assert _requests(container) == Resources({"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 2})
@@ -85,7 +85,7 @@ def test_overhead_is_added_on_top() -> None:
     ) == Resources({"cpu": "3250m", "memory": "64Mi"})
 
 
-def test_a_request_of_the_whole_pod_replaces_the_sum() -> None:
+def test_request_of_the_whole_pod_replaces_the_sum() -> None:
     asked = _requests(
         _asking({"cpu": 1, "nvidia.com/gpu": 1}),
         resources={
@@ -100,14 +100,14 @@ def test_a_request_of_the_whole_pod_replaces_the_sum() -> None:
     )
 
 
-def test_a_limit_of_the_whole_pod_is_its_default_request() -> None:
+def test_limit_of_the_whole_pod_is_its_default_request() -> None:
     whole = {"limits": {"cpu": 8, "memory": "8Gi", "nvidia.com/gpu": 1}}
 
     assert _requests(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 1, "memory": "8Gi"})
     assert _limits(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 8, "memory": "8Gi"})
 
 
-def test_a_pod_has_a_limit_only_if_each_container_has_one() -> None:
+def test_pod_has_a_limit_only_if_each_container_has_one() -> None:
     one = _asking(None, {"cpu": 1, "memory": "1Gi"})
     two = _asking(None, {"cpu": 2})
 
@@ -134,7 +134,7 @@ FULL = {"cpu": 1, "memory": "1Gi"}
         ([{}], {"resources": {"limits": FULL}}, QOSClass.GUARANTEED),
     ],
 )
-def test_the_qos_class_is_that_of_kubernetes(
+def test_qos_class_is_that_of_kubernetes(
     containers: list[dict[str, Any]], more: dict[str, Any], expected: QOSClass
 ) -> None:
     assert expected is _qos(*containers, **more)
@@ -181,7 +181,7 @@ def test_the_qos_class_is_that_of_kubernetes(
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("spec.") else "-",
 )
-def test_a_malformed_field_is_refused_by_its_path(
+def test_malformed_field_is_refused_by_its_path(
     spec: dict[str, Any], path: str, problem: str
 ) -> None:
     with pytest.raises(ManifestError) as caught:
@@ -195,7 +195,7 @@ _CPU = st.integers(0, 9)
 
 
 @given(st.lists(_CPU, min_size=1, max_size=3), st.lists(st.tuples(_CPU, st.booleans()), max_size=5))
-def test_a_pod_reserves_the_most_that_ever_runs_at_once(
+def test_pod_reserves_the_most_that_ever_runs_at_once(
     main: list[int], init: list[tuple[int, bool]]
 ) -> None:
     running, peak = 0, 0
@@ -210,7 +210,7 @@ def test_a_pod_reserves_the_most_that_ever_runs_at_once(
     assert Resources({"cpu": peak}) == _requests(*(_asking({"cpu": cpu}) for cpu in main), **spec)
 
 
-def test_the_cost_of_sidecars_grows_with_their_number() -> None:
+def test_cost_of_sidecars_grows_with_their_number() -> None:
     """Each sidecar may name a resource of its own: the sum of all is not copied for each."""
 
     def cost(count: int) -> int:

@@ -76,7 +76,7 @@ def test_both_nodes_of_a_moved_pod_are_refreshed(survey: Callable[[State], None]
     assert looks(state) == (set(), set())
 
 
-def test_a_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
+def test_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
     cluster, state = a_state(on(A, N1))
     cluster.apply(PodDeleted(A.uid))
     cluster.apply(PodAdded(B))
@@ -107,7 +107,7 @@ def test_other_members_are_reread_when_a_refused_one_may_join(
     assert looks(state) == (expected, set())
 
 
-def test_a_claim_that_is_well_formed_has_no_problem() -> None:
+def test_claim_that_is_well_formed_has_no_problem() -> None:
     _cluster, state = a_state(A)
     seen = prefetch.look(state, A.uid)
     assert seen is not None
@@ -123,7 +123,7 @@ def raising(_pod: Pod) -> None:
     [(raising, "raised ZeroDivisionError('oops')"), (lambda _pod: 5, "returned 5")],
     ids=["raises", "returns-something-else"],
 )
-def test_a_membership_that_misbehaves_is_named_with_what_it_did(
+def test_membership_that_misbehaves_is_named_with_what_it_did(
     membership: Any, problem: str
 ) -> None:
     with pytest.raises(PluginError) as caught:

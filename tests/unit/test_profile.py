@@ -92,14 +92,14 @@ def test_attribute_that_is_not_callable_is_no_point() -> None:
         ((SORT, BIND, plugin("Half", "unreserve")), "unreserve", "'Half' has no reserve"),
     ],
 )
-def test_a_profile_that_cannot_work_is_refused(
+def test_profile_that_cannot_work_is_refused(
     plugins: tuple[object, ...], point: str, problem: str
 ) -> None:
     error = refusal(*plugins)
     assert (error.point, error.problem) == (point, problem)
 
 
-def test_an_empty_profile_is_refused() -> None:
+def test_empty_profile_is_refused() -> None:
     assert refusal().point == "queue_sort"
 
 
@@ -109,7 +109,7 @@ def test_scheduler_has_only_one_order() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", 5])
-def test_a_plugin_without_a_name_is_refused(name: object) -> None:
+def test_plugin_without_a_name_is_refused(name: object) -> None:
     nameless = plugin("x", "filter")
     type(nameless).name = name
     error = refusal(SORT, BIND, nameless)
@@ -117,7 +117,7 @@ def test_a_plugin_without_a_name_is_refused(name: object) -> None:
     assert error.problem.endswith("has no name")
 
 
-def test_a_plugin_need_be_neither_hashable_nor_comparable() -> None:
+def test_plugin_need_be_neither_hashable_nor_comparable() -> None:
     """Any object with the methods is a plugin."""
 
     @dataclass

@@ -13,8 +13,9 @@ from hypothesis.stateful import (
 )
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._ordering import sort_key
-from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
+from gangsched._core._queue import SchedulingQueue
 from gangsched.protocols import Rank
 from support.entities import a_group, a_pod
 

@@ -112,7 +112,7 @@ def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
 
 
 @pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup, EvictGroup])
-def test_a_verdict_on_a_group_that_has_no_members_is_a_no_and_nothing_else(verdict: Any) -> None:
+def test_verdict_on_a_group_that_has_no_members_is_a_no_and_nothing_else(verdict: Any) -> None:
     driver, faulty = faulty_driver("post_filter")
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1)))
     driver.add(make_pod("p", cpu=1))

@@ -95,7 +95,7 @@ def test_events_that_match_the_cluster_are_written_once() -> None:
     assert replay(host.lines) is None
 
 
-def test_a_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
+def test_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
     host = Host()
     group = PodGroup(name="g", min_available=2)
     there = (NodeAdded(NODE), PodGroupAdded(group), PodAdded(A), PodAdded(B))
@@ -108,7 +108,7 @@ def test_a_log_that_begins_in_the_middle_begins_with_a_listing() -> None:
     assert replay(host.lines) is None
 
 
-def test_an_object_shown_before_its_event_is_in_the_log() -> None:
+def test_object_shown_before_its_event_is_in_the_log() -> None:
     host = Host()
     host.tell(NodeAdded(NODE), PodAdded(A))
     # a pod of another scheduler is on the node, without an event
@@ -121,7 +121,7 @@ def test_an_object_shown_before_its_event_is_in_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_an_outdated_event_does_not_outdate_the_log() -> None:
+def test_outdated_event_does_not_outdate_the_log() -> None:
     host = Host()
     bound = evolve(A, node_name=NODE.name)
     host.tell(NodeAdded(NODE), PodAdded(A), PodUpdated(bound))
@@ -137,7 +137,7 @@ def test_an_outdated_event_does_not_outdate_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_an_event_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
+def test_event_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
     host = Host()
     group = PodGroup(name="g", min_available=2)
     for event in (PodGroupAdded(group), PodGroupUpdated(group), Bound(PodUID("u"), NODE.name, 1)):
@@ -148,7 +148,7 @@ def test_an_event_that_the_cluster_never_showed_is_undone_in_the_log() -> None:
     assert replay(host.lines) is None
 
 
-def test_a_listing_records_removed_objects_and_the_order_of_others() -> None:
+def test_listing_records_removed_objects_and_the_order_of_others() -> None:
     host = Host()
     one, two, three = (make_pod(name, cpu=1) for name in ("one", "two", "three"))
     other = Node(name=NodeName("n1"), allocatable={"cpu": 1})
@@ -170,7 +170,7 @@ def test_a_listing_records_removed_objects_and_the_order_of_others() -> None:
     assert list(known.pod_groups()) == list(shown.pod_groups()) == []
 
 
-def test_the_order_of_pods_on_a_node_is_recorded() -> None:
+def test_order_of_pods_on_a_node_is_recorded() -> None:
     host = Host()
     one, two = (evolve(make_pod(name, cpu=1), node_name=NODE.name) for name in ("one", "two"))
     host.tell(NodeAdded(NODE), PodAdded(one), PodAdded(two))
@@ -209,7 +209,7 @@ def test_reads_between_two_calls_have_their_own_line() -> None:
     assert replay(host.lines, presets.coscheduling) is None
 
 
-def test_a_new_scheduler_is_a_restart_and_takes_over_from_a_listing() -> None:
+def test_new_scheduler_is_a_restart_and_takes_over_from_a_listing() -> None:
     host = Host()
     host.tell(NodeAdded(NODE), PodAdded(A), PodAdded(B))
     host.scheduler.schedule_one(now=0.0)
@@ -220,7 +220,7 @@ def test_a_new_scheduler_is_a_restart_and_takes_over_from_a_listing() -> None:
     assert replay(host.lines) is None
 
 
-def test_the_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
+def test_calls_of_a_recorded_scheduler_are_those_of_the_scheduler() -> None:
     host = Host()
     host.tell(NodeAdded(evolve(NODE, allocatable={"cpu": 1})), PodAdded(A), PodAdded(B))
     host.scheduler.schedule_one(now=1.0)
@@ -258,7 +258,7 @@ def test_recorded_reads_reproduce_what_was_read_after_any_events(
     assert shown.take() == ()
 
 
-def test_a_pod_that_left_a_node_is_recorded_when_the_node_is_read() -> None:
+def test_pod_that_left_a_node_is_recorded_when_the_node_is_read() -> None:
     cluster, known = InMemoryCluster(), InMemoryCluster()
     bound = evolve(A, node_name=NODE.name)
     known.apply(PodAdded(bound))
@@ -308,7 +308,7 @@ def moody(cluster: ClusterState) -> Scheduler:
     return Scheduler(cluster, Profile(Coscheduling(), Moody(), DefaultBinder()))
 
 
-def test_a_call_that_raised_raises_again() -> None:
+def test_call_that_raised_raises_again() -> None:
     host = Host(moody)
     host.tell(NodeAdded(NODE), PodAdded(make_pod("p")), PodAdded(make_pod("q")))
     host.scheduler.schedule_one(now=0.0)
@@ -328,7 +328,7 @@ def test_a_call_that_raised_raises_again() -> None:
     assert "log:  PodUnschedulable" in str(found)
 
 
-def test_a_call_that_returned_and_raises_now_is_a_divergence() -> None:
+def test_call_that_returned_and_raises_now_is_a_divergence() -> None:
     host = Host(presets.pod_by_pod)
     host.tell(NodeAdded(NODE), PodAdded(make_pod("p")), PodAdded(make_pod("q")))
     host.scheduler.schedule_one(now=0.0)
@@ -355,7 +355,7 @@ def a_run() -> list[str]:
     return host.lines
 
 
-def test_a_divergence_has_line_call_and_both_effects() -> None:
+def test_divergence_has_line_call_and_both_effects() -> None:
     lines = a_run()
     number = next(n for n, line in enumerate(lines) if '"Release"' in line)
     lines[number] = lines[number].replace(
@@ -371,7 +371,7 @@ def test_a_divergence_has_line_call_and_both_effects() -> None:
     )
 
 
-def test_a_divergence_names_the_first_missing_effect() -> None:
+def test_divergence_names_the_first_missing_effect() -> None:
     lines = a_run()
     number = next(n for n, line in enumerate(lines) if '"GroupIncomplete"' in line)
     fewer, _effects, _end = lines[number].partition('"effects"')
@@ -382,7 +382,7 @@ def test_a_divergence_names_the_first_missing_effect() -> None:
     assert "log:  no more\n  now:  GroupIncomplete" in str(found)
 
 
-def test_a_decision_instead_of_none_is_a_divergence() -> None:
+def test_decision_instead_of_none_is_a_divergence() -> None:
     lines = a_run()
     assert lines[-1] != lines[-3]
     lines.insert(1, '{"call":"schedule_one","now":0,"effects":[]}\n')
@@ -398,7 +398,7 @@ def test_another_policy_diverges_at_its_first_other_decision() -> None:
     assert found.call.line == 3
 
 
-def test_a_log_without_a_recipe_needs_one_to_be_replayed() -> None:
+def test_log_without_a_recipe_needs_one_to_be_replayed() -> None:
     host = Host(presets.pod_by_pod)
     host.tell(NodeAdded(NODE))
     with pytest.raises(InvalidValueError, match="make"):
@@ -406,7 +406,7 @@ def test_a_log_without_a_recipe_needs_one_to_be_replayed() -> None:
     assert replay(host.lines, presets.pod_by_pod) is None
 
 
-def test_a_log_is_written_as_the_run_goes_on() -> None:
+def test_log_is_written_as_the_run_goes_on() -> None:
     file = io.StringIO()
     cluster = InMemoryCluster()
     scheduler = DecisionLog(file.write, Recipe("gang"), about={"host": "x"}).scheduler(cluster)
@@ -417,7 +417,7 @@ def test_a_log_is_written_as_the_run_goes_on() -> None:
     assert read_log(io.StringIO(file.getvalue())).header.about == {"host": "x"}
 
 
-def test_a_recipe_writes_backfill_down_and_reads_it_back() -> None:
+def test_recipe_writes_backfill_down_and_reads_it_back() -> None:
     policy = Backfill(AnnotatedRunTimes("example.com/seconds"), least_members=8)
     recipe = Recipe("gang", backfill=policy)
     assert Recipe.from_json(recipe.to_json()) == recipe

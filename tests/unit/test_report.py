@@ -47,7 +47,7 @@ def test_gated_and_waiting_jobs_are_not_reported_as_never_fitting() -> None:
     assert result.summary.singles.pending == 2
 
 
-def test_a_gang_larger_than_the_cluster_never_fits() -> None:
+def test_gang_larger_than_the_cluster_never_fits() -> None:
     huge: list[Pod] = [make_pod(f"h-{n}", group="h", min_available=3, gpu=4) for n in range(3)]
     _simulator, result = run(node("a"), node("b"), *(PodAdded(pod) for pod in huge))
     assert result.summary.never_fit == ("default/h",)
@@ -65,14 +65,14 @@ def test_gangs_that_differ_only_in_roles_are_tried_apart() -> None:
     assert result.summary.never_fit == ("default/b",)
 
 
-def test_a_gang_with_a_refused_member_is_incomplete_not_too_large() -> None:
+def test_gang_with_a_refused_member_is_incomplete_not_too_large() -> None:
     pods = [make_pod(f"g-{n}", group="g", min_available=2, gpu=1, priority=n) for n in range(2)]
     _simulator, result = run(node("a"), *(PodAdded(pod) for pod in pods))
     assert result.summary.never_fit == ()
     assert result.summary.gangs.pending == 1
 
 
-def test_a_resized_running_pod_is_accounted_for() -> None:
+def test_resized_running_pod_is_accounted_for() -> None:
     pod = make_pod("p", gpu=1)
     grown = evolve(pod, requests=Resources({"nvidia.com/gpu": 2}), node_name=NodeName("a"))
     simulator, _result = run(
@@ -82,7 +82,7 @@ def test_a_resized_running_pod_is_accounted_for() -> None:
     assert simulator.jobs.used.areas(now=100.0) == {"nvidia.com/gpu": 10 * 1 + 10 * 2}
 
 
-def test_the_pods_of_a_deleted_node_are_deleted() -> None:
+def test_pods_of_a_deleted_node_are_deleted() -> None:
     simulator, result = run(
         node("a"), PodAdded(make_pod("p", gpu=1)), (10.0, NodeDeleted(NodeName("a")))
     )
@@ -124,7 +124,7 @@ def training(workers: int) -> tuple[Simulator, Report]:
     return simulator, report(simulator)
 
 
-def test_a_training_job_without_group_labels_that_cannot_run_wastes_what_it_holds() -> None:
+def test_training_job_without_group_labels_wastes_its_nodes_if_it_cannot_run() -> None:
     _simulator, result = training(workers=4)
     summary = result.summary
     assert summary.wasted["nvidia.com/gpu"] == 4 * 60.0
@@ -138,7 +138,7 @@ def test_a_training_job_without_group_labels_that_cannot_run_wastes_what_it_hold
     assert "train-worker-2 does not fit" in pending.why
 
 
-def test_a_training_job_without_group_labels_runs_from_when_all_its_pods_are_bound() -> None:
+def test_training_job_without_group_labels_runs_when_all_its_pods_are_bound() -> None:
     _simulator, result = training(workers=2)
     assert result.summary.wasted == {}
     assert result.summary.deadlock is None
@@ -156,7 +156,7 @@ def test_pods_of_a_job_may_name_it_by_annotations() -> None:
     assert result.summary.never_fit == ("default/j",)
 
 
-def test_a_job_a_group_and_a_pod_of_one_name_are_three_jobs() -> None:
+def test_job_a_group_and_a_pod_of_one_name_are_three_jobs() -> None:
     named = {"simulation.gangsched.io/job": "j", "simulation.gangsched.io/job-pods": "1"}
     pods = [
         make_pod("j", gpu=1, uid="default/j"),
@@ -168,7 +168,7 @@ def test_a_job_a_group_and_a_pod_of_one_name_are_three_jobs() -> None:
     assert result.summary.gangs.started_whole + result.summary.singles.started_whole == 3
 
 
-def test_the_number_of_a_jobs_pods_is_a_whole_number() -> None:
+def test_number_of_a_jobs_pods_is_a_whole_number() -> None:
     text = NODES + TRAINING.replace("WORKERS", "1").replace(
         "run-seconds: ", 'job: x, simulation.gangsched.io/job-pods: "many", a: '
     )

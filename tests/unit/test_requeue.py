@@ -244,7 +244,7 @@ def test_interrupted_gang_is_tried_again_though_one_member_fits_nowhere() -> Non
     assert where(reject_in_the_middle(large=1)) == {"g-1": "n", "g-2": "n"}
 
 
-def test_a_gang_whose_round_was_cut_short_is_not_tried_again_where_too_few_of_it_fit() -> None:
+def test_interrupted_gang_is_not_retried_where_too_few_members_fit() -> None:
     """Law 5."""
     driver = reject_in_the_middle(large=2)
     assert attempts(driver, "g") == 1
@@ -270,7 +270,7 @@ def test_preemptor_is_not_tried_again_where_its_victims_do_not_help() -> None:
 # Those that hold nodes ------------------------------------------------------------------------
 
 
-def test_a_gang_that_holds_nodes_is_not_tried_for_a_node_that_takes_none_of_it() -> None:
+def test_gang_that_holds_nodes_is_not_tried_for_a_node_that_takes_none_of_it() -> None:
     driver, _odd = patient("permit")
     driver.tell(node("n", 4))
     driver.add(*members("g", 3, cpu=2))
@@ -327,9 +327,7 @@ def test_next_entity_is_tried_when_the_leader_is_assumed() -> None:
     assert set(where(driver)) == {"h-0", "h-1"}
 
 
-def test_a_gang_that_failed_is_not_tried_again_for_a_change_that_none_of_its_checks_look_at() -> (
-    None
-):
+def test_failed_gang_is_not_retried_for_a_change_that_no_filter_reads() -> None:
     driver = gang_driver(node("n", 1))
     first, second = members("g", 2, cpu=1)
     driver.add(first, second)

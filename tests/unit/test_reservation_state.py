@@ -245,7 +245,7 @@ def test_length_counts_each_entity_once() -> None:
 # Values ---------------------------------------------------------------------------------------
 
 
-def test_a_reservation_says_where_and_by_when() -> None:
+def test_reservation_says_where_and_by_when() -> None:
     group, nodes = GroupKey("default/g"), (NodeName("a"), NodeName("b"))
     made = Reservation(group, 0.0, 12.5, nodes)
     assert str(made) == "2 nodes are reserved for pod group default/g, starts by 12.5"

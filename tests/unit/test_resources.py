@@ -72,7 +72,7 @@ def test_resources_survive_pickle_and_str(amounts: dict[str, int]) -> None:
         assert str(made) == "nothing"
 
 
-def test_an_unnamed_resource_is_zero_and_a_zero_is_left_out() -> None:
+def test_unnamed_resource_is_zero_and_a_zero_is_left_out() -> None:
     made = Resources({"cpu": 0, "memory": "1Ki"})
     assert 0 == made.amount("cpu") == made.amount("gpu")
     assert list(made) == ["memory"]
@@ -80,7 +80,7 @@ def test_an_unnamed_resource_is_zero_and_a_zero_is_left_out() -> None:
     assert Resources({"cpu": "0"}) == NOTHING
 
 
-def test_a_malformed_quantity_is_refused_with_the_name_of_its_resource() -> None:
+def test_malformed_quantity_is_refused_with_the_name_of_its_resource() -> None:
     with pytest.raises(InvalidValueError) as caught:
         Resources({"cpu": "1", "nvidia.com/gpu": "one"})
     assert (caught.value.field, caught.value.value) == ("nvidia.com/gpu", "one")
@@ -129,7 +129,7 @@ def test_repr_of_resources_evaluates_to_equal_resources(amounts: dict[str, int])
 
 
 @given(AMOUNTS)
-def test_a_dict_of_resources_makes_equal_resources_and_pods(amounts: dict[str, int]) -> None:
+def test_dict_of_resources_makes_equal_resources_and_pods(amounts: dict[str, int]) -> None:
     made = Resources.from_milli({name: abs(amount) for name, amount in amounts.items()})
     copied = dict(made)
 
@@ -149,7 +149,7 @@ def test_to_milli_returns_plain_ints(amounts: dict[str, int]) -> None:
     assert Resources.from_milli(made).to_milli() == made
 
 
-def test_an_amount_prints_and_computes_as_an_int() -> None:
+def test_amount_prints_and_computes_as_an_int() -> None:
     amount = Resources({"cpu": "500m"})["cpu"]
 
     assert (str(amount), f"{amount}", f"{amount:6d}") == ("500", "500", "   500")

@@ -75,7 +75,7 @@ def volcano(**spec: Any) -> tuple[PodGroup, tuple[str, ...]]:
     return arrival.event.group, workload.skipped
 
 
-def test_the_minima_of_volcanos_tasks_are_those_of_roles() -> None:
+def test_minima_of_volcanos_tasks_are_those_of_roles() -> None:
     group, notes = volcano(minMember=5, minTaskMember={"ps": 1, "worker": 4, "spare": 0})
     assert group == PodGroup(name="x", roles={"ps": 1, "worker": 4})
     assert notes == ()
@@ -105,7 +105,7 @@ def test_malformed_minima_of_tasks_are_refused_by_path(bad: Any) -> None:
         ("MPIJob", "mpiReplicaSpecs", ("Worker", "Launcher"), ["worker", "launcher"]),
     ],
 )
-def test_the_pods_of_a_job_say_which_replicas_they_are(
+def test_pods_of_a_job_say_which_replicas_they_are(
     kind: str, specs: str, types: tuple[str, ...], roles: list[str]
 ) -> None:
     template: dict[str, Any] = {"spec": {"containers": [{}]}}
@@ -154,7 +154,7 @@ def test_missing_role_is_reported_in_words() -> None:
         ),
     ],
 )
-def test_the_answer_says_which_role_is_missing(
+def test_answer_says_which_role_is_missing(
     why: explain.NotEnoughMembers, missing: int, said: str
 ) -> None:
     assert (why.missing, str(why)) == (missing, said)
@@ -174,7 +174,7 @@ def test_the_answer_says_which_role_is_missing(
         ("S", "SSR", PodGroupPhase.FINISHED),
     ],
 )
-def test_a_quorum_of_a_phase_has_its_roles_too(
+def test_quorum_of_a_phase_has_its_roles_too(
     servers: str, workers: str, phase: PodGroupPhase
 ) -> None:
     letters = {phase.value[0]: phase for phase in PodPhase}
@@ -186,7 +186,7 @@ def test_a_quorum_of_a_phase_has_its_roles_too(
 # The simulator's jobs -------------------------------------------------------------------------
 
 
-def test_the_work_of_a_job_begins_when_each_role_has_its_minimum() -> None:
+def test_work_of_a_job_begins_when_each_role_has_its_minimum() -> None:
     jobs = Jobs()
     jobs.add_group(SPEC, now=0.0)
     for n in range(3):
@@ -245,7 +245,7 @@ def quotas(made: Driver) -> equivalence.Quotas:
     return equivalence.quotas(state, state.pods.entities[G])
 
 
-def test_a_rule_that_knows_no_roles_is_not_asked_for_them() -> None:
+def test_rule_that_knows_no_roles_is_not_asked_for_them() -> None:
     made = driver(OnlyMinima(), PrioritySort())
     made.watched = False
     made.add(*(member(f"w{n}", "worker") for n in range(3)))
@@ -286,7 +286,7 @@ def test_rule_that_breaks_its_contract_on_roles_is_a_plugin_error(answer: Any) -
 # How many, and which is next ------------------------------------------------------------------
 
 
-def test_the_quotas_say_how_many_of_each_role_and_in_all() -> None:
+def test_quotas_say_how_many_of_each_role_and_in_all() -> None:
     made = driver(cpu=2)
     made.tell(PodGroupAdded(PodGroup(name="g", roles=SPEC.roles, min_available=4)))
     made.add(*(member(f"w{n}", "worker") for n in range(4)), member("s", "ps"))
@@ -313,7 +313,7 @@ def test_earliest_member_is_tried_while_any_will_do() -> None:
     assert made.step(), "the others are tried after the release"
 
 
-def test_an_entity_without_roles_needs_so_many_of_any() -> None:
+def test_entity_without_roles_needs_so_many_of_any() -> None:
     made = driver()
     state = made.scheduler._state
     made.add(make_pod("alone", cpu=1), make_pod("h", group="h", min_available=3, cpu=1))

@@ -67,7 +67,7 @@ def test_time_jumps_to_the_next_instant_at_which_something_happens() -> None:
     assert instants == [0.0, 10.0, 1000.0, 1010.0, 2000.0, 2010.0]
 
 
-def test_a_gang_runs_from_when_its_quorum_is_bound() -> None:
+def test_gang_runs_from_when_its_quorum_is_bound() -> None:
     arrivals = [(0.0, PodAdded(pod)) for pod in gang("g", 3, seconds="100")]
     simulator, result = simulate(workload(*arrivals, (50.0, NodeAdded(node()))))
     (job,) = simulator.jobs
@@ -114,7 +114,7 @@ def test_binds_take_time_and_the_seed_decides_how_long() -> None:
     assert len(starts) == 2
 
 
-def test_a_pod_deleted_during_its_bind_is_gone() -> None:
+def test_pod_deleted_during_its_bind_is_gone() -> None:
     pod = running_for(make_pod("p", gpu=1), "10")
     given = workload((0.0, NodeAdded(node())), (0.0, PodAdded(pod)), (0.001, PodDeleted(pod.uid)))
     simulator, result = simulate(given, bind_seconds=5.0)
@@ -123,13 +123,13 @@ def test_a_pod_deleted_during_its_bind_is_gone() -> None:
     assert result.summary.singles.submitted == 0
 
 
-def test_a_pod_that_is_bound_when_it_arrives_runs_from_then_on() -> None:
+def test_pod_that_is_bound_when_it_arrives_runs_from_then_on() -> None:
     pod = evolve(running_for(make_pod("p", gpu=1), "10"), node_name=NodeName("n"))
     simulator, _result = simulate(workload((0.0, NodeAdded(node())), (5.0, PodAdded(pod))))
     assert simulator.now == 15.0
 
 
-def test_a_failed_pod_releases_its_node() -> None:
+def test_failed_pod_releases_its_node() -> None:
     pod = make_pod("p", gpu=4)
     failed = evolve(pod, node_name=NodeName("n"), phase=PodPhase.FAILED)
     given = workload(
@@ -143,7 +143,7 @@ def test_a_failed_pod_releases_its_node() -> None:
     assert result.summary.singles.started_whole == 2
 
 
-def test_a_gang_whose_minimum_is_in_its_specification_starts_with_that() -> None:
+def test_gang_whose_minimum_is_in_its_specification_starts_with_that() -> None:
     pods = [evolve(make_pod(f"p{n}", gpu=1), pod_group="g") for n in range(3)]
     given = workload(
         (0.0, NodeAdded(node())),
@@ -183,13 +183,13 @@ def test_observers_see_events_before_their_effects() -> None:
     assert seen == ["NodeAdded", "PodAdded", "Bind", "Bound", "PodScheduled", "settled"]
 
 
-def test_a_malformed_bind_time_is_refused() -> None:
+def test_malformed_bind_time_is_refused() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(InvalidValueError, match="bind_seconds"):
             Simulator(workload(), presets.coscheduling, bind_seconds=wrong)
 
 
-def test_an_empty_workload_is_over_at_once() -> None:
+def test_empty_workload_is_over_at_once() -> None:
     simulator = Simulator(workload(), presets.coscheduling)
     assert isinstance(simulator.scheduler, Scheduler)
     assert simulator.run() == 0.0

@@ -87,7 +87,7 @@ def is_remembered(thing: object) -> bool:
     return is_ours(thing) and not is_given and not type(thing).__module__.startswith(HEAPS)
 
 
-def test_a_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
+def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
     """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
     everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
@@ -173,7 +173,7 @@ def changed_one_by_one(scheduler: Scheduler, *but: str) -> int:
     return counted
 
 
-def test_a_snapshot_is_the_same_however_often_it_went_through_another_scheduler() -> None:
+def test_snapshot_is_the_same_however_often_it_went_through_another_scheduler() -> None:
     cluster, scheduler = busy_scheduler()
     data = scheduler.snapshot()
     assert data["format"] == FORMAT == "gangsched.snapshot/1"
@@ -274,7 +274,7 @@ def test_restoring_puts_aside_what_was_remembered_before() -> None:
     assert scheduler.queue.active == ()
 
 
-def test_an_empty_scheduler_has_a_snapshot_of_a_few_fields() -> None:
+def test_empty_scheduler_has_a_snapshot_of_a_few_fields() -> None:
     assert another(InMemoryCluster()).snapshot().keys() == {
         "format",
         "gangsched",
@@ -448,7 +448,7 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), [row[1:] for row in BAD], ids=[r[0] for r in BAD])
-def test_a_snapshot_that_cannot_be_is_refused_and_nothing_is_lost(
+def test_snapshot_that_cannot_be_is_refused_and_nothing_is_lost(
     change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     cluster, data = busy_data()
@@ -591,7 +591,7 @@ def test_plugin_that_refuses_its_restored_state_changes_no_other_part() -> None:
     assert other.snapshot() == before
 
 
-def test_a_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back() -> None:
+def test_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back() -> None:
     class Choosy(Notes):
         """It takes one state, and no other after it."""
 
@@ -635,7 +635,7 @@ def test_a_plugin_that_cannot_be_put_back_is_named_and_the_others_are_put_back()
     assert [plugin.seen for plugin in mine] == [7, 0, 0]
 
 
-def test_a_plugin_that_cannot_read_the_nodes_any_more_is_named_and_nothing_is_restored() -> None:
+def test_plugin_that_cannot_read_nodes_is_named_and_nothing_is_restored() -> None:
     cluster, scheduler = busy_scheduler(Fitting(signs=True))
     data = posted(scheduler.snapshot())
     fitting = Fitting(signs=True)
@@ -707,7 +707,7 @@ def test_forecasts_of_unsigned_nodes_are_kept(minds: bool, edges: str) -> None:
     assert (caught.value.field.rpartition(".")[2], caught.value.value) == (edges, 999)
 
 
-def test_a_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
+def test_plugin_that_raises_when_it_is_asked_what_it_keeps_is_named() -> None:
     class Broken(Notes):
         def snapshot(self) -> object:
             raise OSError("gone")

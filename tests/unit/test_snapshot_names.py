@@ -157,14 +157,14 @@ def test_duplicate_is_refused_by_its_field(made: Made, rows: str, changes: Data,
     assert error.expected == "listed once in the snapshot"
 
 
-def test_a_label_is_counted_once() -> None:
+def test_label_is_counted_once() -> None:
     data, make = busy()
     error = refusal(make, data | {"labels": [["zone", 1], ["rack", 2], ["zone", 3]]})
     assert (error.field, error.value) == ("labels[2]", "zone")
     assert error.expected == "listed once in the snapshot"
 
 
-def test_a_node_is_in_one_class() -> None:
+def test_node_is_in_one_class() -> None:
     data, make = busy()
     number = first_with(data, "node_classes", "nodes")
     (index, *_others) = data["node_classes"][number]["nodes"]
@@ -177,7 +177,7 @@ def test_a_node_is_in_one_class() -> None:
 
 
 @pytest.mark.parametrize("place", ["backoff", "gated"])
-def test_an_entity_is_in_one_place(place: str) -> None:
+def test_entity_is_in_one_place(place: str) -> None:
     data, make = busy()
     number, seq = len(data[place]), data["active"][0]
     data[place].append(seq)
@@ -190,7 +190,7 @@ def test_an_entity_is_in_one_place(place: str) -> None:
     ("counter", "most"),
     [("numbers", 29), ("group_numbers", 4), ("indices", 3), ("node_class_numbers", 4)],
 )
-def test_a_number_that_was_given_out_is_not_given_out_again(counter: str, most: int) -> None:
+def test_number_that_was_given_out_is_not_given_out_again(counter: str, most: int) -> None:
     data, make = busy()
     make().restore(data | {counter: most})
     error = refusal(make, data | {counter: most - 1})

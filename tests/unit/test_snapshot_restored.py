@@ -147,7 +147,7 @@ def test_only_nodes_without_class_are_written_with_their_forecast() -> None:
         assert not row.keys() & {"alone", "after", "before", "endless"}
 
 
-def test_a_class_is_written_with_its_labels_where_they_are_not_those_that_are_read_now() -> None:
+def test_class_is_written_with_its_labels_when_others_are_read_now() -> None:
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster)
     tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2, labels={"zone": "z"})), now=0)

@@ -137,7 +137,7 @@ def test_gang_needs_at_least_the_smallest_requests_of_its_minimum() -> None:
     assert least(host, "big") == {"cpu": 3, "gpu": 1}
 
 
-def test_a_bundle_needs_at_least_what_its_groups_need_together() -> None:
+def test_bundle_needs_at_least_what_its_groups_need_together() -> None:
     host = Host()
     bundle = (group_key("default", "one"), group_key("default", "two"))
     for name, count in (("one", 1), ("two", 2)):
@@ -151,7 +151,7 @@ def test_a_bundle_needs_at_least_what_its_groups_need_together() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 40])
-def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned_for_twice(
+def test_first_instant_with_a_plan_is_found_in_few_plans_without_repetition(
     count: int,
 ) -> None:
     """As many as it takes to double the distance, and to halve it again."""
@@ -171,7 +171,7 @@ def test_the_first_instant_with_a_plan_is_found_in_few_looks_and_none_is_planned
             assert len(looks) <= max(2 * (first - start).bit_length(), 1) + (first == count)
 
 
-def test_no_instant_is_planned_for_at_which_too_little_is_free_or_in_pieces_too_small(
+def test_no_instant_with_too_little_or_fragmented_capacity_is_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host(a=2, b=2, c=2)

@@ -71,7 +71,7 @@ def test_from_type_draws_each_noun_and_event(noun: type) -> None:
     is_one()
 
 
-def test_the_entry_point_names_register_types() -> None:
+def test_entry_point_names_register_types() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     points = tomllib.loads(text)["project"]["entry-points"]["hypothesis"]
     module, _colon, name = points["_"].partition(":")
@@ -123,7 +123,7 @@ def test_clusters_are_consistent_and_not_overcommitted(
 
 
 @given(clusters(max_nodes=2, max_pods=3))
-def test_a_scheduler_accepts_any_cluster(cluster: InMemoryCluster) -> None:
+def test_scheduler_accepts_any_cluster(cluster: InMemoryCluster) -> None:
     scheduler = presets.coscheduling(cluster)
     for _ in range(50):
         if scheduler.schedule_one(now=0.0) is None:
@@ -262,7 +262,7 @@ STRATEGIES = (resources, nodes, pods, pod_groups, events, clusters, workloads, f
     ],
     ids=lambda each: getattr(each, "__name__", each),
 )
-def test_a_value_instead_of_a_strategy_is_refused(make: Callable[..., object], name: str) -> None:
+def test_value_instead_of_a_strategy_is_refused(make: Callable[..., object], name: str) -> None:
     with pytest.raises(InvalidValueError, match=r"st\.just\(5\)") as refused:
         make(**{name: 5})
     assert (refused.value.field, refused.value.value) == (name, 5)
@@ -277,9 +277,7 @@ def test_a_value_instead_of_a_strategy_is_refused(make: Callable[..., object], n
         (workloads, {"max_jobs": st.just(1)}),
     ],
 )
-def test_an_invalid_bound_is_refused(
-    make: Callable[..., object], values: dict[str, object]
-) -> None:
+def test_invalid_bound_is_refused(make: Callable[..., object], values: dict[str, object]) -> None:
     with pytest.raises(InvalidValueError) as refused:
         make(**values)
     assert refused.value.field in values

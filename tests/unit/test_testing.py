@@ -139,7 +139,7 @@ def _later(item: Item) -> Item:
     return (9, item[1], item[2])
 
 
-def test_an_order_by_time_then_group_passes_check_less() -> None:
+def test_order_by_time_then_group_passes_check_less() -> None:
     check_less(lambda a, b: a < b, ITEMS, group_of=_group, rekey=_later)
 
 

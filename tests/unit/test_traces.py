@@ -31,7 +31,7 @@ def _pods(workload: Workload) -> list[Pod]:
     ]
 
 
-def test_a_job_of_several_workers_is_a_gang_of_all_of_them() -> None:
+def test_job_of_several_workers_is_a_gang_of_all_of_them() -> None:
     workload = _load("j,v,7,3,2,60.5")
 
     pods = _pods(workload)
@@ -47,7 +47,7 @@ def test_a_job_of_several_workers_is_a_gang_of_all_of_them() -> None:
         assert f"default/{pod.name}" == pod.uid
 
 
-def test_a_job_of_one_worker_is_a_regular_pod() -> None:
+def test_job_of_one_worker_is_a_regular_pod() -> None:
     (pod,) = _pods(_load("j,v,0,1,1,60"))
 
     assert pod.name == "j-0"
@@ -93,18 +93,18 @@ def test_quotes_blank_lines_and_a_byte_order_mark_are_no_obstacle() -> None:
     assert [pod.name for pod in _pods(workload)] == ["j,1-0", "k\nk-0"]
 
 
-def test_a_trace_without_jobs_is_an_empty_workload() -> None:
+def test_trace_without_jobs_is_an_empty_workload() -> None:
     assert _load() == Workload()
 
 
 @pytest.mark.parametrize("lines", [[], ["\n", "\n"]])
-def test_a_trace_without_a_header_is_refused(lines: list[str]) -> None:
+def test_trace_without_a_header_is_refused(lines: list[str]) -> None:
     with pytest.raises(TraceError, match=re.escape("t.csv: line 1: expected a header with job,")):
         load_trace(lines, file="t.csv")
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_missing_column_is_named(column: str) -> None:
+def test_missing_column_is_named(column: str) -> None:
     header = ",".join(name for name in COLUMNS if name != column)
     with pytest.raises(TraceError, match="is missing") as caught:
         _load(header=header)
@@ -112,7 +112,7 @@ def test_a_missing_column_is_named(column: str) -> None:
     assert (1, column) == (caught.value.line, caught.value.column)
 
 
-def test_a_column_that_is_given_twice_is_refused() -> None:
+def test_column_that_is_given_twice_is_refused() -> None:
     with pytest.raises(TraceError, match="line 1: job: the column is given twice"):
         _load(header="job,job,submit_s,workers,gpus_per_worker,duration_s")
 
@@ -129,7 +129,7 @@ BAD_VALUES = [
 @pytest.mark.parametrize(
     ("column", "value"), BAD_VALUES, ids=[f"{c}={v[:9]!r}" for c, v in BAD_VALUES]
 )
-def test_a_bad_value_is_named_with_its_line_and_column(column: str, value: str) -> None:
+def test_bad_value_is_named_with_its_line_and_column(column: str, value: str) -> None:
     row = {"job": "k", "submit_s": "0", "workers": "2", "gpus_per_worker": "1", "duration_s": "60"}
     row[column] = value
     lines = [",".join(COLUMNS), "j,0,1,1,60", "", ",".join(row[name] for name in COLUMNS)]
@@ -143,7 +143,7 @@ def test_a_bad_value_is_named_with_its_line_and_column(column: str, value: str) 
     assert len(str(error)) < 200
 
 
-def test_the_numbers_of_workers_and_gpus_are_bounded() -> None:
+def test_numbers_of_workers_and_gpus_are_bounded() -> None:
     pods = _pods(_load("j,v,0,1,999999999,60"))
     assert pods[0].requests == Resources({"nvidia.com/gpu": 999_999_999})
 
@@ -151,7 +151,7 @@ def test_the_numbers_of_workers_and_gpus_are_bounded() -> None:
         _load("j,v,0,999999999,1,60")
 
 
-def test_a_job_that_is_given_twice_is_refused_with_both_lines() -> None:
+def test_job_that_is_given_twice_is_refused_with_both_lines() -> None:
     with pytest.raises(TraceError, match=re.escape("line 4: job: expected a unique name (line 2")):
         _load("j,v,0,1,1,60", "k,v,0,1,1,60", "j,v,9,1,1,60")
 
@@ -202,7 +202,7 @@ def test_every_worker_of_every_job_arrives_once(jobs: list[tuple[int, int, int, 
         ("1001x4", 1001, 4, "node-0000", "node-1000"),
     ],
 )
-def test_a_shape_gives_nodes_and_their_gpus(
+def test_shape_gives_nodes_and_their_gpus(
     text: str, count: int, gpus: int, first: str, last: str
 ) -> None:
     nodes = parse_nodes_shape(text)
@@ -232,12 +232,12 @@ def test_a_shape_gives_nodes_and_their_gpus(
         pytest.param("9" * 5000 + "x1", id="too many digits"),
     ],
 )
-def test_a_malformed_shape_is_refused(text: str) -> None:
+def test_malformed_shape_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="such as 40x8"):
         parse_nodes_shape(text)
 
 
-def test_a_whole_philly_trace_loads_in_order(traces: Path) -> None:
+def test_whole_philly_trace_loads_in_order(traces: Path) -> None:
     path = traces / "philly_gangs.csv"
     if not path.exists():
         pytest.skip(f"the Philly trace is not at {path}")
@@ -256,7 +256,7 @@ def test_a_whole_philly_trace_loads_in_order(traces: Path) -> None:
     assert sorted(instants) == instants
 
 
-def test_a_trace_has_a_bound_on_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_has_a_bound_on_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangsched.simulation.traces.MOST_OBJECTS", 5)
     assert len(_load("a,v,0,3,1,1", "b,v,0,2,1,1").arrivals) == 5
     with pytest.raises(TraceError) as caught:
@@ -264,7 +264,7 @@ def test_a_trace_has_a_bound_on_its_pods(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(caught.value) == ("t.csv: line 4: workers: with it the file has more than 5 pods")
 
 
-def test_a_cell_keeps_its_line_break(tmp_path: Path) -> None:
+def test_cell_keeps_its_line_break(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(f'{HEADER}"a\nb",v,0,1,1,1\n'.encode())
     with path.open(encoding="utf-8", newline="") as file:

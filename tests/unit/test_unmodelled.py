@@ -40,7 +40,7 @@ class Host:
         return effects
 
 
-def test_a_pod_with_an_unmodelled_constraint_is_held_and_the_notice_names_it() -> None:
+def test_pod_with_an_unmodelled_constraint_is_held_and_the_notice_names_it() -> None:
     host = Host()
     reason = "has constraints that are not modelled: spec.resourceClaims, spec.new"
     assert host.tell(PodAdded(HELD)) == [PodNotAdmitted(HELD.uid, reason)]
@@ -48,20 +48,20 @@ def test_a_pod_with_an_unmodelled_constraint_is_held_and_the_notice_names_it() -
     assert HELD.is_gated
 
 
-def test_a_held_pod_is_scheduled_once_it_has_no_such_constraint() -> None:
+def test_held_pod_is_scheduled_once_it_has_no_such_constraint() -> None:
     host = Host()
     host.tell(PodAdded(HELD))
     effects = host.tell(PodUpdated(evolve(HELD, unmodelled=())))
     assert any(isinstance(effect, Bind) for effect in effects)
 
 
-def test_a_held_pod_names_its_scheduling_gates_too() -> None:
+def test_held_pod_names_its_scheduling_gates_too() -> None:
     effects = Host().tell(PodAdded(evolve(HELD, scheduling_gates=["x"])))
     (notice,) = effects
     assert notice.reason.startswith("has scheduling gates: x; has constraints that are not")
 
 
-def test_a_held_member_does_not_count_for_the_quorum() -> None:
+def test_held_member_does_not_count_for_the_quorum() -> None:
     host = Host()
     host.tell(PodGroupAdded(PodGroup(name="g", min_available=2)))
     host.tell(PodAdded(evolve(HELD, labels=GROUP)))
@@ -70,7 +70,7 @@ def test_a_held_member_does_not_count_for_the_quorum() -> None:
     assert any(isinstance(effect, GroupIncomplete) for effect in effects)
 
 
-def test_a_bound_pod_counts_whatever_it_states() -> None:
+def test_bound_pod_counts_whatever_it_states() -> None:
     host = Host()
     host.tell(PodAdded(evolve(HELD, node_name="n", requests={"cpu": 8})))
     effects = host.tell(PodAdded(Pod(name="q", requests={"cpu": 1})))

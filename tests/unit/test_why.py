@@ -165,7 +165,7 @@ def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
     driver.settle()
     assert str(ask(driver)) == (
         "pod default/g-1 does not fit: 0/5 nodes are available:"
-        " 3 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {reserved: }."
+        " 3 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)."
     )
 
 

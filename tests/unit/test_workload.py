@@ -42,7 +42,7 @@ def test_arrivals_are_in_time_order_and_those_of_one_instant_as_given() -> None:
     assert _names(Workload(given)) == ["d", "b", "c", "a"]
 
 
-def test_a_workload_is_empty_unless_something_is_given() -> None:
+def test_workload_is_empty_unless_something_is_given() -> None:
     assert Workload() == Workload((), ())
     assert Workload().arrivals == ()
 
@@ -82,12 +82,12 @@ def test_merging_is_associative_and_loses_nothing(instants: list[list[int]]) -> 
 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, True, "1", None])
-def test_an_arrival_has_a_finite_instant(at: Any) -> None:
+def test_arrival_has_a_finite_instant(at: Any) -> None:
     with pytest.raises(InvalidValueError, match="at must be a finite number of seconds"):
         Arrival(at, PodDeleted(PodUID("p")))
 
 
-def test_a_workload_can_be_pickled() -> None:
+def test_workload_can_be_pickled() -> None:
     workload = Workload((_arrival(1, "a"),), ("sentence",))
 
     assert workload == pickle.loads(pickle.dumps(workload))
@@ -97,11 +97,11 @@ def test_a_workload_can_be_pickled() -> None:
     ("text", "seconds"),
     [("3600", 3600.0), ("0.5", 0.5), (".5", 0.5), ("5.", 5.0), ("007", 7.0), ("0.001", 0.001)],
 )
-def test_a_pod_runs_for_as_long_as_its_annotation_says(text: str, seconds: float) -> None:
+def test_pod_runs_for_as_long_as_its_annotation_says(text: str, seconds: float) -> None:
     assert seconds == run_seconds(_pod(text))
 
 
-def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
+def test_pod_without_the_annotation_runs_until_the_end() -> None:
     assert run_seconds(_pod(None)) is None
 
 
@@ -129,7 +129,7 @@ def test_a_pod_without_the_annotation_runs_until_the_end() -> None:
         pytest.param("0." + "0" * 400 + "1", id="less than any float"),
     ],
 )
-def test_a_malformed_run_time_is_refused_by_its_annotation(text: str) -> None:
+def test_malformed_run_time_is_refused_by_its_annotation(text: str) -> None:
     with pytest.raises(InvalidValueError, match="a finite decimal number of seconds > 0") as caught:
         run_seconds(_pod(text))
 

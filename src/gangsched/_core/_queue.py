@@ -5,7 +5,8 @@ the members of a group are contiguous by construction. As in kube-scheduler, an 
 of three places:
 
 - ``ACTIVE``: in the active heap, ordered by its rank. ``head`` and ``pop`` take the first.
-- ``BACKOFF``: waits until ``backoff_until``, then moves on by itself.
+- ``BACKOFF``: waits until ``backoff_until``, then moves on by itself. While no entity is active,
+  an event may let it return earlier (``hasten``; see ``_early_return``).
 - ``UNSCHEDULABLE``: waits for an event. It is either gated, until ``activate`` names it, or in
   an equivalence queue.
 
@@ -28,18 +29,20 @@ Invariants (checked by ``_check``):
   I2  the rank of a queued entity does not change: a new rank means removal and insertion;
   I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
       An entity of better rank replaces the leader, unless an attempt of the leader is under way;
-  I4  an entity in backoff returns at its deadline, and not before;
+  I4  an entity in backoff returns at its deadline, or if ``hasten`` returns it early;
   I5  an equivalence queue exists exactly while it has a leader, or an entity queued or in backoff.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Final, assert_never, final
+from typing import Any, Final, assert_never
 
 from sortedcontainers import SortedDict
 
+from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
 from gangsched.protocols import EntityView, Rank
@@ -48,49 +51,6 @@ __all__ = ["EquivalenceQueue", "SchedulingQueue"]
 
 _ACTIVE: Final = Place.ACTIVE  # asked for with every pod
 _NOWHERE: Final = Place.NOWHERE
-
-
-@final
-class EquivalenceQueue:
-    """The entities of one equivalence class that failed.
-
-    Attributes:
-        equivalence_class: What the entities have in common: they fail or fit alike.
-        blocked: Whether the class is known to fail on the cluster as it is.
-        blocked_at: The step as of which that is known.
-        opened_at: The step of the last event that made a try worthwhile; -1 before any.
-        leader: The entity of this class that is in the active heap; None if there is none.
-        queued: The entities that wait, by rank.
-        in_backoff: The entities in backoff that return to this queue, by number.
-    """
-
-    __slots__ = (
-        "blocked",
-        "blocked_at",
-        "equivalence_class",
-        "in_backoff",
-        "leader",
-        "opened_at",
-        "queued",
-    )
-
-    def __init__(self, equivalence_class: Hashable) -> None:
-        self.equivalence_class: Hashable = equivalence_class
-        self.blocked: bool = False
-        self.blocked_at: int = -1
-        self.opened_at: int = -1
-        self.leader: QueuedEntity | None = None
-        self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
-        self.in_backoff: dict[int, QueuedEntity] = {}
-
-    @property
-    def sample(self) -> QueuedEntity:
-        """Any entity of this queue."""
-        if len(self.queued):
-            return self.queued.peek()
-        if self.leader is not None:
-            return self.leader
-        return next(iter(self.in_backoff.values()))
 
 
 class SchedulingQueue:
@@ -102,12 +62,13 @@ class SchedulingQueue:
         sort: Returns the rank of an entity; the smallest rank is tried first.
     """
 
-    __slots__ = ("_active", "_backoff", "_gated", "_queues", "_sort")
+    __slots__ = ("_active", "_backoff", "_early", "_gated", "_queues", "_sort")
 
     def __init__(self, sort: Callable[[EntityView], Rank]) -> None:
         self._sort = sort
         self._active: PriorityHeap[QueuedEntity] = PriorityHeap()
         self._backoff: Any = SortedDict()  # (backoff_until, seq) -> entity
+        self._early = EarlyReturn()
         self._gated: dict[int, QueuedEntity] = {}
         self._queues: dict[Hashable, EquivalenceQueue] = {}
 
@@ -152,6 +113,11 @@ class SchedulingQueue:
         """Iterate over the equivalence queues that are blocked."""
         return (queue for queue in list(self._queues.values()) if queue.blocked)
 
+    def open_queues_in_backoff(self) -> Iterator[EquivalenceQueue]:
+        """Iterate over the open equivalence queues whose entities are all in backoff."""
+        queues = list(self._queues.values())
+        return (each for each in queues if not each.blocked and each.leader is None)
+
     def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
         """Return the leader that *entity* waits for; None if its queue is blocked or absent."""
         queue = self._queues.get(entity.equivalence_class)
@@ -164,13 +130,21 @@ class SchedulingQueue:
 
     # Moving -------------------------------------------------------------------------------
 
-    def activate(self, entity: QueuedEntity, *, now: float) -> None:
-        """Move an entity to the active heap, or to backoff until its backoff ends. O(log n)."""
+    def activate(self, entity: QueuedEntity, *, now: float, helped: bool = False) -> None:
+        """Move an entity to the active heap, or to backoff until its backoff ends. O(log n).
+
+        Args:
+            entity: The entity.
+            now: The current instant.
+            helped: Whether an event about the entity may help it. If every node refused a member
+                in its last attempt, it may return early from backoff then; see ``hasten``.
+        """
         rank = self._sort(entity)
         if entity.place is not _NOWHERE:
             self.remove(entity, now=now)
         entity.rank = rank
         if entity.backoff_until > now:
+            entity.is_helped = helped and entity.refused_at >= 0
             self._back_off(entity)
         else:
             entity._handle = self._active.push(rank, entity)
@@ -195,7 +169,12 @@ class SchedulingQueue:
         return entity
 
     def park(
-        self, entity: QueuedEntity, *, equivalence_class: Hashable, step: int, now: float
+        self,
+        entity: QueuedEntity,
+        *,
+        equivalence_class: Hashable,
+        step: int,
+        now: float,
     ) -> None:
         """Move an entity that failed to the equivalence queue of its class. O(log n).
 
@@ -231,15 +210,45 @@ class SchedulingQueue:
         """Mark the class of an equivalence queue as failing, as of *step*. O(1)."""
         queue.blocked = True
         queue.blocked_at = step
+        self._early.withdraw(queue)
 
-    def open(self, queue: EquivalenceQueue, *, step: int, now: float) -> None:
+    def open(self, queue: EquivalenceQueue, *, step: int, now: float, helps: bool = False) -> None:
         """Let the leader of an equivalence queue be tried, because of the event at *step*.
 
         Runtime complexity: amortised O(log n).
+
+        Args:
+            queue: The equivalence queue.
+            step: The step of the event.
+            now: The current instant.
+            helps: Whether entities in backoff may return early; see ``hasten``.
         """
         queue.blocked = False
         queue.opened_at = step
+        if helps:
+            self._early.help(queue, step=step)
         self._promote(queue, now=now)
+
+    def help(self, queue: EquivalenceQueue, *, step: int) -> None:
+        """Let entities of an open equivalence queue return early from backoff; see ``hasten``."""
+        self._early.help(queue, step=step)
+
+    def hasten(self, *, now: float) -> bool:
+        """If no entity is active, activate the best one in backoff that an event has helped.
+
+        Its failure precedes the event: an attempt that failed since, or for which no event has
+        come, stays in backoff. Runtime complexity: amortised O(log n).
+
+        Returns:
+            Whether an entity is active now that was not before.
+        """
+        entity = None if len(self._active) else self._early.first()
+        if entity is None:
+            return False
+        self._end_backoff(entity)
+        entity.backoff_until = now
+        self._return(entity, now=now)
+        return True
 
     def advance(self, *, now: float) -> None:
         """Move the entities whose backoff has ended. O(k log n) for k of them."""
@@ -248,12 +257,7 @@ class SchedulingQueue:
             if until > now:
                 return
             self._end_backoff(entity)
-            queue = self._queues.get(entity.equivalence_class)
-            if queue is None:
-                self._push_active(entity)
-            else:
-                self._enqueue(queue, entity)
-                self._promote(queue, now=now)
+            self._return(entity, now=now)
 
     def remove(self, entity: QueuedEntity, *, now: float) -> None:
         """Remove an entity from its place, if it has one. O(log n)."""
@@ -307,12 +311,23 @@ class SchedulingQueue:
         queue = self._queues.get(entity.equivalence_class)
         if queue is not None:
             queue.in_backoff[entity.seq] = entity
+        self._early.enter(entity, queue)
 
     def _end_backoff(self, entity: QueuedEntity) -> None:
         del self._backoff[(entity.backoff_until, entity.seq)]
         queue = self._queues.get(entity.equivalence_class)
         if queue is not None:
             queue.in_backoff.pop(entity.seq, None)
+        self._early.leave(entity, queue)
+
+    def _return(self, entity: QueuedEntity, *, now: float) -> None:
+        """Move an entity that has left backoff to the active heap, or to its class's queue."""
+        queue = self._queues.get(entity.equivalence_class)
+        if queue is None:
+            self._push_active(entity)
+        else:
+            self._enqueue(queue, entity)
+            self._promote(queue, now=now)
 
     def _promote(self, queue: EquivalenceQueue, *, now: float) -> None:
         """Make the first entity of an open equivalence queue the leader, if it is none already.
@@ -383,3 +398,4 @@ class SchedulingQueue:
                 raise InternalError(
                     "an entity in backoff in an equivalence queue is not in the backoff queue"
                 )
+        self._early._check(self._queues.values(), self._backoff.values())

@@ -21,6 +21,7 @@ from typing import Final
 
 from gangsched._text import printable
 from gangsched._version import __version__
+from gangsched.cli._cluster import add_cluster
 from gangsched.cli._demo import add_demo
 from gangsched.cli._explain import add_explain
 from gangsched.cli._files import BadInputError
@@ -95,6 +96,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for add in (add_demo, add_simulate, add_explain, add_replay):
+    for add in (add_demo, add_simulate, add_explain, add_replay, add_cluster):
         add(commands)
     return parser

@@ -176,6 +176,11 @@ class Driver:
         loop.call_soon_threadsafe(answer_question, answer, self._scheduler, question)
         return answer.result(timeout)
 
+    @property
+    def binds_waiting(self) -> int:
+        """How many binds and evictions wait to be started, because *max_binds* are under way."""
+        return len(self._engine.operations)
+
     def __repr__(self) -> str:
         return describe(
             "aio",

@@ -463,7 +463,7 @@ class Scheduler:
         """Read the nodes that an earlier call could not read, before anything else changes."""
         state = self._state
         pods_version = state.nodes.pods_version
-        requeue.gain(state, state.nodes.read_again(), now=now)
+        requeue.gain(state, state.nodes.read_again(), now=now, ends_backoff=True)
         if state.nodes.pods_version != pods_version:
             requeue.pods_changed(state, now=now)
 

@@ -1,11 +1,21 @@
 """The adapter to a Kubernetes API server.
 
-So far it has the pure half: the events of a watch as events of the scheduler, and decisions as
-bodies of requests. It needs no client and no cluster.
+The pure half needs no client and no cluster: the events of a watch as events of the scheduler, and
+decisions as bodies of requests. ``run`` is a scheduler on a cluster; it needs the extra
+``kubernetes``, and is loaded when it is first used.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from gangsched.kubernetes._settings import (
+    ClientConnection,
+    LeaderElection,
+    ProfileSettings,
+    Settings,
+    read_settings,
+)
 from gangsched.kubernetes.convert import (
     DEFAULT_SCHEDULERS,
     Notification,
@@ -16,12 +26,30 @@ from gangsched.kubernetes.convert import (
     unschedulable_condition,
 )
 
+if TYPE_CHECKING:
+    from gangsched.kubernetes._run import run
+
 __all__ = [
     "DEFAULT_SCHEDULERS",
+    "ClientConnection",
+    "LeaderElection",
     "Notification",
+    "ProfileSettings",
+    "Settings",
     "binding",
     "deletion",
     "read_event",
     "read_notification",
+    "read_settings",
+    "run",
     "unschedulable_condition",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load ``run`` when it is first used: the rest works without the extra."""
+    if name != "run":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gangsched.kubernetes._run import run
+
+    return run

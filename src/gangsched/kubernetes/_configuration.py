@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import subprocess
 import sys
@@ -31,7 +32,8 @@ __all__ = ["Access", "ConfigurationError", "Credentials", "read_access"]
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _EXPIRY_MARGIN: Final = 60.0
-"""Seconds before its expiry at which a credential is read again."""
+"""Seconds before its expiry at which a credential is read again; fewer if its life is short."""
+_MARGIN_OF_LIFE: Final = 0.2
 _LEAST_PAUSE: Final = 2.0
 _MOST_PAUSE: Final = 60.0
 _READING_TIMEOUT: Final = 60.0
@@ -176,6 +178,7 @@ class Credentials:
         self._stamps: object = None
         self._reading: asyncio.Task[None] | None = None
         self._next_at = 0.0
+        self._read_again_at = math.inf
         self._pause = _LEAST_PAUSE
 
     @property
@@ -216,9 +219,7 @@ class Credentials:
             await asyncio.sleep(interval)
             access = self.access
             stamps = await asyncio.to_thread(_stamps, access.files)
-            expires_at = access.expires_at
-            expires = expires_at is not None and expires_at - _EXPIRY_MARGIN <= self._clock()
-            if expires or stamps != self._stamps:
+            if self._clock() >= self._read_again_at or stamps != self._stamps:
                 await self.refresh(access)
 
     async def _read_again(self) -> None:
@@ -236,6 +237,11 @@ class Credentials:
     async def _read_now(self) -> None:
         access, stamps = await asyncio.to_thread(self._read_with_stamps)
         self._stamps = stamps
+        self._read_again_at = math.inf
+        if access.expires_at is not None:
+            life = max(access.expires_at - self._clock(), 0.0)
+            margin = min(_EXPIRY_MARGIN, life * _MARGIN_OF_LIFE)
+            self._read_again_at = access.expires_at - margin
         if access != self._access:
             self._access = access
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 __all__ = ["missing"]
 
 
-def missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
+def missing(error: ModuleNotFoundError, *, extra: str = "kubernetes") -> ModuleNotFoundError:
     """Return the error that names the extra, for the module that *error* names."""
     return ModuleNotFoundError(
-        f"talking to an API server needs {error.name}: pip install 'gangsched[kubernetes]'",
+        f"talking to an API server needs {error.name}: pip install 'gangsched[{extra}]'",
         name=error.name,
     )

@@ -181,6 +181,7 @@ class PodJson(Struct, gc=False):
 decode_pod_json = msgspec.json.Decoder(PodJson).decode
 """Raises ``msgspec.DecodeError`` for JSON that is not a pod, or not one that is known here."""
 
+_GANG_ANNOTATIONS: Final = (b"gang.scheduling.koordinator.sh/", b"yunikorn.apache.org/")
 _VOLUME_KINDS: Final = tuple(name for name in _Volume.__struct_fields__ if name != "name")
 
 
@@ -204,7 +205,12 @@ def key_of(pod: PodJson) -> bytes:
         parts += _key_of_container(b"container", container)
     for container in spec.initContainers or ():
         parts += _key_of_container(b"init", container)
+    if any(word in bytes(metadata.annotations) for word in _GANG_ANNOTATIONS):
+        # they may hold the pod
+        parts.append(metadata.annotations)
     for volume in spec.volumes or ():
+        if volume.ephemeral is not _ABSENT:
+            parts.append(volume.name)  # its claim is named after it
         for kind in _VOLUME_KINDS:
             value = getattr(volume, kind)
             if value is not _ABSENT:

@@ -35,7 +35,6 @@ from gangsched.kubernetes._read import (
     read_document,
     read_pod_slowly,
     text_in,
-    unmodelled_in,
     whole_in,
 )
 from gangsched.model import NodeName, Pod, PodPhase, PodUID
@@ -93,7 +92,6 @@ class _Template:
 
     values: tuple[Any, ...]
     notes: tuple[str, ...]
-    unmodelled: tuple[str, ...]
 
 
 class _NotPlain(Exception):
@@ -139,7 +137,7 @@ class PodDecoder:
         pod, notes = read_pod_slowly(document)
         if key:
             values = tuple(getattr(pod, name) for name in _SHARED)
-            self._templates.put(key, _Template(values, notes, unmodelled_in(notes)))
+            self._templates.put(key, _Template(values, notes))
         return _facts_in(document, pod, notes)
 
     def _copy(self, found: PodJson, template: _Template) -> PodFacts:
@@ -176,7 +174,6 @@ class PodDecoder:
             nominated_node=status.nominatedNodeName or None,
             conditions=conditions,
             notes=template.notes,
-            unmodelled=template.unmodelled,
             generation=meta.generation,
         )
 
@@ -212,7 +209,6 @@ def _facts_in(document: dict[str, Any], pod: Pod, notes: tuple[str, ...]) -> Pod
         nominated_node=text_in(mapping_in(document, "status"), "nominatedNodeName") or None,
         conditions=tuple(each for each in conditions if each.type in _KEPT_CONDITIONS),
         notes=notes,
-        unmodelled=unmodelled_in(notes),
         generation=whole_in(mapping_in(document, "metadata"), "generation"),
     )
 

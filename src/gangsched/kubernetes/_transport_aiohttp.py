@@ -8,6 +8,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, final
@@ -15,6 +16,7 @@ from typing import Any, final
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._extra import missing
+from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
 from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines
 
@@ -119,7 +121,9 @@ class AiohttpTransport:
         if session is None:
             most = 0 if lane == _WATCHES else self._lanes.get(lane, 4)
             session = self._sessions[lane] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=IDLE_SECONDS),
+                connector=aiohttp.TCPConnector(
+                    limit=most, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket
+                ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=self._proxy is None,
@@ -128,6 +132,13 @@ class AiohttpTransport:
             # R1: it would repeat PUT and DELETE, which may have been carried out
             session._retry_connection = False
         return session
+
+
+def _socket(address: Any) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setblocking(False)
+    keep_alive(made)
+    return made
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

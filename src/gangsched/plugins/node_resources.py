@@ -22,7 +22,8 @@ from gangsched.quantity import MILLI
 
 __all__ = ["NodeResources", "Strategy"]
 
-_TOO_MANY: Final = Unschedulable("Too many pods")
+_TOO_MANY_PODS: Final = "Too many pods"
+_TOO_MANY: Final = Unschedulable(_TOO_MANY_PODS)
 _UNBOUNDED: Final = 1 << 40
 
 
@@ -69,14 +70,14 @@ class NodeResources:
         return (offers, free, node.pod_count if "pods" in offers else 0)
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* if a request is not free; give one reason for each such resource."""
+        """Refuse *node* if it takes no further pod, or a request is not free; give every reason."""
+        limit = node.node.allocatable.get("pods")
+        is_full = limit is not None and (node.pod_count + 1) * MILLI > limit
         missing = pod.requests.missing_from(node.free)
         if missing:
-            return Unschedulable([f"Insufficient {name}" for name in missing])
-        limit = node.node.allocatable.get("pods")
-        if limit is not None and (node.pod_count + 1) * MILLI > limit:
-            return _TOO_MANY
-        return SUCCESS
+            reasons = [f"Insufficient {name}" for name in missing]
+            return Unschedulable([_TOO_MANY_PODS, *reasons] if is_full else reasons)
+        return _TOO_MANY if is_full else SUCCESS
 
     def fitted(self, pod: Pod) -> Iterable[str]:
         """Return every resource that *pod* requests."""

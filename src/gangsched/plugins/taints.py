@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import final
+from typing import Final, final
 
 from attrs import frozen
 
@@ -13,6 +13,9 @@ from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 
 __all__ = ["TaintToleration"]
+
+# without the taint, as kube-scheduler counts nodes since 1.36
+_UNTOLERATED: Final = Unschedulable("node(s) had untolerated taint(s)", resolvable=False)
 
 
 @final
@@ -34,15 +37,12 @@ class TaintToleration:
         return node.node.taints
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* for the first taint that *pod* does not tolerate."""
+        """Refuse *node* if it has a taint that *pod* does not tolerate."""
         for taint in node.node.taints:
             if taint.effect is TaintEffect.PREFER_NO_SCHEDULE:
                 continue
             if not any(t.tolerates(taint) for t in pod.tolerations):
-                return Unschedulable(
-                    f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",
-                    resolvable=False,
-                )
+                return _UNTOLERATED
         return SUCCESS
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:

@@ -162,6 +162,10 @@ class Client:
 
         The watch has a connection of its own, which is closed with the generator.
         """
+        return map(json.loads, self.lines(path, timeout=timeout, **query))
+
+    def lines(self, path: str, *, timeout: float = 300.0, **query: object) -> Iterator[bytes]:
+        """Yield the events of a watch as they came; see ``watch``."""
         connection = self._open(timeout)
         with closing(connection):
             path = with_query(path, {"watch": "true", **query})
@@ -170,7 +174,7 @@ class Client:
             if answer.status >= 400:
                 raise ApiError("WATCH", path, answer.status, answer.read())
             while line := answer.readline():
-                yield json.loads(line)
+                yield line
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

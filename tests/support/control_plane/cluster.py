@@ -43,7 +43,8 @@ class ControlPlane:
     Attributes:
         folder: The folder.
         url: The address of the API server.
-        ca: The file with its certificate.
+        ca: The file with its certificate, which is also a proxy's that listens with ``key``.
+        key: The file with the key of this certificate.
         admin: A client with all rights. The API server does not limit its requests, so figures
             are measured with an account.
         etcd: The running etcd.
@@ -58,9 +59,10 @@ class ControlPlane:
         self.folder: Final = folder
         self.url = ""
         self.ca: Final = folder / "certificates" / "apiserver.crt"
+        self.key: Final = self.ca.with_suffix(".key")
         self._features: Final = {**GANG_FEATURES, **(features or {})}
         self._token: Final = secrets.token_hex(16)
-        self._key: Final = folder / "service-accounts.key"
+        self._signing_key: Final = folder / "service-accounts.key"
         self._beside: Final[list[Process]] = []
         self._clients: Final[list[Client]] = []
         self._arguments: list[str] = []
@@ -86,7 +88,7 @@ class ControlPlane:
         """
         found = programs(["etcd", "kube-apiserver"])
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._key.write_text(_private_key(), encoding="ascii")
+        self._signing_key.write_text(_private_key(), encoding="ascii")
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f"{self._token},admin,admin,system:masters\n", encoding="ascii")
         for attempt in range(_TRIES):
@@ -195,7 +197,7 @@ class ControlPlane:
         (port,) = free_ports(1)
         arguments = [
             f"--kubeconfig={self.kubeconfig('kube-controller-manager')}",
-            f"--service-account-private-key-file={self._key}",
+            f"--service-account-private-key-file={self._signing_key}",
             f"--controllers={controllers}",
             f"--bind-address={_LOOPBACK}",
             f"--secure-port={port}",
@@ -247,8 +249,8 @@ class ControlPlane:
             f"--bind-address={_LOOPBACK}",
             f"--secure-port={port}",
             f"--cert-dir={self.ca.parent}",
-            f"--service-account-key-file={self._key}",
-            f"--service-account-signing-key-file={self._key}",
+            f"--service-account-key-file={self._signing_key}",
+            f"--service-account-signing-key-file={self._signing_key}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--token-auth-file={tokens}",

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import socket
 import subprocess
@@ -80,6 +81,17 @@ class Process:
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self._popen.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used; Linux only."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Return the memory that it has in use now; Linux only."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def wait_until(self, ready: Callable[[], bool], *, timeout: float = 60.0) -> None:
         """Return once *ready* answers True; errors of connections count as False.

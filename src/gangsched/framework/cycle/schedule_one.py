@@ -151,6 +151,8 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
     while True:
         entity = state.queue.head()
         if entity is None:
+            if state.queue.hasten(now=now):
+                continue
             return None
         own = None if entity.group is None else entity.group.key
         others = [key for key in state.attempts.yielding if key != own]

@@ -27,7 +27,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
@@ -80,9 +80,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
     for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
-        transition(state, sibling, CHANGED, now=now)
+        transition(state, sibling, PENDING_CHANGED, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -144,7 +144,6 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         _forget(state, member, now=now)
         pod_changed(state, uid, now=now)
         fresh = state.pods.members[uid]
-        fresh.attempt = member.attempt  # a report of an earlier attempt must stay late
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
     else:
@@ -290,6 +289,8 @@ def _admit(
     pod_class = _join_class(state, seen, now=now)
     member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
+    # a report of an attempt of an earlier pod with this UID must stay late
+    member.attempt = state.pods.attempt_floor
     state.pods.members[pod.uid] = member
     state.pods.count_priority(pod.priority, 1)
     if claim is not None:
@@ -298,7 +299,8 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
 
 
 def _update(
@@ -341,7 +343,9 @@ def _update(
     state.pods.put(member, wanted)
     _tell_held(state, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    is_pending = wanted is MemberState.UNSCHEDULED
+    outcome = PENDING_CHANGED if is_pending else CHANGED
+    requeue_entity.settle(state, member.entity, outcome, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -352,6 +356,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
     entity.discard(uid)
+    state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member.pod.priority, -1)
     _leave_class(state, member.pod_class)
@@ -448,7 +453,7 @@ def _put_down(
     assume.note_permit_ended(state, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
-    requeue.gain(state, (node,), now=now)
+    requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
 def _gates(state: State, pod: Pod, group: GroupKey | None) -> list[str]:
@@ -489,7 +494,7 @@ def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
         return
     pods_version = state.nodes.pods_version
     if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now)
+        requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
     if state.call.arrived:

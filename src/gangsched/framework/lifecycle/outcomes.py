@@ -22,6 +22,7 @@ __all__ = [
     "Failed",
     "KeepsWaiting",
     "Outcome",
+    "PENDING_CHANGED",
     "PermitGranted",
     "Prepared",
     "Rejected",
@@ -31,11 +32,20 @@ __all__ = [
 @final
 @frozen
 class Changed:
-    """An event changed the entity: its members, its pod group or its bundle."""
+    """An event changed the entity: its members, its pod group or its bundle.
+
+    Attributes:
+        helps: Whether the entity may be tried before its backoff ends, while no other is active.
+    """
+
+    helps: bool = False
 
 
 CHANGED: Final = Changed()
-"""The only value of its class, for the path that every event takes."""
+"""Any change, such as the report of a bind; for the path that every event takes."""
+
+PENDING_CHANGED: Final = Changed(helps=True)
+"""What is to be placed has changed: a pending member came, or the specification changed."""
 
 
 @final

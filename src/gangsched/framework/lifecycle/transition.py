@@ -73,11 +73,11 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
-        case Changed():
+        case Changed(helps):
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _group_changed(state, entity, entity.group, now=now)
+                _group_changed(state, entity, entity.group, helps=helps, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -154,10 +154,12 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state, entity, now=now)
+        _make_active(state, entity, helps=True, now=now)
 
 
-def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
+def _group_changed(
+    state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
+) -> None:
     state.reservations.backfill.note_event(entity)
     _note_progress(state, info, now=now)
     pod = _speaker(state, entity, info)
@@ -175,7 +177,7 @@ def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, no
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state, entity, now=now)
+        _make_active(state, entity, helps=helps, now=now)
 
 
 def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -184,13 +186,13 @@ def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.queue.remove(entity, now=now)
 
 
-def _make_active(state: State, entity: QueuedEntity, *, now: float) -> None:
+def _make_active(state: State, entity: QueuedEntity, *, helps: bool, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
     if not active or not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now)
+        state.queue.activate(entity, now=now, helped=helps)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -215,6 +217,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     tried again after its backoff.
     """
     _note_cut_short(state, entity)
+    _note_refusal(state, entity)
     if entity.place is not Place.ACTIVE:
         # the backoff queue is sorted by the deadline that changes below
         state.queue.remove(entity, now=now)
@@ -264,6 +267,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         _note_cut_short(state, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
+    _note_refusal(state, entity)
     shape = equivalence.shape(state, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
@@ -383,6 +387,11 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
         freed.append(waiting.node)
     assume.note_permit_ended(state, info)
     return freed
+
+
+def _note_refusal(state: State, entity: QueuedEntity) -> None:
+    """Note whether a try failed because every node had refused a member; see ``hasten``."""
+    entity.refused_at = state.attempts.step if entity.failed_step >= 0 else -1
 
 
 def _note_cut_short(state: State, entity: QueuedEntity) -> None:

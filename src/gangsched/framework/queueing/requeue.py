@@ -67,6 +67,7 @@ def gain(
     now: float,
     since: int | None = None,
     disproved: Hashable = None,
+    ends_backoff: bool = False,
 ) -> None:
     """Open the equivalence classes that nodes with more free capacity may help.
 
@@ -81,16 +82,19 @@ def gain(
             None for an event from outside.
         disproved: The class that the group failed with although it had these nodes: no other
             entity of that class can make more of them.
+        ends_backoff: Whether entities in backoff may be tried while no other is active. True only
+            for an event from outside. With capacity that a failed bind, a timeout or a rejection
+            gives back, entities could requeue each other without any backoff.
     """
     if names:
         state.reservations.backfill.note_capacity_gain(since, disproved)
-        _open(state, names, now=now, since=since, disproved=disproved)
+        _open(state, names, now=now, since=since, disproved=disproved, ends_backoff=ends_backoff)
 
 
 def reopen(state: State, names: Collection[NodeName], *, now: float) -> None:
     """Open the classes that nodes with less reserved capacity may help. See ``gain``."""
     if names:
-        _open(state, names, now=now, since=None, disproved=None)
+        _open(state, names, now=now, since=None, disproved=None, ends_backoff=False)
 
 
 def _open(
@@ -100,6 +104,7 @@ def _open(
     now: float,
     since: int | None,
     disproved: Hashable,
+    ends_backoff: bool,
 ) -> None:
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
@@ -109,9 +114,15 @@ def _open(
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, names=names):
-            state.queue.open(line, step=step, now=now)
+            state.queue.open(line, step=step, now=now, helps=ends_backoff)
         else:
             state.queue.block(line, step=step)
+    if not ends_backoff:
+        return
+    for line in state.queue.open_queues_in_backoff():
+        # entities whose failure has proven nothing, or that an earlier event has helped
+        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, names=names):
+            state.queue.help(line, step=step)
 
 
 def pods_changed(state: State, *, now: float) -> None:
@@ -132,7 +143,7 @@ def pods_changed(state: State, *, now: float) -> None:
     for parked in state.queue.blocked_queues():
         shape = parked.equivalence_class
         if _reads_pods(shape) and may_fit(state, shape, now=now):
-            state.queue.open(parked, step=step, now=now)
+            state.queue.open(parked, step=step, now=now, helps=True)
 
 
 def _reads_pods(shape: Hashable) -> bool:
@@ -154,7 +165,7 @@ def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) ->
     for parked in state.queue.blocked_queues():
         reads = _reads_objects(state, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
-            state.queue.open(parked, step=step, now=now)
+            state.queue.open(parked, step=step, now=now, helps=True)
 
 
 def _reads_objects(state: State, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:

@@ -19,9 +19,11 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched._core._counters import PodGroupCounters
+from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import EquivalenceQueue, SchedulingQueue
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
@@ -75,7 +77,9 @@ HELD: Final[Mapping[type, Held]] = {
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
     ),
-    Pods: Held(kept="registry members entities waiting evicted numbers", anew="priorities"),
+    Pods: Held(
+        kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
+    ),
     PodClasses: Held(kept="by_signature labels"),
     Attempts: Held(kept="step tried holding yielding exhausted_searches"),
     Reservations: Held(kept="nominations overdue backfill"),
@@ -119,18 +123,20 @@ HELD: Final[Mapping[type, Held]] = {
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _queues", given="_sort"),
+    SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),
+    EarlyReturn: Held(anew="_heap"),
     EquivalenceQueue: Held(
-        kept="equivalence_class blocked blocked_at opened_at leader queued in_backoff"
+        kept="equivalence_class blocked blocked_at opened_at helped_at leader queued in_backoff",
+        anew="hopeful late candidate",
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step reason unschedulable_member _pod _is_ready",
+        " round_step refused_at is_helped reason unschedulable_member _pod _is_ready",
         anew="place equivalence_class expected_run _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step reason unschedulable_member _pending",
+        " round_step refused_at is_helped reason unschedulable_member _pending",
         anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
         " _ready_by_role",
         passing="_pod _is_ready",

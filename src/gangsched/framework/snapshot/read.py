@@ -13,8 +13,8 @@ from collections.abc import Container, Hashable, Mapping
 from typing import TypeVar, final
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InvalidValueError
 from gangsched.framework.config.cycle_state import CycleState
@@ -97,6 +97,7 @@ class _Reader:
             rows.numbers,
             rows.exhausted_searches,
         )
+        state.pods.attempt_floor = rows.attempt_floor
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -107,6 +108,7 @@ class _Reader:
             ("group_numbers", rows.group_numbers, [row.uid for row in rows.groups]),
             ("indices", rows.indices, [row.index for row in rows.nodes]),
             ("node_class_numbers", rows.node_class_numbers, [*self._node_classes]),
+            ("attempt_floor", rows.attempt_floor, []),
         ):
             most = max(given, default=0)
             if last < most:
@@ -176,6 +178,7 @@ class _Reader:
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.event_step, entity.round_step = row.event_step, row.round_step
+            entity.refused_at, entity.is_helped = row.refused_at, row.is_helped
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             if row.rank is not None and not sort_keys.is_comparable(row.rank):
                 expected = "a sort key that compares with every other one"
@@ -436,6 +439,9 @@ class _Reader:
             line = self._line(row, f"lines[{n}]")
             _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
             queue._queues[line.equivalence_class] = line
+        for entity in queue.backoff:
+            if entity.equivalence_class is None:
+                queue._early.enter(entity, None)
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)
@@ -447,14 +453,17 @@ class _Reader:
     def _line(self, row: LineRow, path: str) -> EquivalenceQueue:
         line = EquivalenceQueue(self._shape(row.shape, f"{path}.shape"))
         line.blocked, line.blocked_at = row.blocked, row.blocked_at
-        line.opened_at = row.opened_at
+        line.opened_at, line.helped_at = row.opened_at, row.helped_at
+        if row.blocked and row.helped_at != -1:
+            raise InvalidValueError(f"{path}.helped_at", row.helped_at, "-1 if it is blocked")
         for seq in row.standing:
             entity = self._place(seq, Place.UNSCHEDULABLE, f"{path}.standing")
             entity.equivalence_class = line.equivalence_class
             entity._handle = line.queued.push(entity.rank, entity)
         for seq in row.resting:
-            line.in_backoff[seq] = self._entity(seq, f"{path}.resting")
-            line.in_backoff[seq].equivalence_class = line.equivalence_class
+            line.in_backoff[seq] = entity = self._entity(seq, f"{path}.resting")
+            entity.equivalence_class = line.equivalence_class
+            self._state.queue._early.enter(entity, line)
         if row.leader is not None:
             line.leader = self._entity(row.leader, f"{path}.leader")
             line.leader.equivalence_class = line.equivalence_class

@@ -169,6 +169,8 @@ class EntityRow:
     failed_step: int = -1
     event_step: int = -1
     round_step: int = -1
+    refused_at: int = -1
+    is_helped: bool = False
     reason: str = ""
     unschedulable_member: UnschedulableMember | None = None
     pending: tuple[PodUID, ...] = ()
@@ -221,6 +223,7 @@ class LineRow:
     blocked: bool = False
     blocked_at: int = -1
     opened_at: int = -1
+    helped_at: int = -1
     leader: int | None = None
     standing: tuple[int, ...] = ()
     resting: tuple[int, ...] = ()
@@ -319,6 +322,7 @@ class SnapshotRow:
     listed: bool = False
     step: int = 0
     numbers: int = 0
+    attempt_floor: int = 0
     exhausted_searches: int = 0
     nodes: tuple[NodeRow, ...] = ()
     indices: int = 0

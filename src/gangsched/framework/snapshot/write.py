@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched._core._queue import EquivalenceQueue
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
@@ -77,6 +77,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         listed=listed,
         step=state.attempts.step,
         numbers=state.pods.numbers,
+        attempt_floor=state.pods.attempt_floor,
         exhausted_searches=state.attempts.exhausted_searches,
         nodes=tuple(
             NodeRow(
@@ -258,6 +259,8 @@ def _entity(entity: QueuedEntity) -> EntityRow:
         failed_step=entity.failed_step,
         event_step=entity.event_step,
         round_step=entity.round_step,
+        refused_at=entity.refused_at,
+        is_helped=entity.is_helped,
         reason=entity.reason,
         unschedulable_member=entity.unschedulable_member,
         pending=tuple(uid for uid, _is_ready in records),
@@ -357,6 +360,7 @@ def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
         blocked=line.blocked,
         blocked_at=line.blocked_at,
         opened_at=line.opened_at,
+        helped_at=line.helped_at,
         leader=None if line.leader is None else line.leader.seq,
         standing=tuple(entity.seq for entity in line.queued),
         resting=tuple(line.in_backoff),

@@ -47,7 +47,8 @@ class Member:
             that a placement finds runs of them by identity.
         state: Its state.
         node: The node that it is assumed on; None if it is assumed on none.
-        attempt: The number of its last placement, from 1; 0 before the first.
+        attempt: The number of its last placement. Before the first, the number from which the
+            attempts of the pod ascend: ``Pods.attempt_floor`` when it was admitted.
         cycle: The cycle state of its last placement, until it is bound or gives its node back.
         reason: Why it has no node; empty if nothing was reported.
         bind_failures: How many of its binds in a row failed.
@@ -93,6 +94,8 @@ class Pods:
         evicted: The pods that an ``Evict`` was posted for, until they are gone.
         priorities: How many known pods have which priority.
         numbers: The last number in the order of arrival.
+        attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
+            created again under its UID goes on from there, so that a late report stays late.
     """
 
     registry: PodGroupRegistry
@@ -102,6 +105,7 @@ class Pods:
     evicted: set[PodUID] = field(factory=set[PodUID])
     priorities: dict[int, int] = field(factory=dict[int, int])
     numbers: int = 0
+    attempt_floor: int = 0
 
     def number(self) -> int:
         """Return the next number in the order of arrival. O(1)."""

@@ -1,0 +1,252 @@
+"""Rounds of ``kubernetes.py``: two schedulers on one API server, one after the other.
+
+One contestant runs at a time, since the machine is shared. Each round has a namespace of its own.
+Pods are created first, then the pod groups at once: the clock runs from the first group to the last
+bind, as a watch sees it. Plain pods are bound as they come, so their clock runs from the first pod.
+Both contestants have the token of a service account: the API server limits their requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.control_plane import Account, ControlPlane, Process, Rule
+from support.control_plane.processes import free_ports
+
+__all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Cluster", "Figures", "Shape"]
+
+IN_TREE: Final = "in-tree"
+OURS: Final = "gangsched"
+CONTESTANTS: Final = (IN_TREE, OURS)
+_GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+_THREADS: Final = 8
+_PATIENCE: Final = 300.0
+_EVERYTHING: Final = Rule(["*"], ["*"], "*")
+_GIB: Final = 1 << 30
+
+
+class Shape(NamedTuple):
+    """What one round creates.
+
+    Attributes:
+        name: As the table names it.
+        gangs: The number of gangs.
+        size: The members of each, all of which must start.
+        plain: The pods without a gang.
+    """
+
+    name: str
+    gangs: int
+    size: int
+    plain: int = 0
+
+    @property
+    def pods(self) -> int:
+        """All pods."""
+        return self.gangs * self.size + self.plain
+
+
+class Figures(NamedTuple):
+    """What one round measured.
+
+    Attributes:
+        pods_per_s: Pods bound a second of the clock.
+        cpu_ms: Processor time of the scheduler a pod, in milliseconds.
+        spread_ms: The median time between the first and the last bind of a gang, in milliseconds.
+        partial: Gangs of which some members were bound and some not, at the end.
+        resident_mb: Memory of the scheduler at the end.
+    """
+
+    pods_per_s: float
+    cpu_ms: float
+    spread_ms: float
+    partial: int
+    resident_mb: float
+
+
+class Cluster:
+    """An API server with nodes.
+
+    Args:
+        control_plane: The running control plane.
+        uneven: Whether the memory of each node differs by some KiB, as in real clusters.
+    """
+
+    def __init__(self, control_plane: ControlPlane, *, uneven: bool = False) -> None:
+        self._plane: Final = control_plane
+        self._admin: Final = control_plane.admin
+        self._uneven: Final = uneven
+        self._pool: Final = ThreadPoolExecutor(_THREADS)
+        self._numbers: Final = itertools.count(1)
+        self._tokens: Final = {
+            name: Account.create(self._admin, name, [_EVERYTHING]).token for name in CONTESTANTS
+        }
+
+    def add_nodes(self, count: int, first: int = 0) -> None:
+        """Create nodes with 8 GPUs each."""
+        self._all(self._add_node, range(first, first + count))
+
+    def remove_nodes(self) -> None:
+        """Delete every node."""
+        self._admin.delete("/api/v1/nodes")
+
+    def start(self, contestant: str) -> Process:
+        """Start a contestant, and return it once it is ready."""
+        kubeconfig = self._plane.kubeconfig(contestant, self._tokens[contestant])
+        if contestant == IN_TREE:
+            connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
+            profiles = [{"schedulerName": IN_TREE}]
+            return self._plane.start_scheduler(
+                {"clientConnection": connection, "profiles": profiles}
+            )
+        folder = self._plane.folder
+        (port,) = free_ports(1)
+        configuration = folder / "gangsched.json"
+        content = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "profiles": [{"schedulerName": OURS}],
+        }
+        configuration.write_text(json.dumps(content), encoding="utf-8")
+        command = ["-m", "gangsched.cli", "run", f"--kubeconfig={kubeconfig}"]
+        command += [f"--config={configuration}", f"--serve=127.0.0.1:{port}", "-v", "0"]
+        process = Process(Path(sys.executable), command, folder / "gangsched.log")
+        with type(self._admin)(f"http://127.0.0.1:{port}") as probe:
+            process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
+        return process
+
+    def round(self, contestant: str, shape: Shape) -> Figures:
+        """Start a contestant, let it place one shape, and stop it."""
+        process = self.start(contestant)
+        try:
+            # the first decisions of a process cost more than all later ones
+            self._place(process, contestant, Shape("warm-up", 1, 2, 2))
+            return self._place(process, contestant, shape)
+        finally:
+            process.stop()
+
+    def _place(self, process: Process, contestant: str, shape: Shape) -> Figures:
+        namespace = f"round-{next(self._numbers)}"
+        self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        groups = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
+        names = [f"g{gang}" for gang in range(shape.gangs)]
+        members = [(f"{name}-{place}", name) for name in names for place in range(shape.size)]
+        binds = _Binds(self._plane, pods, shape.pods)
+        self._all(lambda member: self._add_pod(pods, contestant, *member), members)
+        time.sleep(1.0 if members else 0.0)
+        cpu, began = process.cpu_seconds(), time.perf_counter()
+        created: list[Callable[[], object]] = [
+            *((lambda name=name: self._add_group(groups, name, shape.size)) for name in names),
+            *(
+                (lambda number=number: self._add_pod(pods, contestant, f"p{number}", None))
+                for number in range(shape.plain)
+            ),
+        ]
+        # plain pods and groups are created in turn, not the ones before the others
+        share = max(len(created) // max(len(names), 1), 1)
+        self._all(lambda create: create(), [c for n in range(share) for c in created[n::share]])
+        finished = binds.wait()
+        cpu = process.cpu_seconds() - cpu
+        figures = Figures(
+            pods_per_s=len(binds.at) / max(finished - began, 1e-9),
+            cpu_ms=1000 * cpu / shape.pods,
+            spread_ms=1000 * binds.spread(),
+            partial=binds.partial(shape.size),
+            resident_mb=process.resident_bytes() / 1e6,
+        )
+        if len(binds.at) < shape.pods:
+            raise RuntimeError(f"{contestant} bound {len(binds.at)} of {shape.pods} pods")
+        self._admin.delete(pods, {"gracePeriodSeconds": 0})
+        if names:
+            self._admin.delete(groups)
+        return figures
+
+    def _all(self, call: Callable[[Any], object], given: Iterable[Any]) -> None:
+        list(self._pool.map(call, given))
+
+    def _add_node(self, number: int) -> None:
+        memory = 256 * _GIB + (number << 12 if self._uneven else 0)
+        offers = {"cpu": "32", "memory": str(memory), "pods": "110", "nvidia.com/gpu": "8"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+        name = f"n{number}"
+        self._admin.create(
+            "/api/v1/nodes",
+            {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "status": {"capacity": offers, "allocatable": offers, "conditions": [ready]},
+            },
+        )
+
+    def _add_group(self, path: str, name: str, size: int) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        self._admin.create(path, {"metadata": {"name": name}, "spec": spec})
+
+    def _add_pod(self, path: str, scheduler: str, name: str, group: str | None) -> None:
+        asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
+        resources = {"requests": asked, "limits": {"nvidia.com/gpu": "1"}}
+        spec: dict[str, Any] = {
+            "schedulerName": scheduler,
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+        }
+        if group is not None:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        self._admin.create(path, {"metadata": {"name": name}, "spec": spec})
+
+
+class _Binds:
+    """When each pod of a namespace was bound, as a watch sees it."""
+
+    def __init__(self, plane: ControlPlane, path: str, expected: int) -> None:
+        self.at: Final[dict[str, float]] = {}
+        self._expected: Final = expected
+        self._done: Final = threading.Event()
+        version = plane.admin.get(path, limit=1)["metadata"]["resourceVersion"]
+        lines = plane.admin.lines(path, resourceVersion=version, timeout=_PATIENCE)
+        threading.Thread(target=self._follow, args=(lines,), daemon=True).start()
+
+    def wait(self) -> float:
+        """Return when the last pod was bound; gives up after some minutes."""
+        self._done.wait(_PATIENCE)
+        return max(self.at.values(), default=time.perf_counter())
+
+    def spread(self) -> float:
+        """Return the median time between the first and the last bind of a gang, in seconds."""
+        spreads = [max(times) - min(times) for times in self._by_gang().values()]
+        return median(spreads) if spreads else 0.0
+
+    def partial(self, size: int) -> int:
+        """Return how many gangs have fewer members on nodes than *size*, but some."""
+        return sum(1 for times in self._by_gang().values() if len(times) < size)
+
+    def _by_gang(self) -> dict[str, list[float]]:
+        gangs: defaultdict[str, list[float]] = defaultdict(list)
+        for name, at in self.at.items():
+            gang, dash, _place = name.partition("-")
+            if dash:
+                gangs[gang].append(at)
+        return gangs
+
+    def _follow(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if b'"nodeName"' not in line:
+                continue  # not decoded: this process must not take the schedulers' time
+            given = json.loads(line)["object"]
+            if given["spec"].get("nodeName"):
+                self.at.setdefault(given["metadata"]["name"], time.perf_counter())
+                if len(self.at) == self._expected:
+                    break
+        self._done.set()

@@ -1,0 +1,153 @@
+"""Early return from backoff: which entity in backoff may be tried while no other is active.
+
+Theory of operation. Backoff spaces out the attempts of an entity so that other entities get their
+turn. If no entity is active, that purpose is void. Then an entity may return before its backoff
+ends, on two conditions. Its last attempt failed because every node refused a member: backoff alone
+spaces out what fails for other reasons, such as binds. And an event later than that failure may
+help it. So each event costs one failed attempt for each equivalence class at most. kube-scheduler
+does the same when its active queue is empty (``PopFromBackoffQ``).
+
+Of each equivalence queue that such an event has opened, the best entity in backoff is the
+*candidate*. The candidates of all queues are in one heap, with the entities in backoff that are in
+no equivalence queue and that an event about themselves has helped.
+
+Invariants (checked by ``_check``):
+  I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,
+      hopeful or late, and no other entity is;
+  I2  the hopeful entities were parked before the event at ``helped_at``, the late ones after it;
+  I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
+      hopeful or was until now;
+  I4  no hopeful entity has a better rank than the candidate;
+  I5  the heap has the candidates, and the helped entities in backoff without a queue.
+
+Source: KEP-5142.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
+from gangsched._core._heap import PriorityHeap
+from gangsched.errors import InternalError
+
+__all__ = ["EarlyReturn"]
+
+
+@final
+class EarlyReturn:
+    """The entities in backoff that may be tried while no other is active. Each call O(log n)."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: PriorityHeap[QueuedEntity] = PriorityHeap()
+
+    def first(self) -> QueuedEntity | None:
+        """Return the entity of the best rank that may return early; None if there is none."""
+        return self._heap.peek() if len(self._heap) else None
+
+    def enter(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
+        """Note that an entity went into backoff, in an equivalence queue or in none."""
+        if queue is None:
+            if entity.is_helped:
+                entity._handle = self._heap.push(entity.rank, entity)
+        elif 0 <= entity.refused_at < queue.helped_at:
+            entity._handle = queue.hopeful.push(entity.rank, entity)
+            self._choose_again(queue)
+        elif entity.refused_at >= 0:
+            queue.late[entity.seq] = entity
+
+    def leave(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
+        """Note that an entity leaves backoff; the next one of its queue becomes the candidate."""
+        if queue is None:
+            if entity.is_helped:
+                self._heap.remove(entity._handle)
+        elif queue.candidate is entity:
+            self._heap.remove(entity._handle)
+            queue.candidate = None
+            self._choose(queue)
+        elif entity.refused_at >= 0 and queue.late.pop(entity.seq, None) is None:
+            queue.hopeful.remove(entity._handle)
+        entity._handle = None
+
+    def help(self, queue: EquivalenceQueue, *, step: int) -> None:
+        """Let the entities of an open queue return early, because of the event at *step*.
+
+        Runtime complexity: O(log n) amortised, since each failure makes an entity late once.
+        """
+        queue.helped_at = step
+        for entity in queue.late.values():
+            entity._handle = queue.hopeful.push(entity.rank, entity)
+        queue.late.clear()
+        self._choose_again(queue)
+
+    def withdraw(self, queue: EquivalenceQueue) -> None:
+        """Let no entity of a queue return early until the next event that helps it."""
+        queue.helped_at = -1
+        if queue.candidate is not None:
+            self._step_back(queue, queue.candidate)
+
+    def _choose_again(self, queue: EquivalenceQueue) -> None:
+        candidate = queue.candidate
+        if candidate is None:
+            self._choose(queue)
+            return
+        assert candidate.rank is not None
+        first = queue.hopeful.peek() if len(queue.hopeful) else candidate
+        assert first.rank is not None
+        if first.rank < candidate.rank:
+            self._step_back(queue, candidate)
+            self._choose(queue)
+
+    def _choose(self, queue: EquivalenceQueue) -> None:
+        if queue.helped_at >= 0 and not queue.blocked and len(queue.hopeful):
+            queue.candidate = candidate = queue.hopeful.pop()
+            candidate._handle = self._heap.push(candidate.rank, candidate)
+
+    def _step_back(self, queue: EquivalenceQueue, candidate: QueuedEntity) -> None:
+        self._heap.remove(candidate._handle)
+        candidate._handle = queue.hopeful.push(candidate.rank, candidate)
+        queue.candidate = None
+
+    def _check(
+        self, queues: Iterable[EquivalenceQueue], in_backoff: Iterable[QueuedEntity]
+    ) -> None:
+        self._heap._check()
+        expected = {entity.seq for entity in in_backoff if _is_alone(entity) and entity.is_helped}
+        for queue in queues:
+            hopeful, candidate = list(queue.hopeful), queue.candidate
+            queue.hopeful._check()
+            if candidate is not None:
+                expected.add(candidate.seq)
+                hopeful.append(candidate)
+            names = sorted(entity.seq for entity in (*hopeful, *queue.late.values()))
+            refused = [seq for seq, each in queue.in_backoff.items() if each.refused_at >= 0]
+            if names != sorted(refused):
+                raise InternalError(f"entities {names} of a queue are sorted for an early return")
+            if queue.helped_at < 0 and candidate is not None:
+                raise InternalError("a queue that no event has helped has a candidate")
+            if queue.helped_at < 0:
+                continue
+            if queue.blocked or (candidate is None and hopeful):
+                raise InternalError("a helped queue is blocked, or lacks its candidate")
+            if any(entity.refused_at >= queue.helped_at for entity in hopeful):
+                raise InternalError("a hopeful entity failed after the event that helped its queue")
+            if any(entity.refused_at < queue.helped_at for entity in queue.late.values()):
+                raise InternalError("a late entity failed before the event that helped its queue")
+            if candidate is not None and any(_precedes(each, candidate) for each in hopeful):
+                raise InternalError("a hopeful entity has a better rank than the candidate")
+        if sorted(entity.seq for entity in self._heap) != sorted(expected):
+            raise InternalError("the entities that may return early differ from the candidates")
+
+
+def _is_alone(entity: QueuedEntity) -> bool:
+    return entity.equivalence_class is None and entity.place is Place.BACKOFF
+
+
+def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:
+    assert one.rank is not None
+    assert other.rank is not None
+    return one.rank < other.rank

@@ -1,0 +1,72 @@
+"""The entities of one equivalence class that failed: those that wait, and those in backoff.
+
+``_queue`` has the theory of operation, and ``_early_return`` what the entities in backoff are
+sorted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import final
+
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._heap import PriorityHeap
+
+__all__ = ["EquivalenceQueue"]
+
+
+@final
+class EquivalenceQueue:
+    """The entities of one equivalence class that failed.
+
+    Attributes:
+        equivalence_class: What the entities have in common: they fail or fit alike.
+        blocked: Whether the class is known to fail on the cluster as it is.
+        blocked_at: The step as of which that is known.
+        opened_at: The step of the last event that made a try worthwhile; -1 before any.
+        leader: The entity of this class that is in the active heap; None if there is none.
+        queued: The entities that wait, by rank.
+        in_backoff: The entities in backoff that return to this queue, by number.
+        helped_at: The step of the last event that ends the backoff of these entities early; -1 if
+            there is none since the class was last known to fail.
+        hopeful: The entities in backoff that were parked before that event, by rank, except the
+            candidate.
+        late: The other entities in backoff, by number: their failure is newer than the event.
+        candidate: The first of the hopeful entities, which may return early; None without one.
+    """
+
+    __slots__ = (
+        "blocked",
+        "blocked_at",
+        "candidate",
+        "equivalence_class",
+        "helped_at",
+        "hopeful",
+        "in_backoff",
+        "late",
+        "leader",
+        "opened_at",
+        "queued",
+    )
+
+    def __init__(self, equivalence_class: Hashable) -> None:
+        self.equivalence_class: Hashable = equivalence_class
+        self.blocked: bool = False
+        self.blocked_at: int = -1
+        self.opened_at: int = -1
+        self.leader: QueuedEntity | None = None
+        self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.in_backoff: dict[int, QueuedEntity] = {}
+        self.helped_at: int = -1
+        self.hopeful: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.late: dict[int, QueuedEntity] = {}
+        self.candidate: QueuedEntity | None = None
+
+    @property
+    def sample(self) -> QueuedEntity:
+        """Any entity of this queue."""
+        if len(self.queued):
+            return self.queued.peek()
+        if self.leader is not None:
+            return self.leader
+        return next(iter(self.in_backoff.values()))

@@ -1,0 +1,112 @@
+"""``gangsched run``: a scheduler on a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from typing import Any, Final
+
+from attrs import evolve
+
+from gangsched.cli._files import BadInputError, read
+from gangsched.errors import InvalidValueError
+
+__all__ = ["add_cluster"]
+
+_SERVE: Final = "0.0.0.0:10259"
+
+
+def add_cluster(commands: Any) -> None:
+    """Add the command ``run``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="schedule the pods of a Kubernetes cluster",
+        description="Schedule the pods of a Kubernetes cluster, until SIGTERM.",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="how to reach the API server; default: that of the configuration, then the"
+        " ServiceAccount of the pod, then $KUBECONFIG",
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="a KubeSchedulerConfiguration, as YAML; - reads it"
+    )
+    parser.add_argument(
+        "--serve",
+        metavar="HOST:PORT",
+        default=_SERVE,
+        help=f"where /healthz, /readyz and /metrics are served; '' for nowhere; default: {_SERVE}",
+    )
+    parser.add_argument(
+        "--leader-elect",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether replicas elect a leader; default: that of the configuration",
+    )
+    parser.add_argument("--log-json", action="store_true", help="log JSON objects")
+    parser.add_argument(
+        "-v", dest="verbosity", type=int, default=1, metavar="LEVEL", help="0 to 3; default: 1"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from gangsched.kubernetes import Settings, read_settings, run
+    from gangsched.kubernetes._logs import configure_logs
+
+    settings: Settings = Settings()
+    if options.config is not None:
+        settings = _settings(options.config, read_settings)
+    if options.kubeconfig is not None:
+        client = evolve(settings.client, kubeconfig=options.kubeconfig)
+        settings = evolve(settings, client=client)
+    if options.leader_elect is not None:
+        election = evolve(settings.leader_election, leader_elect=options.leader_elect)
+        settings = evolve(settings, leader_election=election)
+    serve = _address(options.serve)
+    configure_logs(verbosity=options.verbosity, as_json=options.log_json)
+
+    async def until_stopped() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await run(settings, stop=stop, serve=serve)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(until_stopped())
+    return 0
+
+
+def _loop_factory() -> Any:
+    """Return the event loops of uvloop; None for asyncio's own if it is not installed."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _settings(file: str, read_settings: Any) -> Any:
+    import yaml
+
+    text = read(file)
+    try:
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise BadInputError(f"{file}: expected YAML: {error}") from error
+    try:
+        return read_settings(document)
+    except InvalidValueError as error:
+        raise BadInputError(f"{file}: {error}") from error
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise BadInputError(f"--serve: expected HOST:PORT, got {text!r}")
+    return host.strip("[]"), int(port)

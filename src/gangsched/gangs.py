@@ -1,0 +1,191 @@
+"""``gang``: the pod group and the pods of a job, in one call.
+
+A host without Kubernetes has jobs, not manifests. ``gang`` makes the values that the scheduler
+takes: the specification of the group, and one pod per worker that names it.
+
+Rules:
+  R1  pods are named ``NAME-ROLE-NUMBER``, or ``NAME-NUMBER`` without roles, from 0, in the order in
+      which they are scheduled;
+  R2  a pod names its group by ``Pod.pod_group``, and its role by a label; see
+      ``gangsched.membership``;
+  R3  events come in the order that needs no waiting: the group first, then its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, final
+
+from attrs import evolve, frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.model import Pod, PodGroup, PodUID, Resources, Topology
+
+__all__ = ["Gang", "Role", "gang"]
+
+ROLE_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/role"
+_GPU: Final = "nvidia.com/gpu"
+
+
+@final
+@frozen
+class Role:
+    """The members of one role, which are alike.
+
+    Attributes:
+        count: The number of pods, at least 1.
+        minimum: The number of them that the gang needs to start; None for all of them.
+        requests: The requests of each pod; None for those of the gang.
+    """
+
+    count: int
+    minimum: int | None = None
+    requests: Mapping[str, str | int] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check_count("count", self.count)
+        if self.minimum is not None:
+            _check_count("minimum", self.minimum)
+            if self.minimum > self.count:
+                expected = f"an int <= count, which is {self.count}"
+                raise InvalidValueError("minimum", self.minimum, expected)
+
+
+@final
+@frozen
+class Gang:
+    """A pod group with its pods.
+
+    Attributes:
+        group: The specification of the group.
+        pods: Its members, in the order of their numbers.
+    """
+
+    group: PodGroup
+    pods: tuple[Pod, ...]
+
+    def events(self) -> Iterator[PodGroupAdded | PodAdded]:
+        """Return the events that add the gang: the group, then each pod."""
+        yield PodGroupAdded(self.group)
+        for pod in self.pods:
+            yield PodAdded(pod)
+
+
+def gang(
+    name: str,
+    *,
+    workers: int | None = None,
+    roles: Mapping[str, int | Role] | None = None,
+    min_available: int | None = None,
+    cpu: str | int = 0,
+    memory: str | int = 0,
+    gpu: str | int = 0,
+    requests: Mapping[str, str | int] | None = None,
+    namespace: str = "default",
+    priority: int = 0,
+    created_at: float = 0.0,
+    schedule_timeout: float | None = None,
+    topology: Topology | None = None,
+    generation: str | None = None,
+    **fields: Any,
+) -> Gang:
+    """Return the pod group and the pods of a job whose members start together, or not at all.
+
+    ::
+
+        gang("train", workers=4, gpu=2)
+        gang("fit", roles={"ps": 1, "worker": Role(8, minimum=4)}, cpu=2)
+
+    Runtime complexity: O(pods).
+
+    Args:
+        name: The name of the group, and the prefix of the names of its pods.
+        workers: The number of pods; None with *roles*.
+        roles: The number of pods of each role, or a ``Role``; None with *workers*.
+        min_available: The quorum. By default all workers, or the sum of the minima of the roles.
+        cpu: The CPUs that each pod requests, a quantity: ``2``, ``"500m"``.
+        memory: The memory that each pod requests, a quantity: ``"4Gi"``.
+        gpu: The number of ``nvidia.com/gpu`` that each pod requests.
+        requests: Further resources that each pod requests.
+        namespace: The namespace of the group and its pods.
+        priority: The priority of the group and its pods.
+        created_at: The instant at which the job was submitted, on the clock of the scheduler.
+        schedule_timeout: See ``PodGroup``.
+        topology: See ``PodGroup``.
+        generation: What distinguishes this run of the job from an earlier one of the same name; it
+            becomes a part of the UIDs. None if names are not used again.
+        fields: Further attributes of each pod, such as ``node_selector``.
+
+    Raises:
+        InvalidValueError: A value is malformed, or *workers* and *roles* are both given or missing.
+        InvalidPodGroupError: A value of the group is malformed.
+    """
+    asked = {"cpu": cpu, "memory": memory, _GPU: gpu, **(requests or {})}
+    members = _members(name, workers, roles)
+    minima = {} if roles is None else {role: _minimum(each) for role, each in roles.items()}
+    group = PodGroup(
+        name=name,
+        namespace=namespace,
+        roles=minima,
+        min_available=_quorum(workers, minima) if min_available is None else min_available,
+        schedule_timeout=schedule_timeout,
+        priority=priority,
+        created_at=created_at,
+        topology=topology,
+    )
+    if "uid" in fields:
+        raise InvalidValueError("uid", fields["uid"], "no uid: generation distinguishes runs")
+    common = dict(fields.pop("labels", None) or {})
+    pods: list[Pod] = []
+    for pod_name, role, own in members:
+        pod = Pod(
+            name=pod_name,
+            namespace=namespace,
+            labels=common if role is None else {**common, ROLE_LABEL: role},
+            requests=Resources(asked if own is None else own),
+            priority=priority,
+            created_at=created_at,
+            pod_group=name,
+            **fields,
+        )
+        if generation is not None:
+            pod = evolve(pod, uid=PodUID(f"{pod.key}/{generation}"))
+        pods.append(pod)
+    return Gang(group, tuple(pods))
+
+
+def _members(
+    name: str, workers: int | None, roles: Mapping[str, int | Role] | None
+) -> Iterator[tuple[str, str | None, Mapping[str, str | int] | None]]:
+    """Return name, role and own requests of each pod."""
+    if (workers is None) == (roles is None):
+        raise InvalidValueError("workers", workers, "an int >= 1, or None with roles")
+    if roles is None:
+        _check_count("workers", workers)
+        return ((f"{name}-{number}", None, None) for number in range(workers or 0))
+    if not roles:
+        raise InvalidValueError("roles", dict(roles), "at least one role")
+    for role, each in roles.items():
+        if not isinstance(each, Role):
+            _check_count(f"roles[{role!r}]", each)
+    return (
+        (f"{name}-{role}-{number}", role, each.requests if isinstance(each, Role) else None)
+        for role, each in roles.items()
+        for number in range(each.count if isinstance(each, Role) else each)
+    )
+
+
+def _minimum(role: int | Role) -> int:
+    if not isinstance(role, Role):
+        return role
+    return role.count if role.minimum is None else role.minimum
+
+
+def _quorum(workers: int | None, minima: Mapping[str, int]) -> int:
+    return sum(minima.values()) if workers is None else workers
+
+
+def _check_count(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise InvalidValueError(name, value, "an int >= 1")

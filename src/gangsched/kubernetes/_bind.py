@@ -1,0 +1,158 @@
+"""Binding a pod: one POST, and whatever it takes to know how it ended.
+
+A bind ends as the API server has it. Only these say that it failed: the pod is gone (404), it is
+bound to another node, or it cannot be bound (409 and every other 4xx). If an answer is lost, or is
+a 5xx, the bind may have been done: a repeated POST then gets 409, and the pod itself tells.
+
+Rules:
+  R1  success is reported if the pod is on the node that was decided, by which request ever;
+  R2  failure is reported only after a definite answer. An unknown answer is repeated with the same
+      node, because the first request may still take effect. If the scheduler had another node in
+      mind by then, the capacity of the first would be used twice;
+  R3  a pod that was found elsewhere is stored before the failure is reported, so that the
+      scheduler counts it there;
+  R4  the body has the UID, so a pod that was recreated under its name is not bound in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, final
+from urllib.parse import quote
+
+from gangsched.errors import GangschedError
+from gangsched.events import Bind, Event
+from gangsched.kubernetes._api import ConnectionLost
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._facts import PodFacts
+from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.model import Pod
+
+__all__ = ["BindRefusedError", "Binder", "pod_path"]
+
+_log = logging.getLogger("gangsched.kubernetes.binds")
+
+_LANE: Final = "binds"
+_LOOK: Final = 0.1
+"""Seconds between two looks at whether this replica leads again; as a rule it is cancelled."""
+
+
+class BindRefusedError(GangschedError):
+    """A bind failed for good: the pod is not on the node that was decided."""
+
+
+def pod_path(pod: Pod, subresource: str = "") -> str:
+    """Return the path of a pod, or of one of its subresources."""
+    end = f"/{subresource}" if subresource else ""
+    return (
+        f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}{end}"
+    )
+
+
+@final
+class Binder:
+    """Performs binds.
+
+    Args:
+        requests: Sends requests.
+        cache: The cluster state.
+        decode: Reads a pod from an answer.
+        found: Called with the event of a pod that was looked at and had changed.
+        may_write: Whether this replica leads. If it does not, nothing is sent: another replica
+            may decide about the pod.
+        timeout: How many seconds one request may take.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        cache: Cache,
+        decode: Callable[[bytes], PodFacts | None],
+        found: Callable[[Event], object],
+        may_write: Callable[[], bool] = lambda: True,
+        *,
+        timeout: float = 10.0,
+    ) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._decode = decode
+        self._found = found
+        self._may_write = may_write
+        self._timeout = timeout
+
+    async def __call__(self, bind: Bind) -> None:
+        """Bind a pod; return when it is on the node.
+
+        Raises:
+            BindRefusedError: It is not, and will not be.
+        """
+        pod = self._cache.cluster.pod(bind.uid)
+        if pod is None:
+            raise BindRefusedError(f"pod {bind.uid} was deleted before it was bound")
+        if pod.node_name == bind.node:
+            return
+        path, body = pod_path(pod, "binding"), _body(pod, bind)
+        pauses = self._requests.pauses()
+        unsure = False
+        while True:
+            while not self._may_write():
+                await asyncio.sleep(_LOOK)
+            try:
+                response = await self._requests.once(
+                    "POST", path, body=body, timeout=self._timeout, lane=_LANE
+                )
+            except ConnectionLost as lost:
+                unsure = unsure or lost.sent
+                await pauses.after_loss(lost)
+                if unsure and await self._is_done(pod, bind):
+                    return
+                continue
+            if response.status < 300:
+                return
+            if response.status >= 500:
+                unsure = True
+            if await pauses.after(response):
+                continue
+            if response.status == 409 and await self._is_done(pod, bind):
+                return
+            raise BindRefusedError(said(response))
+
+    async def _is_done(self, pod: Pod, bind: Bind) -> bool:
+        """Look at a pod whose bind has an unknown end; return whether it is on the node.
+
+        Raises:
+            BindRefusedError: It is gone, is on another node, or is being deleted.
+        """
+        response = await self._requests.send("GET", pod_path(pod), timeout=self._timeout)
+        if response.status == 404:
+            raise BindRefusedError(f"pod {pod.key} was deleted before it was bound")
+        if response.status >= 300:
+            raise BindRefusedError(f"pod {pod.key} cannot be read: {said(response)}")
+        facts = self._decode(response.body)
+        if facts is None or facts.pod.uid != pod.uid:
+            raise BindRefusedError(f"pod {pod.key} was deleted, and another has its name")
+        event = self._cache.look(facts)
+        if event is not None:
+            self._found(event)
+        on = facts.pod.node_name
+        if on == bind.node:
+            _log.info("bind of %s to %s was done although its answer was lost", pod.key, on)
+            return True
+        if on is not None:
+            raise BindRefusedError(f"pod {pod.key} was bound to {on} by another scheduler")
+        if facts.pod.deleted_at is not None:
+            raise BindRefusedError(f"pod {pod.key} is being deleted")
+        return False
+
+
+def _body(pod: Pod, bind: Bind) -> bytes:
+    return to_json(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        }
+    )

@@ -1,0 +1,255 @@
+"""The cluster state of a scheduler on Kubernetes: what the watches show, and what it bound itself.
+
+The watches of pods, nodes, groups and priority classes are independent: a pod may come before its
+group, or on a node that is not there yet. Each object is stored when it comes, and an event tells
+the scheduler to read it. Nothing waits for anything else.
+
+Rules:
+  R1  only pods of our scheduler names are to be placed. A pod of another scheduler is hidden until
+      it is bound; then it uses its node, but it is never a member of a group. Once it has finished
+      it is dropped;
+  R2  a pod never loses its node, as in the API server. A watch that is behind our own bind shows
+      the pod without a node; the bind is newer;
+  R3  a pod that was looked at with GET may be newer here than in the watch. Older versions of it
+      are ignored until the watch has caught up. Only versions of one pod are compared;
+  R4  a change that no decision depends on gives no event. The echo of our own bind is one;
+  R5  groups of several APIs may have one key. The API that is first in *dialects* counts.
+
+Everything here runs in the task that owns the scheduler, between two calls of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, final
+
+from attrs import evolve
+
+from gangsched.events import (
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._reflector import Delta
+from gangsched.membership import Membership, membership
+from gangsched.memory import InMemoryCluster
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID, PreemptionPolicy
+
+__all__ = ["Cache"]
+
+
+@final
+class Cache:
+    """The cluster state, fed by reflectors.
+
+    Args:
+        scheduler_names: The values of ``spec.schedulerName`` that are ours.
+        dialects: The API groups of PodGroups, the first has the highest precedence.
+
+    Attributes:
+        cluster: What the scheduler reads.
+        conditions: By pending pod of ours, the message of its condition ``PodScheduled=False``.
+        nominated: By pending pod of ours, its ``status.nominatedNodeName``.
+    """
+
+    def __init__(self, scheduler_names: Collection[str], dialects: Collection[str] = ()) -> None:
+        self.cluster: Final = InMemoryCluster()
+        self.conditions: Final[dict[PodUID, str]] = {}
+        self.nominated: Final[dict[PodUID, str]] = {}
+        self._names = frozenset(scheduler_names)
+        self._dialects = tuple(dialects)
+        self._foreign: set[PodUID] = set()
+        self._newer: dict[PodUID, int] = {}
+        self._groups: dict[GroupKey, dict[str, GroupFacts]] = {}
+        self._classes: dict[str, PriorityClassFacts] = {}
+        self._of_class: dict[str, set[GroupKey]] = {}
+
+    # For the scheduler ----------------------------------------------------------------------
+
+    def membership(self, pod: Pod) -> Membership | None:
+        """Return the claim of a pod to be in a group; None for a pod of another scheduler.
+
+        Raises:
+            InvalidPodGroupError: The claim is malformed.
+        """
+        return None if pod.uid in self._foreign else membership(pod)
+
+    def apply(self, event: Event) -> Event:
+        """Make the report of a bind true; every other event was stored when it came.
+
+        Raises:
+            ClusterStateError: The pod is gone, or is on another node.
+        """
+        if isinstance(event, Bound):
+            self.conditions.pop(event.uid, None)
+            self.nominated.pop(event.uid, None)
+            pod = self.cluster.pod(event.uid)
+            if pod is None or pod.node_name != event.node:  # otherwise the echo came first
+                self.cluster.apply(event)
+        return event
+
+    def is_ours(self, uid: PodUID) -> bool:
+        """Return whether a pod is there and has a scheduler name of ours. O(1)."""
+        return uid not in self._foreign and self.cluster.pod(uid) is not None
+
+    def group_facts(self, key: GroupKey) -> GroupFacts | None:
+        """Return the object of a group; None if the group has no specification. O(1)."""
+        known = self._groups.get(key)
+        return None if not known else known[self._first(known)]
+
+    # Pods -----------------------------------------------------------------------------------
+
+    def pod(self, delta: Delta[PodFacts]) -> Event | None:
+        """Store a change of a pod; return the event, None if no decision depends on it."""
+        assert delta.identity is not None
+        if delta.value is None:
+            return self._forget(PodUID(delta.identity.uid))
+        facts = delta.value
+        uid = facts.pod.uid
+        if uid in self._newer:
+            if _version(facts) < self._newer[uid]:
+                return None
+            del self._newer[uid]
+        return self._show(facts)
+
+    def look(self, facts: PodFacts) -> Event | None:
+        """Store a pod as GET has returned it; return the event, None if nothing changed."""
+        self._newer[facts.pod.uid] = _version(facts)
+        return self._show(facts)
+
+    def _show(self, facts: PodFacts) -> Event | None:
+        pod = facts.pod
+        known = self.cluster.pod(pod.uid)
+        if facts.scheduler_name not in self._names:
+            if pod.is_finished or (pod.node_name is None and known is None):
+                return None if known is None else self._forget(pod.uid)
+            self._foreign.add(pod.uid)
+        if pod.node_name is None and known is not None and known.node_name is not None:
+            pod = evolve(pod, node_name=known.node_name)
+        elif pod.node_name is None:
+            self._note(self.conditions, pod.uid, _unschedulable(facts))
+            self._note(self.nominated, pod.uid, facts.nominated_node or "")
+        else:
+            self.conditions.pop(pod.uid, None)
+            self.nominated.pop(pod.uid, None)
+        if known is None:
+            return self.cluster.apply(PodAdded(pod))
+        if known == pod:
+            return None
+        self.cluster.apply(PodUpdated(pod))
+        return None if _runs_on(known, pod) else PodUpdated(pod)
+
+    def _forget(self, uid: PodUID) -> Event | None:
+        known = self.cluster.pod(uid)
+        self._foreign.discard(uid)
+        self._newer.pop(uid, None)
+        self.conditions.pop(uid, None)
+        self.nominated.pop(uid, None)
+        return None if known is None else self.cluster.apply(PodDeleted(uid))
+
+    @staticmethod
+    def _note(notes: dict[PodUID, str], uid: PodUID, text: str) -> None:
+        if text:
+            notes[uid] = text
+        else:
+            notes.pop(uid, None)
+
+    # Nodes ----------------------------------------------------------------------------------
+
+    def node(self, delta: Delta[NodeFacts]) -> Event | None:
+        """Store a change of a node; return the event, None if no decision depends on it."""
+        assert delta.identity is not None
+        if delta.value is None:
+            known = self.cluster.node(delta.identity.key)
+            return None if known is None else self.cluster.apply(NodeDeleted(known.name))
+        node = delta.value.node
+        known = self.cluster.node(node.name)
+        if known is None:
+            return self.cluster.apply(NodeAdded(node))
+        return None if known == node else self.cluster.apply(NodeUpdated(node))
+
+    # Groups ---------------------------------------------------------------------------------
+
+    def group(self, delta: Delta[GroupFacts], dialect: str) -> Event | None:
+        """Store a change of a group of one API; return the event, if any.
+
+        Args:
+            delta: The change.
+            dialect: The API group that the object is of.
+        """
+        assert delta.identity is not None
+        key = GroupKey(delta.identity.key)
+        known = self._groups.setdefault(key, {})
+        before = known.pop(dialect, None)
+        if before is not None:
+            self._of_class.get(before.priority_class, set()).discard(key)
+        if delta.value is not None:
+            known[dialect] = delta.value
+            if delta.value.priority_class:
+                self._of_class.setdefault(delta.value.priority_class, set()).add(key)
+        if not known:
+            del self._groups[key]
+        return self._restate(key)
+
+    def priority_class(self, delta: Delta[PriorityClassFacts]) -> list[Event]:
+        """Store a change of a priority class; return the events of the groups that name it."""
+        assert delta.identity is not None
+        name = delta.identity.key
+        if delta.value is None:
+            self._classes.pop(name, None)
+        else:
+            self._classes[name] = delta.value
+        events = (self._restate(key) for key in sorted(self._of_class.get(name, ())))
+        return [event for event in events if event is not None]
+
+    def _restate(self, key: GroupKey) -> Event | None:
+        facts, shown = self.group_facts(key), self.cluster.pod_group(key)
+        if facts is None:
+            return None if shown is None else self.cluster.apply(PodGroupDeleted(key))
+        group = self._with_priority(facts)
+        if shown is None:
+            return self.cluster.apply(PodGroupAdded(group))
+        return None if shown == group else self.cluster.apply(PodGroupUpdated(group))
+
+    def _with_priority(self, facts: GroupFacts) -> PodGroup:
+        """Return a group with what its priority class says; the members decide without one."""
+        named = self._classes.get(facts.priority_class)
+        if named is None or facts.group.priority is not None:
+            return facts.group
+        changes: dict[str, Any] = {"priority": named.value}
+        if named.preemption_policy:
+            changes["preemption_policy"] = PreemptionPolicy(named.preemption_policy)
+        return evolve(facts.group, **changes)
+
+    def _first(self, known: dict[str, GroupFacts]) -> str:
+        return next((each for each in self._dialects if each in known), next(iter(known)))
+
+
+def _runs_on(before: Pod, after: Pod) -> bool:
+    """Return whether a bound pod has changed nothing but its phase, and has not finished."""
+    if before.phase is after.phase or before.node_name is None or after.is_finished:
+        return False
+    return not before.is_finished and evolve(before, phase=after.phase) == after
+
+
+def _version(facts: PodFacts) -> int:
+    """Return the resource version as a number; 0 for one that is none."""
+    text = facts.identity.resource_version
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _unschedulable(facts: PodFacts) -> str:
+    """Return the message of the condition ``PodScheduled=False``; empty if there is none."""
+    for condition in facts.conditions:
+        if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+            return condition.message
+    return ""

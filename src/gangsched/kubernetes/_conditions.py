@@ -1,0 +1,203 @@
+"""The status of pods and groups, as the scheduler writes it.
+
+Of an unschedulable pod that is the condition ``PodScheduled=False``, which autoscalers look for. Of
+a preemptor it is ``nominatedNodeName``, and of a native group the condition ``PodGroupScheduled``.
+
+Rules:
+  R1  a pod is patched only if the text differs from what it has;
+  R2  of one object only the latest status waits. So what waits is bounded by what exists;
+  R3  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
+  R4  a patch never delays a bind: it has connections of its own, and waits while binds do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, final
+from urllib.parse import quote
+
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
+from gangsched.kubernetes._bind import pod_path
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._facts import GroupFacts
+from gangsched.kubernetes._instants import whole_seconds
+from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
+
+__all__ = ["NATIVE", "StatusWriter", "status_patch"]
+
+NATIVE: Final = "scheduling.k8s.io"
+"""The API group of Kubernetes' own PodGroups."""
+
+_LANE: Final = "status"
+_SCHEDULED: Final = "PodGroupScheduled"
+_LONGEST_MESSAGE: Final = 32_768
+_PATIENCE: Final = 60.0
+
+_log = logging.getLogger("gangsched.kubernetes.status")
+
+
+def status_patch(pod: Pod, status: Mapping[str, object]) -> bytes:
+    """Return the strategic merge patch of a pod's status, for the pod of its UID only."""
+    return to_json({"metadata": {"uid": pod.uid}, "status": status})
+
+
+@final
+class StatusWriter:
+    """Writes the status of pods and groups, by *workers* tasks at once.
+
+    Args:
+        requests: Sends requests.
+        cache: The cluster state.
+        give_way: Waits while binds have to go first.
+        workers: How many patches are under way at most.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        cache: Cache,
+        give_way: Callable[[], Awaitable[object]],
+        *,
+        workers: int = 4,
+    ) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._give_way = give_way
+        self._workers = workers
+        self._pods: dict[PodUID, dict[str, Any]] = {}
+        self._groups: dict[GroupKey, dict[str, Any]] = {}
+        self._said: dict[GroupKey, tuple[str, str]] = {}
+        self._wake = asyncio.Event()
+
+    # For the owner of the scheduler ---------------------------------------------------------
+
+    def unschedulable(self, uid: PodUID, message: str) -> None:
+        """Note that a pod was found unschedulable, unless its condition says so already."""
+        message = message[:_LONGEST_MESSAGE]
+        before = self._cache.conditions.get(uid)
+        if before == message or not self._is_pending(uid):
+            return
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+        }
+        if before is None:
+            condition["lastTransitionTime"] = whole_seconds()
+        self._cache.conditions[uid] = message
+        self._put(uid, {"conditions": [condition]})
+
+    def nominate(self, uid: PodUID, node: NodeName | None) -> None:
+        """Note the node that is nominated for a pod; None for no node any more."""
+        if self._cache.nominated.get(uid) == node or not self._is_pending(uid):
+            return
+        if node is None:
+            self._cache.nominated.pop(uid, None)
+        else:
+            self._cache.nominated[uid] = node
+        self._put(uid, {"nominatedNodeName": node})
+
+    def group(self, key: GroupKey, *, scheduled: bool, message: str) -> None:
+        """Note whether a native group was scheduled; other APIs have a controller for it."""
+        facts = self._cache.group_facts(key)
+        if facts is None or facts.dialect.group != NATIVE or _is_scheduled(facts):
+            return
+        condition = {
+            "type": _SCHEDULED,
+            "status": "True" if scheduled else "False",
+            "reason": "Scheduled" if scheduled else "Unschedulable",
+            "message": message[:_LONGEST_MESSAGE],
+        }
+        known = (condition["status"], condition["message"])
+        if self._said.get(key) == known:
+            return
+        self._said[key] = known
+        condition["lastTransitionTime"] = whole_seconds()
+        self._groups[key] = condition
+        self._wake.set()
+
+    def forget_group(self, key: GroupKey) -> None:
+        """Forget a group that was deleted."""
+        self._said.pop(key, None)
+        self._groups.pop(key, None)
+
+    def __len__(self) -> int:
+        """Return how many objects wait to be patched."""
+        return len(self._pods) + len(self._groups)
+
+    # The workers ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _worker in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            while not (self._pods or self._groups):
+                self._wake.clear()
+                await self._wake.wait()
+            await self._give_way()
+            try:
+                if self._groups:
+                    await self._write_group(*self._pop(self._groups))
+                elif self._pods:
+                    await self._write_pod(*self._pop(self._pods))
+            except GangschedError as error:
+                _log.warning("status not written: %s", error)
+
+    @staticmethod
+    def _pop(waiting: dict[Any, dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
+        key = next(iter(waiting))
+        return key, waiting.pop(key)
+
+    async def _write_pod(self, uid: PodUID, status: dict[str, Any]) -> None:
+        pod = self._cache.cluster.pod(uid)
+        if pod is None or pod.node_name is not None:
+            return
+        await self._patch(pod_path(pod, "status"), status_patch(pod, status))
+
+    async def _write_group(self, key: GroupKey, condition: dict[str, Any]) -> None:
+        facts = self._cache.group_facts(key)
+        if facts is None:
+            return
+        body = {"metadata": {"uid": facts.identity.uid}, "status": {"conditions": [condition]}}
+        await self._patch(_group_path(facts), to_json(body))
+
+    async def _patch(self, path: str, body: bytes) -> None:
+        response = await self._requests.send(
+            "PATCH",
+            path,
+            body=body,
+            content_type=STRATEGIC_MERGE_PATCH,
+            lane=_LANE,
+            patience=_PATIENCE,
+        )
+        # 404 and 409: the object of that UID is gone
+        if response.status >= 300 and response.status not in (404, 409):
+            _log.warning("status not written: PATCH %s: %s", path, said(response))
+
+    def _put(self, uid: PodUID, status: dict[str, Any]) -> None:
+        self._pods[uid] = {**self._pods.get(uid, {}), **status}
+        self._wake.set()
+
+    def _is_pending(self, uid: PodUID) -> bool:
+        pod = self._cache.cluster.pod(uid)
+        return pod is not None and pod.node_name is None and pod.deleted_at is None
+
+
+def _is_scheduled(facts: GroupFacts) -> bool:
+    """Return whether a group says that it was scheduled, which is never taken back."""
+    return any(c.type == _SCHEDULED and c.status == "True" for c in facts.conditions)
+
+
+def _group_path(facts: GroupFacts) -> str:
+    dialect, group = facts.dialect, facts.group
+    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
+    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}/status"

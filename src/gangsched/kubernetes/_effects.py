@@ -1,0 +1,242 @@
+"""What the notices of the scheduler become: conditions and events in the API server.
+
+- ``PodScheduled``: event ``Scheduled`` of the pod.
+- ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
+  ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
+- ``GroupScheduled``: event ``Scheduled`` of the group, and its condition
+  ``PodGroupScheduled=True``.
+- ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
+  ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
+- ``GroupIncomplete``: event ``Incomplete`` of the group, if it still is after 10 s.
+- ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
+- ``NominationLapsed``: no ``nominatedNodeName`` any more.
+- ``Evict``: event ``GangReleased`` of the pod, unless it is a victim.
+
+Rules:
+  R1  nothing here waits: what is to be posted is queued for workers;
+  R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
+      sees every pod that needs a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, final
+
+from gangsched.events import (
+    Effect,
+    Event,
+    Evict,
+    GroupIncomplete,
+    GroupRejected,
+    GroupScheduled,
+    Nominated,
+    NominationLapsed,
+    PodDeleted,
+    PodGroupDeleted,
+    PodNotAdmitted,
+    PodRefused,
+    PodScheduled,
+    PodUnschedulable,
+)
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._recorder import EventRecorder, Regarding
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
+
+__all__ = ["Effects"]
+
+_HELD: Final = " constraints that "
+"""In the reason of a pod that is held for a constraint."""
+_INCOMPLETE_AFTER: Final = 10.0
+"""Seconds after which a group that lacks members is reported: pods are created one by one."""
+
+
+@final
+class Effects:
+    """Observes the scheduler, and queues what follows for the API server.
+
+    Args:
+        cache: The cluster state.
+        status: Writes conditions.
+        events: Creates events.
+        scheduler: Returns the scheduler that is observed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        status: StatusWriter,
+        events: EventRecorder,
+        scheduler: Callable[[], Scheduler],
+    ) -> None:
+        self._cache = cache
+        self._status = status
+        self._events = events
+        self._scheduler = scheduler
+        self._victims: set[PodUID] = set()
+        self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
+
+    def is_victim(self, uid: PodUID) -> bool:
+        """Return whether a pod is evicted for a preemptor. O(1)."""
+        return uid in self._victims
+
+    def close(self) -> None:
+        """Cancel the timers."""
+        for timer in self._incomplete.values():
+            timer.cancel()
+        self._incomplete.clear()
+
+    # As an observer -------------------------------------------------------------------------
+
+    def event(self, event: Event, now: float) -> None:
+        """Forget what is gone."""
+        if isinstance(event, PodDeleted):
+            self._victims.discard(event.uid)
+        elif isinstance(event, PodGroupDeleted):
+            self._status.forget_group(event.key)
+            self._forget_timer(event.key)
+
+    def settled(self, now: float) -> None:
+        """Do nothing: conditions do not depend on whether more is to come."""
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Queue what follows from the effects of one call."""
+        reported = {each.uid for each in effects if isinstance(each, PodUnschedulable)}
+        for effect in effects:
+            self._effect(effect, reported)
+
+    def _effect(self, effect: Effect, reported: set[PodUID]) -> None:
+        match effect:
+            case PodScheduled(uid, node):
+                self._scheduled(uid, node)
+            case PodUnschedulable(uid, reason) | PodRefused(uid, reason):
+                self._unschedulable(uid, reason)
+            case PodNotAdmitted(uid, reason):
+                self._not_admitted(uid, reason)
+            case GroupScheduled():
+                self._group_scheduled(effect)
+            case GroupRejected():
+                self._group_rejected(effect, reported)
+            case GroupIncomplete():
+                self._group_incomplete(effect.group)
+            case Nominated():
+                self._nominated(effect)
+            case NominationLapsed():
+                for uid in effect.pods:
+                    self._status.nominate(uid, None)
+            case Evict():
+                self._evicted(effect)
+            case _:
+                pass
+
+    # Pods -----------------------------------------------------------------------------------
+
+    def _scheduled(self, uid: PodUID, node: NodeName) -> None:
+        pod = self._cache.cluster.pod(uid)
+        if pod is not None:
+            note = f"Successfully assigned {pod.key} to {node}"
+            self._events.record(_regarding(pod), "Normal", "Scheduled", "Binding", note)
+
+    def _unschedulable(self, uid: PodUID, reason: str) -> None:
+        pod = self._cache.cluster.pod(uid)
+        if pod is not None and pod.node_name is None:
+            self._failed(_regarding(pod), reason)
+            self._status.unschedulable(uid, reason)
+
+    def _not_admitted(self, uid: PodUID, reason: str) -> None:
+        pod = self._cache.cluster.pod(uid)
+        # a scheduling gate is no failure: the API server has set the condition already
+        if pod is not None and not pod.scheduling_gates and _HELD in reason:
+            self._unschedulable(uid, f"held: {reason}")
+
+    def _evicted(self, evict: Evict) -> None:
+        pod = self._cache.cluster.pod(evict.uid)
+        if pod is not None and evict.uid not in self._victims:
+            note = f"Evicted from {evict.node}: {evict.reason}"
+            self._events.record(_regarding(pod), "Warning", "GangReleased", "Evicting", note)
+
+    def _nominated(self, nominated: Nominated) -> None:
+        preemptor = nominated.group or ", ".join(uid for uid, _node in nominated.places)
+        for uid, node in nominated.places:
+            self._status.nominate(uid, node)
+        for uid in nominated.victims:
+            self._victims.add(uid)
+            pod = self._cache.cluster.pod(uid)
+            if pod is not None:
+                note = f"Preempted by {preemptor} on node {pod.node_name}"
+                self._events.record(_regarding(pod), "Normal", "Preempted", "Preempting", note)
+
+    # Groups ---------------------------------------------------------------------------------
+
+    def _group_scheduled(self, started: GroupScheduled) -> None:
+        self._forget_timer(started.group)
+        note = f"{started.scheduled} members are assigned to nodes"
+        self._status.group(started.group, scheduled=True, message=note)
+        regarding = self._regarding_group(started.group)
+        if regarding is not None:
+            self._events.record(regarding, "Normal", "Scheduled", "Binding", note)
+
+    def _group_rejected(self, rejected: GroupRejected, reported: set[PodUID]) -> None:
+        self._status.group(rejected.group, scheduled=False, message=rejected.reason)
+        regarding = self._regarding_group(rejected.group)
+        if regarding is not None:
+            self._failed(regarding, rejected.reason)
+        for uid in self._pending_members(rejected.group):
+            if uid not in reported:
+                self._status.unschedulable(uid, rejected.reason)
+
+    def _group_incomplete(self, key: GroupKey) -> None:
+        if key not in self._incomplete:
+            loop = asyncio.get_running_loop()
+            self._incomplete[key] = loop.call_later(_INCOMPLETE_AFTER, self._still_incomplete, key)
+
+    def _still_incomplete(self, key: GroupKey) -> None:
+        self._incomplete.pop(key, None)
+        info = self._scheduler().registry.get(key)
+        if info is None or not info.members or info.is_complete or info.was_scheduled:
+            return
+        minimum = (
+            "no minimum is known"
+            if info.min_available is None
+            else (f"{info.all} of {info.min_available} members are there")
+        )
+        note = f"The group is incomplete: {minimum}"
+        self._status.group(key, scheduled=False, message=note)
+        regarding = self._regarding_group(key)
+        if regarding is None:  # no specification: the first member is told
+            first = next(iter(self._pending_members(key)), None)
+            pod = None if first is None else self._cache.cluster.pod(first)
+            regarding = None if pod is None else _regarding(pod)
+        if regarding is not None:
+            self._events.record(regarding, "Warning", "Incomplete", "Scheduling", note)
+
+    def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
+        info = self._scheduler().registry.get(key)
+        if info is None:
+            return ()
+        pods = ((uid, self._cache.cluster.pod(uid)) for uid in info.members)
+        return [uid for uid, pod in pods if pod is not None and pod.node_name is None]
+
+    def _forget_timer(self, key: GroupKey) -> None:
+        timer = self._incomplete.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _failed(self, regarding: Regarding, note: str) -> None:
+        self._events.record(regarding, "Warning", "FailedScheduling", "Scheduling", note)
+
+    def _regarding_group(self, key: GroupKey) -> Regarding | None:
+        facts = self._cache.group_facts(key)
+        if facts is None:
+            return None
+        dialect, group = facts.dialect, facts.group
+        version = f"{dialect.group}/{dialect.version}"
+        uid = facts.identity.uid
+        return Regarding(version, dialect.kind, group.namespace, group.name, uid)
+
+
+def _regarding(pod: Pod) -> Regarding:
+    return Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)

@@ -1,0 +1,112 @@
+"""The metrics of the running scheduler, and the pages that show them.
+
+Rules:
+  R1  metrics of decisions are those of ``gangsched.metrics``; what is added here is about the API
+      server, with the names of Kubernetes where it has the metric;
+  R2  without prometheus-client everything works but ``/metrics``, which says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+from gangsched.drivers._contract import DrivenScheduler
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._server import Page
+from gangsched.kubernetes._settings import Settings
+from gangsched.metrics import Metrics
+
+__all__ = ["Measures"]
+
+
+@final
+class Measures:
+    """The metrics of one process.
+
+    Args:
+        settings: The configuration; its scheduler name is the label ``profile``.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._name = settings.leader_election.resource_name
+        self._registry: Any = None
+        self._metrics: Metrics | None = None
+        self._requests: Any = None
+        self._master: Any = None
+        self._dropped: Any = None
+        try:
+            import prometheus_client  # pyright: ignore[reportMissingImports]
+        except ModuleNotFoundError:
+            return
+        client: Any = prometheus_client
+        registry = self._registry = client.CollectorRegistry()
+        client.ProcessCollector(registry=registry)
+        client.GCCollector(registry=registry)
+        self._metrics = Metrics(registry, profile=settings.profile.scheduler_names[0])
+        self._requests = client.Counter(
+            "rest_client_requests_total",
+            "Number of requests to the API server, by method and status code.",
+            labelnames=("method", "code"),
+            registry=registry,
+        )
+        self._master = client.Gauge(
+            "leader_election_master_status",
+            "1 if this replica leads, 0 if it waits.",
+            labelnames=("name",),
+            registry=registry,
+        )
+        self._dropped = client.Gauge(
+            "gangsched_kubernetes_events_dropped",
+            "Number of events that were not recorded since this replica leads.",
+            registry=registry,
+        )
+        self._master.labels(self._name).set(0)
+
+    def watch(self, scheduler: Scheduler) -> DrivenScheduler:
+        """Return a scheduler whose calls are measured."""
+        return scheduler if self._metrics is None else self._metrics.watch(scheduler)
+
+    def leads(self, leads: bool) -> None:
+        """Note whether this replica leads."""
+        if self._master is not None:
+            self._master.labels(self._name).set(int(leads))
+
+    def request(self, method: str, status: int) -> None:
+        """Count a request to the API server."""
+        if self._requests is not None:
+            self._requests.labels(method, str(status or "<error>")).inc()
+
+    def dropped(self, read: Callable[[], float]) -> None:
+        """Read from now on how many events were dropped."""
+        if self._dropped is not None:
+            self._dropped.set_function(read)
+
+    def pages(self, problems: Callable[[], list[str]]) -> Mapping[str, Callable[[], Page]]:
+        """Return the pages of the process.
+
+        Args:
+            problems: Returns why it is not ready.
+        """
+
+        def ready() -> Page:
+            found = problems()
+            if found:
+                return Page("".join(f"[-] {each}\n" for each in found).encode(), 503)
+            return Page(b"ok")
+
+        return {
+            "/healthz": lambda: Page(b"ok"),
+            "/livez": lambda: Page(b"ok"),
+            "/readyz": ready,
+            "/metrics": self._page,
+        }
+
+    def _page(self) -> Page:
+        if self._registry is None:
+            return Page(b"metrics need: pip install 'gangsched[metrics]'\n", 404)
+        import prometheus_client  # pyright: ignore[reportMissingImports]
+
+        client: Any = prometheus_client
+        body: bytes = client.generate_latest(self._registry)
+        return Page(body, content_type=client.CONTENT_TYPE_LATEST)

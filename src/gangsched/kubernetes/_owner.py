@@ -1,0 +1,135 @@
+"""The task that owns the scheduler: a driver of ``gangsched.drivers.aio``, told by the watches.
+
+Everything flows one way, and only this task calls the scheduler::
+
+    watches -> cache -> events -> driver -> scheduler -> effects -> binds, evictions -> API server
+                                    ^                       |
+                                    +---- Bound, BindFailed +-----> conditions, events
+
+The cache is changed when a delta comes, the scheduler is told when the driver takes the event. In
+between the cluster state is ahead of the scheduler, which the scheduler allows: an event says where
+to look, and what it finds is read from the cluster state.
+
+Rules:
+  R1  before ``begin`` deltas only fill the cache; the first call of the scheduler lists it. So the
+      scheduler starts with all of the cluster, in one pass;
+  R2  an object that cannot be read is logged, and counts as gone: a pod that is not understood is
+      not placed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, final
+
+from gangsched.drivers._contract import DrivenScheduler
+from gangsched.drivers.aio import Driver
+from gangsched.events import Event, Evict
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._bind import Binder
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._effects import Effects
+from gangsched.kubernetes._evict import Evictor
+from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._reflector import Delta
+
+__all__ = ["Owner"]
+
+_log = logging.getLogger("gangsched.kubernetes")
+
+
+@final
+class Owner:
+    """Owns the scheduler and the cluster state.
+
+    Args:
+        cache: The cluster state.
+        clock: Seconds since 1970 that never go back.
+
+    Attributes:
+        driver: The driver, once the scheduler has begun; None before.
+        scheduler: The scheduler; None before.
+    """
+
+    def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
+        self.cache: Final = cache
+        self._clock = clock
+        self.driver: Driver | None = None
+        self.scheduler: Scheduler | None = None
+
+    def begin(
+        self,
+        scheduler: Scheduler,
+        driven: DrivenScheduler,
+        *,
+        bind: Binder,
+        evict: Evictor,
+        effects: Effects,
+        max_binds: int,
+        observers: Sequence[Any] = (),
+    ) -> Driver:
+        """Begin to schedule; return the driver, which is to be run."""
+        self.scheduler = scheduler
+        self.driver = Driver(
+            driven,
+            apply=self.cache.apply,
+            bind=bind,
+            evict=evict,
+            observers=(effects, *observers),
+            on_error=self._failed,
+            max_binds=max_binds,
+            clock=self._clock,
+        )
+        self.driver.rebuild()  # lists the cache, also if no event ever comes
+        return self.driver
+
+    def tell(self, event: Event | None) -> None:
+        """Hand an event to the scheduler, once it has begun."""
+        if event is not None and self.driver is not None:
+            self.driver.tell(event)
+
+    def binds_waiting(self) -> int:
+        """Return how many binds wait for a connection."""
+        return 0 if self.driver is None else self.driver.binds_waiting
+
+    # What the reflectors call ---------------------------------------------------------------
+
+    def pods(self, deltas: Iterable[Delta[PodFacts]]) -> None:
+        """Take in changes of pods."""
+        for delta in deltas:
+            if self._is_object(delta):
+                self.tell(self.cache.pod(delta))
+
+    def nodes(self, deltas: Iterable[Delta[NodeFacts]]) -> None:
+        """Take in changes of nodes."""
+        for delta in deltas:
+            if self._is_object(delta):
+                self.tell(self.cache.node(delta))
+
+    def groups(self, dialect: str) -> Callable[[Iterable[Delta[GroupFacts]]], None]:
+        """Return what takes in changes of the groups of one API."""
+
+        def take_in(deltas: Iterable[Delta[GroupFacts]]) -> None:
+            for delta in deltas:
+                if self._is_object(delta):
+                    self.tell(self.cache.group(delta, dialect))
+
+        return take_in
+
+    def priority_classes(self, deltas: Iterable[Delta[PriorityClassFacts]]) -> None:
+        """Take in changes of priority classes."""
+        for delta in deltas:
+            if self._is_object(delta):
+                for event in self.cache.priority_class(delta):
+                    self.tell(event)
+
+    @staticmethod
+    def _is_object(delta: Delta[Any]) -> bool:
+        if delta.kind == "refused":
+            _log.warning("an object cannot be read and is ignored: %s", delta.error)
+        return delta.kind != "synced"
+
+    @staticmethod
+    def _failed(what: Event | Evict, error: Exception) -> None:
+        """The driver has logged it, and repeats what is to be repeated."""

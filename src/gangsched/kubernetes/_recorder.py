@@ -1,0 +1,224 @@
+"""Events about pods and groups, as ``events.k8s.io/v1`` has them.
+
+Rules:
+  R1  the same event about the same object within 6 minutes is one Event with a series. Its count is
+      patched after the first repeat, and then at most once a minute;
+  R2  at most *limit* events wait. Then the oldest is dropped, and counted;
+  R3  an event never delays a bind: it has connections of its own, and waits while binds do;
+  R4  an event that the API server refuses is dropped. Events inform; nothing depends on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, final
+from urllib.parse import quote
+
+from attrs import define, frozen
+
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import MERGE_PATCH
+from gangsched.kubernetes._instants import micro_time
+from gangsched.kubernetes._requests import Requests, said, to_json
+
+__all__ = ["EventRecorder", "Regarding"]
+
+_LANE: Final = "events"
+_LONGEST_NOTE: Final = 1024
+_SERIES_ENDS: Final = 360.0
+_SERIES_WRITTEN: Final = 60.0
+_MOST_SERIES: Final = 4096
+_PATIENCE: Final = 30.0
+
+_log = logging.getLogger("gangsched.kubernetes.events")
+
+
+@final
+@frozen
+class Regarding:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as an ``ObjectReference``."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+
+
+_Key: TypeAlias = tuple[str, str, str, str]
+
+
+@define(eq=False)
+class _Series:
+    path: str
+    body: dict[str, Any]
+    last_at: float
+    count: int = 1
+    written_at: float | None = None  # None: the Event itself is still to be created
+    waits: bool = True
+
+
+@final
+class EventRecorder:
+    """Creates Events, by *workers* tasks at once.
+
+    Args:
+        requests: Sends requests.
+        give_way: Waits while binds have to go first.
+        controller: The ``reportingController``: the scheduler's name.
+        clock: Seconds since 1970.
+        limit: How many events wait at most.
+        workers: How many requests are under way at most.
+
+    Attributes:
+        dropped: How many events were dropped.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        give_way: Callable[[], Awaitable[object]],
+        *,
+        controller: str,
+        clock: Callable[[], float],
+        limit: int = 4096,
+        workers: int = 4,
+    ) -> None:
+        self._requests = requests
+        self._give_way = give_way
+        self._controller = controller
+        self._instance = f"{controller}-{socket.gethostname()}-{os.getpid()}"[:128]
+        self._clock = clock
+        self._limit = limit
+        self._workers = workers
+        self._waiting: deque[_Series] = deque()
+        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._number = 0
+        self.dropped = 0
+
+    def record(self, regarding: Regarding, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event.
+
+        Args:
+            regarding: The object.
+            kind: ``Normal`` or ``Warning``.
+            reason: Why, as one word, such as ``Scheduled``.
+            action: What the scheduler did, as one word, such as ``Binding``.
+            note: The sentence for people; it is cut at 1,024 characters.
+        """
+        note, now = note[:_LONGEST_NOTE], self._clock()
+        key = (regarding.uid or regarding.name, reason, action, note)
+        series = self._series.get(key)
+        if series is not None and now - series.last_at < _SERIES_ENDS:
+            series.count += 1
+            series.last_at = now
+            self._series.move_to_end(key)
+            due = series.written_at is not None and (
+                series.count == 2 or now - series.written_at >= _SERIES_WRITTEN
+            )
+            if not series.waits and due:
+                self._put(series)
+            return
+        self._number += 1
+        namespace = regarding.namespace or "default"
+        path = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
+        name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": micro_time(now),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": action,
+            "reason": reason,
+            "regarding": regarding.to_json(),
+            "note": note,
+            "type": kind,
+        }
+        series = _Series(path, body, now)
+        self._series[key] = series
+        while len(self._series) > _MOST_SERIES:
+            self._series.popitem(last=False)
+        self._put(series)
+
+    def _put(self, series: _Series) -> None:
+        series.waits = True
+        self._waiting.append(series)
+        while len(self._waiting) > self._limit:
+            self._waiting.popleft().waits = False
+            self.dropped += 1
+        self._wake.set()
+
+    def __len__(self) -> int:
+        """Return how many events wait."""
+        return len(self._waiting)
+
+    async def run(self) -> None:
+        """Create Events until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _worker in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            while not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+            await self._give_way()
+            if not self._waiting:
+                continue
+            series = self._waiting.popleft()
+            series.waits = False
+            try:
+                await self._write(series)
+            except GangschedError as error:
+                self.dropped += 1
+                _log.warning("event not recorded: %s", error)
+
+    async def _write(self, series: _Series) -> None:
+        now = self._clock()
+        if series.count > 1:
+            seen = {"count": series.count, "lastObservedTime": micro_time(series.last_at)}
+            if series.written_at is None:
+                series.body["series"] = seen
+            else:
+                series.written_at = now
+                path = f"{series.path}/{quote(series.body['metadata']['name'], safe='')}"
+                if await self._send("PATCH", path, {"series": seen}, MERGE_PATCH) != 404:
+                    return
+                series.body["series"] = seen  # it has expired: it is created again
+        series.written_at = now
+        await self._send("POST", series.path, series.body, "application/json")
+
+    async def _send(self, method: str, path: str, body: dict[str, Any], content_type: str) -> int:
+        response = await self._requests.send(
+            method,
+            path,
+            body=to_json(body),
+            content_type=content_type,
+            lane=_LANE,
+            patience=_PATIENCE,
+        )
+        status = response.status
+        # 409: the first try was answered, and its answer was lost
+        if status >= 300 and not (status == 409 or (method == "PATCH" and status == 404)):
+            self.dropped += 1
+            _log.warning("event not recorded: %s %s: %s", method, path, said(response))
+        return status

@@ -1,0 +1,225 @@
+"""Requests that are repeated until their answer is known.
+
+An API server refuses requests for a moment while it is overloaded (429), starts (401, 403, 5xx) or
+is cut off. None of these says anything about the object, so none of them is an outcome.
+
+Rules:
+  R1  a lost connection, 429, and 5xx are repeated; 401 and 403 too, but for *forbidden_for* seconds
+      at most, since they may be true;
+  R2  the pause is the ``Retry-After`` of the answer. Without it the pauses are 0.1 s, 0.2 s, 0.4 s,
+      … at most 5 s. Each is reduced by up to a half at random, so that clients come apart;
+  R3  ``send`` is for requests that may be repeated: their effect is the same if they arrive twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast, final
+
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import Api, ConnectionLost, Response
+
+__all__ = ["Pauses", "RequestError", "Requests", "said", "to_json"]
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_LONGEST_RETRY_AFTER: Final = 60.0
+_REFUSED_FOR_A_MOMENT: Final = frozenset({401, 403})
+
+_log = logging.getLogger("gangsched.kubernetes.requests")
+
+
+class RequestError(GangschedError, OSError):
+    """A request to the API server failed for good.
+
+    Attributes:
+        method: The HTTP method.
+        path: The path of the request.
+        status: The HTTP status; 0 if there was no answer in time.
+        problem: What the API server said, or why there is no answer.
+    """
+
+    def __init__(self, method: str, path: str, status: int, problem: str) -> None:
+        super().__init__(method, path, status, problem)
+        self.method = method
+        self.path = path
+        self.status = status
+        self.problem = problem
+
+    def __str__(self) -> str:
+        status = f"status {self.status}" if self.status else "no answer"
+        return f"{self.method} {self.path}: {status}: {self.problem}"
+
+
+@final
+class Requests:
+    """Sends requests through an ``Api``, with the pauses of R1 and R2.
+
+    Args:
+        api: The API server.
+        forbidden_for: For how many seconds 401 and 403 are repeated.
+        sleep: Waits for seconds.
+        draw: Returns a random number in [0, 1).
+        seen: Called with method, path and status of each answer; 0 for a lost connection.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        forbidden_for: float = 30.0,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+        seen: Callable[[str, int], object] | None = None,
+    ) -> None:
+        self.api: Final = api
+        self._forbidden_for = forbidden_for
+        self._sleep = sleep
+        self._draw = draw
+        self._seen = seen
+
+    async def once(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 30.0,
+        lane: str = "default",
+    ) -> Response:
+        """Send a request once; every status is returned.
+
+        Raises:
+            ConnectionLost: There is no answer.
+        """
+        try:
+            response = await self.api.request(
+                method, path, body=body, content_type=content_type, timeout=timeout, lane=lane
+            )
+        except ConnectionLost:
+            if self._seen is not None:
+                self._seen(method, 0)
+            raise
+        if self._seen is not None:
+            self._seen(method, response.status)
+        return response
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 30.0,
+        lane: str = "default",
+        patience: float | None = None,
+    ) -> Response:
+        """Send a request until its answer is known; return the answer.
+
+        Args:
+            method: The HTTP method.
+            path: The path, with its query.
+            body: The body; None for none.
+            content_type: The type of the body.
+            timeout: How many seconds one try may take.
+            lane: The pool of connections.
+            patience: How many seconds of pauses are spent at most; None for no limit. Then the
+                last answer is returned.
+
+        Raises:
+            RequestError: There was no answer within *patience*.
+        """
+        pauses = self.pauses(patience)
+        while True:
+            try:
+                response = await self.once(
+                    method, path, body=body, content_type=content_type, timeout=timeout, lane=lane
+                )
+            except ConnectionLost as lost:
+                if not await pauses.after_loss(lost):
+                    raise RequestError(method, path, 0, str(lost)) from lost
+                continue
+            if not await pauses.after(response):
+                return response
+
+    def pauses(self, patience: float | None = None) -> Pauses:
+        """Return the pauses between the tries of one request."""
+        return Pauses(self._sleep, self._draw, patience, self._forbidden_for)
+
+
+@final
+class Pauses:
+    """The pauses between the tries of one request; made by ``Requests.pauses``."""
+
+    __slots__ = ("_draw", "_forbidden_for", "_patience", "_sleep", "_tries", "spent")
+
+    def __init__(
+        self,
+        sleep: Callable[[float], Awaitable[object]],
+        draw: Callable[[], float],
+        patience: float | None,
+        forbidden_for: float,
+    ) -> None:
+        self._sleep = sleep
+        self._draw = draw
+        self._patience = patience
+        self._forbidden_for = forbidden_for
+        self._tries = 0
+        self.spent = 0.0
+
+    async def after(self, response: Response) -> bool:
+        """Pause if an answer says nothing about the object; return whether to try again."""
+        status = response.status
+        if status in _REFUSED_FOR_A_MOMENT:
+            if self.spent >= self._forbidden_for:
+                return False
+        elif status != 429 and status < 500:
+            return False
+        return await self._pause(_asked(response), f"status {status}: {said(response)}")
+
+    async def after_loss(self, lost: ConnectionLost) -> bool:
+        """Pause after a lost connection; return whether to try again."""
+        return await self._pause(None, str(lost))
+
+    async def _pause(self, asked: float | None, why: str) -> bool:
+        if self._patience is not None and self.spent >= self._patience:
+            return False
+        self._tries += 1
+        if asked is None:
+            longest = min(_FIRST_PAUSE * 2.0 ** min(self._tries - 1, 20), _LONGEST_PAUSE)
+            asked = longest * (1.0 - self._draw() / 2)
+        if self._tries >= 5:
+            _log.warning("request repeated for the %dth time: %s", self._tries, why)
+        self.spent += asked
+        await self._sleep(asked)
+        return True
+
+
+def to_json(value: object) -> bytes:
+    """Return plain data as the body of a request."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def said(response: Response) -> str:
+    """Return the message in the ``Status`` of an answer; the body's beginning if there is none."""
+    try:
+        status: Any = json.loads(response.body)
+    except ValueError:
+        status = None
+    if isinstance(status, dict):
+        message = cast("dict[str, object]", status).get("message")
+        if isinstance(message, str) and message:
+            return message
+    return response.body[:200].decode(errors="replace") or "no message"
+
+
+def _asked(response: Response) -> float | None:
+    """Return the seconds of ``Retry-After``; None if it is absent."""
+    seconds = response.retry_after
+    return None if seconds is None else min(seconds, _LONGEST_RETRY_AFTER)

@@ -1,0 +1,314 @@
+"""The configuration file: the shape of ``KubeSchedulerConfiguration``.
+
+::
+
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    leaderElection: {leaderElect: true, resourceNamespace: kube-system, resourceName: gangsched}
+    clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}
+    profiles:
+    - schedulerName: gangsched
+      pluginConfig:
+      - name: Coscheduling
+        args: {whenBindFails: release_group, placement: auto}
+
+Rules:
+  R1  a field that is not known is an error, and so is one of kube-scheduler's that has no meaning
+      here: nothing is ignored. The error names the field by its path, and the value;
+  R2  every field has a default, so an empty file is a valid configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, cast, final
+
+from attrs import field, frozen
+
+from gangsched.errors import InvalidValueError
+
+__all__ = [
+    "ClientConnection",
+    "LeaderElection",
+    "ProfileSettings",
+    "Settings",
+    "read_settings",
+]
+
+T = TypeVar("T")
+
+_API: Final = "kubescheduler.config.k8s.io/v1"
+_KIND: Final = "KubeSchedulerConfiguration"
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_POINTS: Final = ("multiPoint", "filter", "score")
+
+
+@final
+@frozen(kw_only=True)
+class LeaderElection:
+    """Which Lease the replicas elect a leader by.
+
+    Attributes:
+        leader_elect: Whether there is an election; False if there is only one replica.
+        lease_duration: Seconds without a renewal after which another replica takes over.
+        renew_deadline: Seconds for which the leader tries to renew; less than *lease_duration*.
+        retry_period: Seconds between two tries; less than *renew_deadline*.
+        resource_name: The name of the Lease.
+        resource_namespace: The namespace of the Lease.
+    """
+
+    leader_elect: bool = True
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    resource_name: str = "gangsched"
+    resource_namespace: str = "kube-system"
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline:
+            expected = f"less than renewDeadline, which is {self.renew_deadline:g} s"
+            raise InvalidValueError("leaderElection.retryPeriod", self.retry_period, expected)
+        if not self.renew_deadline < self.lease_duration:
+            expected = f"less than leaseDuration, which is {self.lease_duration:g} s"
+            raise InvalidValueError("leaderElection.renewDeadline", self.renew_deadline, expected)
+
+
+@final
+@frozen(kw_only=True)
+class ClientConnection:
+    """How the API server is reached.
+
+    Attributes:
+        kubeconfig: The kubeconfig file; None for the ServiceAccount of the pod, then
+            ``$KUBECONFIG``, then the default file.
+        bind_connections: How many binds are under way at most.
+        event_connections: How many events are posted at once at most.
+        transport: The name of the transport; None for the default.
+    """
+
+    kubeconfig: str | None = None
+    bind_connections: int = 32
+    event_connections: int = 4
+    transport: str | None = None
+
+
+@final
+@frozen(kw_only=True)
+class ProfileSettings:
+    """The profile: which pods are placed, and by which plugins.
+
+    Attributes:
+        scheduler_names: The values of ``spec.schedulerName`` that are ours.
+        disabled: The names of default plugins that do not run.
+        weights: By the name of a score plugin, its weight.
+        args: By the name of a plugin, its arguments.
+    """
+
+    scheduler_names: tuple[str, ...] = ("gangsched",)
+    disabled: frozenset[str] = frozenset()
+    weights: Mapping[str, int] = field(factory=dict[str, int])
+    args: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
+
+
+@final
+@frozen(kw_only=True)
+class Settings:
+    """All settings of a scheduler on a cluster.
+
+    Attributes:
+        leader_election: The election among replicas.
+        client: How the API server is reached.
+        profile: What is scheduled, and how.
+        initial_backoff: Seconds before the second attempt of a pod or gang.
+        maximum_backoff: The longest such pause in seconds.
+        drain: Seconds for which binds under way are waited for at the end.
+        respect_budgets: Whether PodDisruptionBudgets may delay the eviction of the rest of a gang
+            that failed to start.
+    """
+
+    leader_election: LeaderElection = field(factory=LeaderElection)
+    client: ClientConnection = field(factory=ClientConnection)
+    profile: ProfileSettings = field(factory=ProfileSettings)
+    initial_backoff: float = 1.0
+    maximum_backoff: float = 10.0
+    drain: float = 20.0
+    respect_budgets: bool = False
+
+
+def read_settings(document: object) -> Settings:
+    """Return the settings in a configuration file, as it was read from YAML.
+
+    Args:
+        document: A mapping; None for an empty file.
+
+    Raises:
+        InvalidValueError: A field is unknown or malformed; the error has its path and its value.
+    """
+    root = _Mapping("", {} if document is None else document)
+    root.choice("apiVersion", (_API,), _API)
+    root.choice("kind", (_KIND,), _KIND)
+    settings = Settings(
+        leader_election=_leader_election(root.mapping("leaderElection")),
+        client=_client(root.mapping("clientConnection")),
+        profile=_profile(root.each("profiles")),
+        initial_backoff=root.seconds("podInitialBackoffSeconds", 1.0),
+        maximum_backoff=root.seconds("podMaxBackoffSeconds", 10.0),
+        drain=root.seconds("drainSeconds", 20.0, least=0.0),
+        respect_budgets=root.flag("respectDisruptionBudgets", False),
+    )
+    root.close()
+    if settings.maximum_backoff < settings.initial_backoff:
+        expected = f"at least podInitialBackoffSeconds, which is {settings.initial_backoff:g}"
+        raise InvalidValueError("podMaxBackoffSeconds", settings.maximum_backoff, expected)
+    return settings
+
+
+def _leader_election(given: _Mapping) -> LeaderElection:
+    given.choice("resourceLock", ("leases",), "leases")
+    found = LeaderElection(
+        leader_elect=given.flag("leaderElect", True),
+        lease_duration=given.seconds("leaseDuration", 15.0),
+        renew_deadline=given.seconds("renewDeadline", 10.0),
+        retry_period=given.seconds("retryPeriod", 2.0),
+        resource_name=given.name("resourceName", "gangsched"),
+        resource_namespace=given.name("resourceNamespace", "kube-system"),
+    )
+    given.close()
+    return found
+
+
+def _client(given: _Mapping) -> ClientConnection:
+    found = ClientConnection(
+        kubeconfig=given.text("kubeconfig", "") or None,
+        bind_connections=given.whole("bindConnections", 32),
+        event_connections=given.whole("eventConnections", 4),
+        transport=given.text("transport", "") or None,
+    )
+    given.close()
+    return found
+
+
+def _profile(given: list[_Mapping]) -> ProfileSettings:
+    if not given:
+        return ProfileSettings()
+    if len(given) > 1:
+        expected = "one profile: two profiles would not see what the other has assumed"
+        raise InvalidValueError("profiles", f"{len(given)} profiles", expected)
+    (profile,) = given
+    name = profile.name("schedulerName", "gangsched")
+    disabled: set[str] = set()
+    weights: dict[str, int] = {}
+    plugins = profile.mapping("plugins")
+    for point in _POINTS:
+        at = plugins.mapping(point)
+        disabled |= {_plugin(each) for each in at.each("disabled")}
+        for each in at.each("enabled"):
+            weight = each.whole("weight", 0, least=0)
+            plugin = _plugin(each)
+            if weight:
+                weights[plugin] = weight
+        at.close()
+    plugins.close()
+    args: dict[str, Mapping[str, Any]] = {}
+    for each in profile.each("pluginConfig"):
+        plugin = each.text("name", "")
+        if not plugin or plugin in args:
+            expected = "the name of a plugin" if not plugin else "named once"
+            raise InvalidValueError(each.path("name"), plugin, expected)
+        args[plugin] = each.mapping("args").rest()
+        each.close()
+    profile.close()
+    return ProfileSettings(
+        scheduler_names=(name,), disabled=frozenset(disabled), weights=weights, args=args
+    )
+
+
+def _plugin(given: _Mapping) -> str:
+    name = given.text("name", "")
+    if not name:
+        raise InvalidValueError(given.path("name"), name, "the name of a plugin, or *")
+    given.close()
+    return name
+
+
+@final
+class _Mapping:
+    """A mapping of the file, of which each field is read once."""
+
+    def __init__(self, at: str, given: object) -> None:
+        if not isinstance(given, Mapping):
+            raise InvalidValueError(at or "configuration", given, "a mapping")
+        self._at = at
+        self._given = dict(cast("Mapping[object, object]", given))
+
+    def path(self, name: object) -> str:
+        return f"{self._at}.{name}" if self._at else str(name)
+
+    def mapping(self, name: str) -> _Mapping:
+        given = self._given.pop(name, None)
+        return _Mapping(self.path(name), {} if given is None else given)
+
+    def each(self, name: str) -> list[_Mapping]:
+        given = self._given.pop(name, None)
+        if given is None:
+            return []
+        if not isinstance(given, list):
+            raise InvalidValueError(self.path(name), given, "a list")
+        items = cast("list[object]", given)
+        return [_Mapping(f"{self.path(name)}[{n}]", each) for n, each in enumerate(items)]
+
+    def text(self, name: str, default: str) -> str:
+        return self._read(name, default, lambda v: isinstance(v, str), "a string")
+
+    def name(self, name: str, default: str) -> str:
+        text = self.text(name, default)
+        if not _NAME.fullmatch(text):
+            raise InvalidValueError(self.path(name), text, "a name of lower-case letters")
+        return text
+
+    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+        allowed = tuple(choices)
+        return self._read(name, default, lambda v: v in allowed, " or ".join(allowed))
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self._read(name, default, lambda v: type(v) is bool, "true or false")
+
+    def whole(self, name: str, default: int, *, least: int = 1) -> int:
+        def is_whole(value: object) -> bool:
+            return type(value) is int and value >= least
+
+        return self._read(name, default, is_whole, f"a whole number >= {least}")
+
+    def seconds(self, name: str, default: float, *, least: float = 0.001) -> float:
+        expected = f"a number of seconds >= {least:g}, or a duration such as 1m30s"
+        given = self._given.pop(name, None)
+        if given is None:
+            return default
+        found: float | None = None
+        if type(given) in (int, float):
+            found = float(cast("float", given))
+        elif isinstance(given, str) and given and (match := _DURATION.fullmatch(given)):
+            h, m, s, ms = (float(part or 0) for part in match.groups())
+            found = 3600 * h + 60 * m + s + ms / 1000
+        if found is None or not least <= found <= 1e9:
+            raise InvalidValueError(self.path(name), given, expected)
+        return found
+
+    def rest(self) -> dict[str, Any]:
+        rest, self._given = self._given, {}
+        return {str(name): value for name, value in rest.items()}
+
+    def close(self) -> None:
+        """Refuse the fields that were not read."""
+        for name, value in self._given.items():
+            raise InvalidValueError(self.path(name), value, "absent: it is not a setting here")
+
+    def _read(self, name: str, default: T, allowed: Callable[[object], bool], expected: str) -> T:
+        given = self._given.pop(name, None)
+        if given is None:
+            return default
+        if not allowed(given):
+            raise InvalidValueError(self.path(name), given, expected)
+        return cast("T", given)

@@ -1,0 +1,268 @@
+"""One term of a leader: reflectors, cache, scheduler and workers, put together.
+
+Rules:
+  R1  the scheduler is made when every listing is complete, and lists the cache in its first call;
+  R2  PodGroups are watched in every API that serves them. APIs are looked for again,
+      because a definition may be installed later;
+  R3  at the end: no more decisions, binds under way end, then conditions and events for a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Final, final
+
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import Api, ConnectionLost
+from gangsched.kubernetes._bind import Binder
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._decode import (
+    GroupDecoder,
+    NodeDecoder,
+    PodDecoder,
+    decode_priority_class,
+)
+from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
+from gangsched.kubernetes._effects import Effects
+from gangsched.kubernetes._events import UnexpectedAnswer
+from gangsched.kubernetes._evict import Evictor
+from gangsched.kubernetes._facts import Dialect
+from gangsched.kubernetes._give_way import GiveWay
+from gangsched.kubernetes._measure import Measures
+from gangsched.kubernetes._owner import Owner
+from gangsched.kubernetes._profile import make_scheduler
+from gangsched.kubernetes._recorder import EventRecorder
+from gangsched.kubernetes._reflector import Reflector, Resource
+from gangsched.kubernetes._requests import Pauses, Requests
+from gangsched.kubernetes._settings import Settings
+
+__all__ = ["Shell"]
+
+_LOOK_AGAIN: Final = 1.0
+"""Seconds after which the API server is asked again which APIs it serves."""
+_FLUSH: Final = 3.0
+"""Seconds that queued conditions and events get at the end."""
+
+_log = logging.getLogger("gangsched.kubernetes")
+
+
+@final
+class Shell:
+    """Everything that works while this replica leads.
+
+    Args:
+        api: The API server.
+        settings: The configuration.
+        plugins: Further plugins.
+        measures: The metrics of the process.
+        clock: Seconds since 1970 that never go back.
+        may_write: Whether this replica leads at this moment.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        settings: Settings,
+        *,
+        plugins: Iterable[object],
+        measures: Measures,
+        clock: Callable[[], float],
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._plugins = tuple(plugins)
+        self._measures = measures
+        self._clock = clock
+        self._may_write = may_write
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        self._decode_pod = PodDecoder()
+        self._all_synced = asyncio.Event()
+        self.owner: Owner | None = None
+
+    def problems(self) -> list[str]:
+        """Return why it is not ready: the resources that are not listed yet."""
+        waiting = [kind for kind, each in self._reflectors.items() if not each.synced]
+        if self.owner is None or self.owner.driver is None:
+            return [f"{kind} are not listed yet" for kind in waiting] or ["not scheduling yet"]
+        return []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until *stop* is set.
+
+        Raises:
+            GangschedError: The scheduler raised.
+        """
+        requests = Requests(self._api, seen=self._measures.request)
+        cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
+        owner = self.owner = Owner(cache, self._clock)
+        make_scheduler(self._settings, cache, self._plugins)  # a wrong profile fails before listing
+        give_way = GiveWay(owner.binds_waiting)
+        connections = self._settings.client.event_connections
+        status = StatusWriter(requests, cache, give_way, workers=connections)
+        events = EventRecorder(
+            requests,
+            give_way,
+            controller=self._settings.profile.scheduler_names[0],
+            clock=self._clock,
+            workers=connections,
+        )
+        self._measures.dropped(lambda: events.dropped)
+        tasks = _Tasks()
+        try:
+            reflecting = self._reflect(tasks, owner, requests.pauses())
+            if not await tasks.until(reflecting, stop):
+                return
+            tasks.start(status.run())
+            tasks.start(events.run())
+            if not await tasks.until(self._all_synced.wait(), stop):
+                return
+            await self._schedule(tasks, stop, requests, owner, status, events)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH):
+                    while len(status) or len(events):
+                        await asyncio.sleep(0.02)
+        finally:
+            await tasks.cancel()
+
+    async def _schedule(
+        self,
+        tasks: _Tasks,
+        stop: asyncio.Event,
+        requests: Requests,
+        owner: Owner,
+        status: StatusWriter,
+        events: EventRecorder,
+    ) -> None:
+        scheduler = make_scheduler(self._settings, owner.cache, self._plugins)
+        effects = Effects(owner.cache, status, events, lambda: scheduler)
+        driver = owner.begin(
+            scheduler,
+            self._measures.watch(scheduler),
+            bind=Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write),
+            evict=Evictor(
+                requests,
+                owner.cache,
+                effects.is_victim,
+                respect_budgets=self._settings.respect_budgets,
+            ),
+            effects=effects,
+            max_binds=self._settings.client.bind_connections,
+        )
+        _log.info("scheduling: %r", owner.cache.cluster)
+        running = asyncio.create_task(driver.run())
+        try:
+            await tasks.until(asyncio.shield(running), stop)
+            if not running.done():
+                _log.info("stopping: binds under way are waited for")
+                driver.stop()
+                await asyncio.wait((running,), timeout=self._settings.drain)
+        finally:
+            effects.close()
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+        if not running.cancelled():
+            running.result()
+
+    # Reflectors -----------------------------------------------------------------------------
+
+    async def _reflect(self, tasks: _Tasks, owner: Owner, pauses: Pauses) -> None:
+        """Start to watch everything."""
+        while True:
+            try:
+                dialects = await discover(self._api)
+                break
+            except ConnectionLost as lost:
+                await pauses.after_loss(lost)
+            except (DiscoveryFailed, UnexpectedAnswer) as error:
+                _log.warning("which APIs are served is not known: %s", error)
+                await asyncio.sleep(_LOOK_AGAIN)
+        priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
+        self._watch(tasks, priority_classes, decode_priority_class, owner.priority_classes)
+        self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
+        self._watch_groups(tasks, owner, dialects)
+        self._watch(tasks, Resource("/api/v1/pods", "Pod"), self._decode_pod, owner.pods)
+
+        async def changed(dialects: tuple[Dialect, ...]) -> None:
+            self._watch_groups(tasks, owner, dialects)
+
+        tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
+
+    def _watch_groups(self, tasks: _Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
+        """Watch the groups of each API; one that is not served any more has no groups."""
+        for dialect in dialects:
+            kind = f"{dialect.kind}.{dialect.version}.{dialect.group}"
+            if kind not in self._reflectors:
+                _log.info("watching %s", kind)
+                resource = Resource(dialect.path, kind)
+                sink = owner.groups(dialect.group)
+                self._watch(tasks, resource, GroupDecoder(dialect), sink)
+
+    def _watch(
+        self,
+        tasks: _Tasks,
+        resource: Resource,
+        decode: Callable[[bytes | memoryview], Any],
+        sink: Callable[[list[Any]], None],
+    ) -> None:
+        def take_in(deltas: list[Any]) -> None:
+            sink(deltas)
+            is_new = deltas[-1].kind == "synced" and not self._all_synced.is_set()
+            if is_new and all(each.synced for each in self._reflectors.values()):
+                self._all_synced.set()
+
+        def noted(state: Any) -> None:
+            if state.problem is not None:
+                _log.warning("%s: %s; again in %.1f s", resource.kind, state.problem, state.delay)
+
+        reflector: Reflector[Any] = Reflector(self._api, resource, decode, take_in, on_state=noted)
+        self._reflectors[resource.kind] = reflector
+        tasks.start(reflector.run())
+
+
+def _not_looked(error: GangschedError) -> None:
+    _log.warning("which APIs are served is not known: %s", error)
+
+
+@final
+class _Tasks:
+    """Tasks that run until they are cancelled; if one fails, everything ends."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task."""
+        self._tasks.add(asyncio.create_task(work))
+
+    async def until(self, wanted: Awaitable[Any], stop: asyncio.Event) -> bool:
+        """Wait for something, or for *stop*; return whether that came first.
+
+        Raises:
+            Exception: One of the tasks failed.
+        """
+        first, stopped = asyncio.ensure_future(wanted), asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((first, stopped, *self._tasks), return_when=asyncio.FIRST_COMPLETED)
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            if first.done():
+                first.result()
+            return first.done()
+        finally:
+            stopped.cancel()
+            if not first.done():
+                first.cancel()
+            await asyncio.gather(stopped, return_exceptions=True)
+
+    async def cancel(self) -> None:
+        """Cancel the tasks, and wait for their end."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,172 @@
+"""kube-scheduler as the judge: scenes in, its verdict about each pending pod out.
+
+Rules:
+  R1  there is one control plane for all scenes. Everything of the scene before is deleted first;
+  R2  pods are judged one after the other, so that each verdict is about a known state. A pod that
+      was refused is deleted at once, since an event might make kube-scheduler try it again;
+  R3  a scene is judged only after kube-scheduler has seen all of it. It reads nodes and pods by
+      separate watches, so a probe asks for a label that only the nodes of this scene have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+from differential.scene import NAMESPACES, Object, Running, Scene
+from differential.verdict import Verdict, placed, refused
+from support.control_plane import ApiError, Client
+
+__all__ = ["Judge"]
+
+_PODS: Final = "/api/v1/pods"
+_NODES: Final = "/api/v1/nodes"
+_SCENE: Final = "judge.test/scene"
+_NEVER: Final = "judge.test/never"
+_NOW: Final = {"gracePeriodSeconds": 0}
+_PATIENCE: Final = 20.0
+_CONNECTIONS: Final = 4
+
+
+class Judge:
+    """kube-scheduler on a control plane; see the module for the rules.
+
+    Args:
+        client: An administrator's client.
+        scheduler_name: The profile that judges unless a call names another.
+
+    Attributes:
+        judged: The number of verdicts so far.
+    """
+
+    def __init__(self, client: Client, scheduler_name: str) -> None:
+        self._client: Final = client
+        self._profile: Final = scheduler_name
+        self._scenes: Final = itertools.count(1)
+        self._probes: Final = itertools.count(1)
+        self._seen: Final[queue.SimpleQueue[Object | Exception]] = queue.SimpleQueue()
+        self._threads: Final = ThreadPoolExecutor(_CONNECTIONS)
+        self._others: list[str] = []
+        self.judged = 0
+        for name, labels in NAMESPACES.items():
+            with suppress(ApiError):
+                client.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        listing = client.get(_PODS)
+        self._version: str = listing["metadata"]["resourceVersion"]
+        threading.Thread(target=self._watch, name="judge-watch", daemon=True).start()
+
+    def stage(self, scene: Scene) -> tuple[list[Object], list[Object]]:
+        """Put a scene on the cluster; return its nodes and running pods as they are stored."""
+        self._clear()
+        number = str(next(self._scenes))
+        for path, body in scene.others:
+            self._client.create(path, body)
+            self._others.append(f"{path}/{body['metadata']['name']}")
+        marked = [_marked(node, number) for node in scene.nodes]
+        nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
+        running = list(self._threads.map(self._run, scene.running))
+        self._wait_until_seen(len(nodes), number)
+        return nodes, running
+
+    def create(self, pod: Object, scheduler_name: str = "") -> Object:
+        """Post a pending pod, and return it as it is stored."""
+        spec = {**pod["spec"], "schedulerName": scheduler_name or self._profile}
+        return self._client.create(_path(pod), {**pod, "spec": spec})
+
+    def verdict(self, pod: Object) -> Verdict:
+        """Return what kube-scheduler decides about a pod that ``create`` returned."""
+        uid = pod["metadata"]["uid"]
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                seen = self._seen.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                raise AssertionError(f"no verdict within {_PATIENCE:g} s about {pod}") from None
+            if isinstance(seen, Exception):
+                raise seen
+            found = _verdict(seen) if seen["metadata"]["uid"] == uid else None
+            if found is not None:
+                break
+        self.judged += 1
+        if not found.node:
+            self._client.delete(f"{_path(pod)}/{pod['metadata']['name']}", _NOW)
+        return found
+
+    def _clear(self) -> None:
+        lists = [*(f"/api/v1/namespaces/{name}/pods" for name in NAMESPACES), _NODES]
+        list(self._threads.map(lambda path: self._client.delete(path, _NOW), lists))
+        while self._others:
+            with suppress(ApiError):
+                self._client.delete(self._others.pop(), _NOW)
+
+    def _run(self, running: Running) -> Object:
+        spec = {**running.pod["spec"], "nodeName": running.node}
+        path = _path(running.pod)
+        pod = self._client.create(path, {**running.pod, "spec": spec})
+        own = f"{path}/{pod['metadata']['name']}"
+        if running.phase:
+            pod = self._client.patch(f"{own}/status", {"status": {"phase": running.phase}})
+        if running.is_terminating:
+            pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
+        return pod
+
+    def _wait_until_seen(self, nodes: int, number: str) -> None:
+        """Send probes until one is refused by exactly the nodes of this scene."""
+        head, lacking = f"0/{nodes} nodes are available", f"{nodes} Insufficient {_NEVER}"
+        for _ in range(200):
+            answer = self.verdict(self.create(_probe(next(self._probes), number)))
+            self.judged -= 1
+            if (answer.head == head and lacking in answer.reasons) or not nodes:
+                return
+            time.sleep(0.002)
+        raise AssertionError(f"kube-scheduler does not see the scene: {answer}")
+
+    def _watch(self) -> None:
+        try:
+            while True:
+                for event in self._client.watch(_PODS, resourceVersion=self._version):
+                    if event["type"] == "ERROR":
+                        raise RuntimeError(f"the watch of the judge failed: {event['object']}")
+                    self._version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "DELETED":
+                        self._seen.put(event["object"])
+        except Exception as error:  # raised in the thread that waits for verdicts
+            self._seen.put(error)
+
+
+def _path(pod: Object) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+
+
+def _marked(node: Object, number: str) -> Object:
+    metadata = node["metadata"]
+    return {**node, "metadata": {**metadata, "labels": {**metadata["labels"], _SCENE: number}}}
+
+
+def _probe(number: int, scene: str) -> Object:
+    """Return a pod that only the nodes of a scene refuse for its resource, which none has."""
+    lacks = {_NEVER: "1"}
+    container = {"name": "c", "image": "probe", "resources": {"limits": lacks, "requests": lacks}}
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "nodeSelector": {_SCENE: scene},
+        "tolerations": [{"operator": "Exists"}],
+    }
+    namespace = next(iter(NAMESPACES))
+    return {"metadata": {"name": f"probe-{number}", "namespace": namespace}, "spec": spec}
+
+
+def _verdict(pod: Object) -> Verdict | None:
+    if node := pod["spec"].get("nodeName"):
+        return placed(node)
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            if condition["reason"] == "SchedulerError":
+                return refused(f"SchedulerError: {condition.get('message', '')}")
+            return refused(condition.get("message", ""))
+    return None

@@ -1,0 +1,83 @@
+"""Our scheduler in step with kube-scheduler: it is told the same, and decides about each pod too.
+
+It is one scheduler for the whole scene, driven through the public calls and reading the objects
+that the API server stored, so that its readers, caches and plugins are all under test.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from differential.scene import RANK, Object
+from differential.verdict import Verdict, placed, refused
+from gangsched import Bind, Bound, InMemoryCluster, PodUnschedulable, Profile, Scheduler
+from gangsched.kubernetes import read_event
+from gangsched.membership import ungrouped
+from gangsched.model import NodeName, Pod, PodUID
+from gangsched.protocols import CycleView, NodeView
+
+__all__ = ["Lockstep", "Rank"]
+
+
+@frozen
+class Rank:
+    """Score a node by its rank; see ``scene``."""
+
+    @property
+    def name(self) -> str:
+        """``Rank``."""
+        return "Rank"
+
+    def pod_signature(self, pod: Pod) -> None:
+        """Return a constant: the plugin reads nothing of a pod."""
+        return
+
+    def node_signature(self, node: NodeView) -> str:
+        """Return the rank."""
+        return node.node.labels.get(RANK, "0")
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the rank."""
+        return int(node.node.labels.get(RANK, "0"))
+
+
+class Lockstep:
+    """A scheduler with *profile*, which must contain ``Rank``."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._cluster: Final = InMemoryCluster()
+        self._scheduler: Final = Scheduler(self._cluster, profile, membership=ungrouped)
+        self._now = 0.0
+        self._attempt = 0
+
+    def tell(self, kind: str, given: Object) -> None:
+        """Handle one event of a watch: ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        event = read_event({"type": kind, "object": given})
+        assert event is not None
+        self._now += 1.0
+        self._scheduler.handle(self._cluster.apply(event), now=self._now)
+
+    def verdict(self, pod: Object) -> Verdict:
+        """Decide about a pending pod; tell it what kube-scheduler decided by ``follow`` then."""
+        uid = pod["metadata"]["uid"]
+        self.tell("ADDED", pod)
+        while (effects := self._scheduler.schedule_one(now=self._now)) is not None:
+            for effect in effects:
+                match effect:
+                    case Bind(uid=bound, node=node, attempt=attempt) if bound == uid:
+                        self._attempt = attempt
+                        return placed(node)
+                    case PodUnschedulable(uid=refused_uid, reason=reason) if refused_uid == uid:
+                        return refused(reason)
+        raise AssertionError(f"the scheduler decided nothing about {pod}")
+
+    def follow(self, pod: Object, judged: Verdict) -> None:
+        """Go on as kube-scheduler decided: the pod is on its node, or is gone."""
+        uid = PodUID(pod["metadata"]["uid"])
+        if judged.node:
+            bound = Bound(uid, NodeName(judged.node), self._attempt)
+            self._scheduler.handle(self._cluster.apply(bound), now=self._now)
+        else:
+            self.tell("DELETED", pod)

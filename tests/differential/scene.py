@@ -1,0 +1,72 @@
+"""A scene: nodes, running pods and pending pods, as the objects that an API server is given.
+
+Rules:
+  R1  a scene is plain JSON without anything random in it: the same scene can be played again;
+  R2  nodes carry a rank, as a label. No two are equal, and both schedulers prefer the highest rank
+      among nodes that are equal otherwise. So both have one best node among those that fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import field, frozen
+
+__all__ = ["HIGHEST", "NAMESPACES", "RANK", "Object", "Running", "Scene", "ranked"]
+
+Object = dict[str, Any]
+
+RANK: Final = "judge.test/rank"
+HIGHEST: Final = 10
+"""The highest rank; a scene has no more nodes."""
+
+NAMESPACES: Final[dict[str, dict[str, str]]] = {
+    "judge-a": {"team": "red"},
+    "judge-b": {"team": "blue"},
+}
+"""The namespaces of every scene, with their labels."""
+
+
+@frozen
+class Running:
+    """A pod that is on a node already.
+
+    Attributes:
+        pod: The pod, without ``spec.nodeName``.
+        node: The name of its node.
+        is_terminating: Whether its deletion has begun.
+        phase: Its phase; empty to leave it as it is.
+    """
+
+    pod: Object
+    node: str
+    is_terminating: bool = False
+    phase: str = ""
+
+
+@frozen
+class Scene:
+    """What one example puts on the cluster.
+
+    Attributes:
+        nodes: The nodes; see ``ranked``.
+        running: Pods on nodes.
+        pending: Pods to place, in this order, each seeing those before it placed.
+        others: Further objects, with the path of their list: volumes, claims, classes.
+    """
+
+    nodes: tuple[Object, ...]
+    running: tuple[Running, ...] = ()
+    pending: tuple[Object, ...] = ()
+    others: tuple[tuple[str, Object], ...] = field(default=())
+
+
+def ranked(nodes: tuple[Object, ...]) -> tuple[Object, ...]:
+    """Return the nodes with a rank each, the first highest, and with the labels of a node."""
+    return tuple(_with_rank(node, len(nodes) - place) for place, node in enumerate(nodes))
+
+
+def _with_rank(node: Object, rank: int) -> Object:
+    name = node["metadata"]["name"]
+    labels = {"kubernetes.io/hostname": name, **node["metadata"].get("labels", {}), RANK: str(rank)}
+    return {**node, "metadata": {**node["metadata"], "labels": labels}}

@@ -1,0 +1,118 @@
+"""The builder of gangs: names, roles, minima, requests, and bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    InMemoryCluster,
+    InvalidPodGroupError,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    PodAdded,
+    PodGroupAdded,
+    PodScheduled,
+    Role,
+    gang,
+    membership,
+    presets,
+)
+
+
+def test_gang_of_workers_needs_all_of_them() -> None:
+    train = gang("train", workers=3, gpu=2, memory="1Gi", priority=7, namespace="team")
+    assert (train.group.key, train.group.min_available, train.group.priority) == (
+        "team/train",
+        3,
+        7,
+    )
+    assert [pod.key for pod in train.pods] == [f"team/train-{n}" for n in range(3)]
+    for pod in train.pods:
+        claim = membership(pod)
+        assert claim is not None
+        assert (claim.group, claim.role, pod.priority) == ("team/train", None, 7)
+        assert dict(pod.requests) == {"memory": 2**30 * 1000, "nvidia.com/gpu": 2000}
+
+
+def test_roles_have_their_own_counts_minima_and_requests() -> None:
+    fit = gang("fit", roles={"ps": 1, "worker": Role(3, minimum=2, requests={"cpu": 4})}, cpu=1)
+    assert dict(fit.group.roles) == {"ps": 1, "worker": 2}
+    assert fit.group.min_available == 3
+    found = [(pod.name, pod.requests.amount("cpu")) for pod in fit.pods]
+    workers = [(f"fit-worker-{n}", 4000) for n in range(3)]
+    assert found == [("fit-ps-0", 1000), *workers]
+    claims = [membership(pod) for pod in fit.pods]
+    assert [claim and claim.role for claim in claims] == ["ps", "worker", "worker", "worker"]
+
+
+def test_minimum_below_the_workers_makes_the_others_elastic() -> None:
+    assert gang("g", workers=4, min_available=2).group.min_available == 2
+
+
+def test_events_add_the_group_before_its_pods() -> None:
+    made = gang("g", workers=2)
+    assert list(made.events()) == [PodGroupAdded(made.group), *map(PodAdded, made.pods)]
+
+
+def test_generation_makes_other_pods_of_one_name() -> None:
+    first, second = (gang("g", workers=1, generation=each) for each in "ab")
+    assert first.pods[0].name == second.pods[0].name
+    assert first.pods[0].uid != second.pods[0].uid
+
+
+def test_labels_are_kept_beside_the_role() -> None:
+    made = gang("g", roles={"ps": 1}, labels={"app": "x"}, node_selector={"zone": "a"})
+    assert made.pods[0].labels["app"] == "x"
+    assert dict(made.pods[0].node_selector) == {"zone": "a"}
+    claim = membership(made.pods[0])
+    assert claim is not None
+    assert claim.role == "ps"
+
+
+def test_gang_starts_whole_or_not_at_all() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    events = [
+        NodeAdded(Node(name="n", allocatable={"cpu": 3})),
+        *gang("g", workers=4, cpu=1).events(),
+    ]
+    effects = [e for event in events for e in scheduler.handle(cluster.apply(event), now=0.0)]
+    while (decided := scheduler.schedule_one(now=0.0)) is not None:
+        effects += decided
+    assert not any(isinstance(effect, PodScheduled) for effect in effects)
+    more = cluster.apply(NodeAdded(Node(name="m", allocatable={"cpu": 1})))
+    started: list[Any] = [*scheduler.handle(more, now=60.0)]
+    while (decided := scheduler.schedule_one(now=60.0)) is not None:
+        started += decided
+    assert "g-3" in str(started)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({}, "workers"),
+        ({"workers": 0}, "workers"),
+        ({"workers": True}, "workers"),
+        ({"workers": 1, "roles": {"a": 1}}, "workers"),
+        ({"roles": {}}, "roles"),
+        ({"roles": {"a": 0}}, "roles['a']"),
+        ({"workers": 1, "uid": "x"}, "uid"),
+    ],
+)
+def test_bad_input_names_the_argument(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        gang("g", **arguments)
+    assert caught.value.field == field
+
+
+def test_role_refuses_a_minimum_above_its_count() -> None:
+    with pytest.raises(InvalidValueError, match="minimum"):
+        Role(2, minimum=3)
+
+
+def test_group_refuses_a_minimum_that_is_no_count() -> None:
+    with pytest.raises(InvalidPodGroupError, match="min_available"):
+        gang("g", workers=2, min_available=0)
