@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         PodUpdated,
         PodWaiting,
         Release,
+        VolumeChoice,
     )
     from gangsched.explain import Why
     from gangsched.framework import (
@@ -245,6 +246,7 @@ __all__ = [
     "UnknownPodError",
     "Unschedulable",
     "Verdict",
+    "VolumeChoice",
     "VolumeClaim",
     "Wait",
     "WaitingMap",

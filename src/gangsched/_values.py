@@ -68,6 +68,7 @@ from gangsched.events import (
     PodUpdated,
     PodWaiting,
     Release,
+    VolumeChoice,
 )
 from gangsched.model import (
     Comparison,
@@ -325,9 +326,10 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
 )
 """The events."""
 
+_CHOICE: Final = Record(VolumeChoice, claim=TEXT, node=TEXT, volume=TEXT)
 EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Release, group=TEXT, members=many(TEXT)),
-    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE),
+    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE, volumes=many(_CHOICE.form)),
     Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
     Record(PodRefused, uid=TEXT, reason=TEXT),
     Record(PodNotAdmitted, uid=TEXT, reason=TEXT),

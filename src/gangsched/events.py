@@ -49,6 +49,7 @@ __all__ = [
     "PodUpdated",
     "PodWaiting",
     "Release",
+    "VolumeChoice",
 ]
 
 # Events -----------------------------------------------------------------------------------
@@ -223,6 +224,24 @@ class Release:
 
 @final
 @frozen
+class VolumeChoice:
+    """How a claim for storage is to be met, a part of ``Bind``.
+
+    Attributes:
+        claim: The key of the claim, ``namespace/name``.
+        node: The node that the pod goes to.
+        volume: The name of the volume that the claim is bound to: its reference to a claim is to
+            be set. Empty if a volume is to be provisioned for *node*: the claim is to be annotated
+            with it.
+    """
+
+    claim: str
+    node: NodeName
+    volume: str = ""
+
+
+@final
+@frozen
 class Bind:
     """Bind the pod to the node, then report ``Bound`` or ``BindFailed`` with the same attempt.
 
@@ -231,11 +250,14 @@ class Bind:
         node: The node.
         attempt: The number of the attempt. The numbers of a pod ascend, and are never used again,
             even if another pod is created under the same UID. The first number is 1.
+        volumes: The volumes for claims of the pod that are not bound yet. Write these choices
+            first. If that fails, report ``BindFailed``.
     """
 
     uid: PodUID
     node: NodeName
     attempt: int
+    volumes: tuple[VolumeChoice, ...] = ()
 
 
 @final

@@ -31,9 +31,13 @@ from gangsched.plugins import (
     NodeAffinity,
     NodeResources,
     NodeUnschedulable,
+    NodeVolumeLimits,
     PrioritySort,
     Strategy,
     TaintToleration,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
 )
 from gangsched.protocols import ClusterState
 
@@ -221,6 +225,10 @@ def _placement(strategy: Strategy, added: tuple[object, ...]) -> tuple[object, .
         TaintToleration(),
         NodeAffinity(),
         NodeResources(strategy),
+        VolumeRestrictions(),
+        NodeVolumeLimits(),
+        VolumeBinding(),
+        VolumeZone(),
         *added,
         DefaultBinder(),  # last, since it never skips
     )

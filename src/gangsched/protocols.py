@@ -18,13 +18,14 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from attrs import frozen
 
 from gangsched.cluster_objects import ClusterObject
-from gangsched.events import Bind, Effect, Event
+from gangsched.events import Bind, Effect, Event, VolumeChoice
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
     "BindPlugin",
     "ChecksConstraints",
+    "ChoosesVolumes",
     "ClusterState",
     "CycleView",
     "EntityView",
@@ -36,6 +37,7 @@ __all__ = [
     "GroupView",
     "GroupWide",
     "Headroom",
+    "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
     "NodeLabelsRead",
@@ -478,6 +480,29 @@ class PodsRead(Protocol):
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
         """
+        ...
+
+
+class IgnoresPods(Protocol):
+    """Optional for a plugin with ``pod_signature``: with which pods it has nothing to do.
+
+    The plugin is not called about such a pod at ``pre_filter``, ``reserve``, ``unreserve`` and
+    ``post_bind``. So it costs nothing for most pods of a large gang.
+    """
+
+    def ignores(self, pod: Pod) -> bool:
+        """Return whether the plugin need not be called about *pod* at these points.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class ChoosesVolumes(Protocol):
+    """Optional for a plugin with ``reserve``: the volumes that a bind writes."""
+
+    def volume_choices(self, pod: Pod, node: NodeName) -> Iterable[VolumeChoice]:
+        """Return the choices for the claims of a pod that is about to be bound to its node."""
         ...
 
 

@@ -19,6 +19,7 @@ from gangsched.framework.config import checked
 from gangsched.model import FrozenMap, Pod
 from gangsched.protocols import (
     BindPlugin,
+    ChoosesVolumes,
     FilterPlugin,
     Fitting,
     GroupRequests,
@@ -75,6 +76,8 @@ _PAIRS: Final = (
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
     ("objects_read", "pod_signature"),
+    ("ignores", "pod_signature"),
+    ("volume_choices", "reserve"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -122,6 +125,10 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.ObjectsRead``.
         event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
             that they read of a pod is in its signature.
+        ignoring: Whether a plugin says with which pods it has nothing to do; see
+            ``gangsched.protocols.IgnoresPods``.
+        volume_choosers: The reserve plugins that choose volumes; see
+            ``gangsched.protocols.ChoosesVolumes``.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -195,6 +202,10 @@ are: 'NodeResourcesFit'
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
+        self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
+            at["reserve"], "volume_choices"
+        )
+        self.ignoring: Final = bool(self._with(signers, "ignores"))
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")

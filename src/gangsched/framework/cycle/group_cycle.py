@@ -125,7 +125,10 @@ def _reserve(state: State, members: list[Member], *, now: float) -> Unschedulabl
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
     for member in members if for_each else ():
-        outcome = extension_points.reserve(state, member, now, for_each)
+        asked = extension_points.concerned(state, member, "reserve of each", for_each)
+        if not asked:
+            continue
+        outcome = extension_points.reserve(state, member, now, asked)
         if isinstance(outcome, Unschedulable):
             return unschedulable(member, outcome.reason)
     return None

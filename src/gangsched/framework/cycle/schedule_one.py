@@ -177,7 +177,9 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
-    refusal = extension_points.pre_filter_refusal(state, cycle, member.pod, now)
+    every = state.settings.profile.pre_filter
+    asked = extension_points.concerned(state, member, "pre_filter", every)
+    refusal = extension_points.pre_filter_refusal(state, cycle, member.pod, now, asked)
     if refusal is not None:
         return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)

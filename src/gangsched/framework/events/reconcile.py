@@ -429,7 +429,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     member.node = member.cycle = None
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state, member.pod, node, now)
+    extension_points.post_bind(state, member, node, now)
 
 
 def _put_down(

@@ -84,6 +84,8 @@ class PodClass:
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
         objects: The classes of objects that plugins read for these pods.
+        asked: By extension point, the positions of the plugins that have to do with these pods;
+            see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
         users: The number of known pods of this class.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
@@ -100,6 +102,7 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "asked",
         "headroom",
         "labels",
         "objects",
@@ -126,6 +129,7 @@ class PodClass:
         self.users: int = 0
         self.headroom: int = 0
         self.answers: dict[Hashable, Any] = {}
+        self.asked: dict[str, tuple[int, ...]] = {}
         self._seen = -1
         self._epoch = 0
         self._nodes = 0

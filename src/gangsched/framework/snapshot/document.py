@@ -117,8 +117,8 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers", anew="keys"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels reads_pods objects users headroom answers _seen _epoch _nodes"
-        " _judged _order _ordered _by_max_pods _reasons",
+        anew="signature labels reads_pods objects users headroom answers asked _seen _epoch"
+        " _nodes _judged _order _ordered _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
     NominatedPod: Held(kept="seq uid group role reserved"),
