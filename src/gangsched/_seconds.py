@@ -1,4 +1,4 @@
-"""Instants and durations as text.
+"""Instants and durations as text, and durations from text.
 
 An instant may be seconds since 1970: ten digits before the point. The ``g`` format keeps six
 digits and switches to an exponent, so that two instants an hour apart are printed alike.
@@ -12,12 +12,18 @@ Rules:
 
 from __future__ import annotations
 
+import math
+import re
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
-__all__ = ["format_duration", "format_instant"]
+__all__ = ["format_duration", "format_instant", "parse_duration"]
 
 _MICROSECONDS: Final = 6  # digits after the point
+_UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
+_DURATION: Final = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
 def format_instant(at: float) -> str:
@@ -41,3 +47,27 @@ def format_duration(seconds: float) -> str:
     ('0.3', '1000000', '2.5')
     """
     return format_instant(round(seconds, _MICROSECONDS))
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the seconds that a duration states; None if the text states none.
+
+    A duration is a number of seconds, or numbers with the units d, h, m, s and ms, the largest
+    first: ``90``, ``90s``, ``1h30m``, ``11d``.
+
+    Runtime complexity: O(digits).
+
+    >>> parse_duration("1h30m"), parse_duration("90"), parse_duration("250ms")
+    (5400.0, 90.0, 0.25)
+    >>> parse_duration("30m1h") is None
+    True
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+        if _DURATION.fullmatch(text):
+            parts = [(float(number), _UNITS[unit]) for number, unit in _PART.findall(text)]
+            if all(one[1] > other[1] for one, other in pairwise(parts)):
+                seconds = math.fsum(number * unit for number, unit in parts)
+    return seconds if math.isfinite(seconds) else None

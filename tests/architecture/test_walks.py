@@ -71,18 +71,18 @@ def measured(unit: SchedulingUnit) -> dict[str, tuple[int, int]]:
 
 MOST: dict[SchedulingUnit, dict[str, tuple[int, int]]] = {
     SchedulingUnit.POD: {
-        "PodAdded": (9, 17),
-        "schedule_one": (11, 36),
-        "Bound": (8, 20),
-        "schedule_one that fails": (11, 19),
-        "NodeAdded that requeues": (10, 22),
+        "PodAdded": (7, 14),
+        "schedule_one": (9, 32),
+        "Bound": (7, 17),
+        "schedule_one that fails": (9, 16),
+        "NodeAdded that requeues": (7, 19),
     },
     SchedulingUnit.GROUP: {
-        "PodAdded": (9, 17),
-        "schedule_one": (11, 65),
-        "Bound": (8, 20),
-        "schedule_one that fails": (11, 19),
-        "NodeAdded that requeues": (10, 22),
+        "PodAdded": (7, 14),
+        "schedule_one": (9, 63),
+        "Bound": (7, 17),
+        "schedule_one that fails": (9, 16),
+        "NodeAdded that requeues": (7, 19),
     },
 }
 """Packages and returns of each walk, at most."""

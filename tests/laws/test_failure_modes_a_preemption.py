@@ -59,7 +59,7 @@ def nothing_is_left_over(driver: Driver) -> None:
     """Check that no pod waits, that nothing is reserved, and that nodes hold their pods."""
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
-    assert (state.nodes.assumed, state.reservations.nominations, state.attempts.holding) == (
+    assert (state.nodes.assumed, state.reservations.nominations, state.attempts.waiting_since) == (
         {},
         {},
         {},

@@ -81,7 +81,7 @@ def nothing_is_left_over(driver: Driver) -> None:
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
     assert state.nodes.assumed == {}
-    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
+    assert (state.attempts.waiting_since, state.attempts.giving_way) == ({}, {})
     taken = list(driver.cluster.pods_on(N))
     node = driver.scheduler._state.nodes.infos.get(N)
     assert node is None or node.pod_count == len(taken)

@@ -43,7 +43,7 @@ def nothing_is_held(driver: Driver) -> None:
     state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
     assert state.nodes.assumed == {}
-    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
+    assert (state.attempts.waiting_since, state.attempts.giving_way) == ({}, {})
     assert all(info.waiting == info.assumed == 0 for info in driver.scheduler.registry)
 
 

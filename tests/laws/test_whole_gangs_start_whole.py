@@ -29,7 +29,7 @@ wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=Schedul
 def nothing_is_held_that_is_not_let_go(world: World) -> None:
     state = world.driver.scheduler._state
     assert list(world.driver.scheduler.waiting) == []
-    assert (state.attempts.holding, state.attempts.yielding) == ({}, {})
+    assert (state.attempts.waiting_since, state.attempts.giving_way) == ({}, {})
     let_go = {
         effect.uid
         for told in world.driver.log

@@ -65,7 +65,7 @@ def test_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[st
 def test_gangs_hold_nothing_beyond_the_permit_timeout(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report = simulate(capsys, CLUSTER, JOB, "--until", "3600")
+    report = simulate(capsys, CLUSTER, JOB, "--policy", "coscheduling", "--until", "1h")
 
     assert [statuses(report, at) for at in (0.0, 3600.0)] == [["Pending"] * 5] * 2
     # 2 workers with 2 GPUs held for the 10 s of one permit timeout, and never again
@@ -96,7 +96,7 @@ def test_gangs_start_with_all_members_when_capacity_is_added(
 def test_every_order_and_every_manner_of_waiting_starts_all_at_60(
     capsys: pytest.CaptureFixture[str], order: str, when: str
 ) -> None:
-    options = ("--order", order, "--when-blocked", when)
+    options = ("--policy", "coscheduling", "--order", order, "--when-blocked", when)
     report = simulate(capsys, CLUSTER, JOB, "--at", "60", SCALE_UP, *options)
     assert [job["started_at"] for job in report["jobs"]] == [60.0]
     held = 0.0 if when == "at_once" else 40.0

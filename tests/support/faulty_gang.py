@@ -59,7 +59,7 @@ def memory(host: Host, *but: str) -> Fingerprint:
 def nothing_is_kept(scheduler: Scheduler) -> None:
     state = scheduler._state
     assert state.nodes.assumed == {}
-    assert (list(scheduler.waiting), state.attempts.holding) == ([], {})
+    assert (list(scheduler.waiting), state.attempts.waiting_since) == ([], {})
     assert all(info.pod_count == 0 for info in state.nodes.infos.values())
     scheduler._check()
 

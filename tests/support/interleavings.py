@@ -187,7 +187,7 @@ def _fingerprint(driver: Driver) -> Hashable:
     return (
         *(driver.now, members, entities, groups, tuple(scheduler.waiting)),
         *(
-            tuple(state.attempts.yielding),
+            tuple(state.attempts.giving_way),
             tuple(line.equivalence_class for line in queue.blocked_queues()),
         ),
         *(tuple(cluster.nodes()), tuple(cluster.pods()), tuple(driver.under_way)),

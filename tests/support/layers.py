@@ -95,6 +95,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_shell("simulation"), _shell("drivers"), _shell("metrics")),
     (_shell("kubernetes"),),
     (_shell("cli"),),
+    (_one("__main__"),),
     (_shell("strategies"), _shell("testing")),
     (_shell("_hypothesis"),),
 )

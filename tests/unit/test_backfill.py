@@ -520,7 +520,10 @@ def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object)
 def test_one_bad_run_time_is_named_per_call() -> None:
     host = Host(Backfill(Broken(None)), a=2)
     state = host.scheduler._state
-    ends = [run_times.end_of(state, make_pod(name), None, 0.0) for name in ("p", "q")]
+    ends = [
+        run_times.end_of(state.reservations, state.call, make_pod(name), None, 0.0)
+        for name in ("p", "q")
+    ]
     assert ends == [math.inf, math.inf]
     (problem,) = state.call.deferred
     assert isinstance(problem, PluginError)

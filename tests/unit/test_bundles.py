@@ -85,8 +85,8 @@ def test_first_by_key_that_has_not_started_leads() -> None:
     gated = [state.queue.is_gated(entity) for entity in entities.values()]
     assert gated == [False, True, True]
     for entity in entities.values():
-        assert bundles.pending(state, entity) == list(entities.values())
-        assert bundles.is_shared(state, entity)
+        assert bundles.pending(state.pods, entity) == list(entities.values())
+        assert bundles.is_shared(state.pods, entity)
 
 
 def test_started_group_is_of_no_concern_to_its_bundle() -> None:
@@ -97,8 +97,8 @@ def test_started_group_is_of_no_concern_to_its_bundle() -> None:
     state = driver.scheduler._state
     for group in AB:
         entity = state.pods.entities[key(group)]
-        assert bundles.pending(state, entity) == [entity]
-        assert bundles.siblings(state, driver.cluster.pod_group(key(group))) == []
+        assert bundles.pending(state.pods, entity) == [entity]
+        assert bundles.siblings(state.pods, driver.cluster.pod_group(key(group))) == []
 
 
 def test_others_of_a_bundle_are_without_itself() -> None:
@@ -108,7 +108,7 @@ def test_others_of_a_bundle_are_without_itself() -> None:
     state = driver.scheduler._state
     for group, other in (AB, AB[::-1]):
         spec_of_it = driver.cluster.pod_group(key(group))
-        assert bundles.siblings(state, spec_of_it) == [state.pods.entities[key(other)]]
+        assert bundles.siblings(state.pods, spec_of_it) == [state.pods.entities[key(other)]]
 
 
 def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
@@ -121,7 +121,7 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
     driver.settle()
     state = driver.scheduler._state
     entity = state.pods.entities[key("two/b")]
-    assert bundles.pending(state, entity) == [entity]
+    assert bundles.pending(state.pods, entity) == [entity]
     driver.add(*pods("two/b", 1, first=2))
     driver.settle()
     assert running(driver) == {"two/b": 3}
@@ -133,7 +133,14 @@ def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
 def held(driver: Driver, group: str, *, now: float = 0.0) -> Outcome:
     """Return what is said of a pod that a group would have next."""
     state = driver.scheduler._state
-    return bundles.pre_enqueue(state, pods(group)[0], state.pods.registry.get(key(group)), now)
+    return bundles.pre_enqueue(
+        state.settings,
+        state.pods,
+        state.call,
+        pods(group)[0],
+        state.pods.registry.get(key(group)),
+        now,
+    )
 
 
 def test_entity_that_starts_with_another_states_it_and_needs_no_capacity() -> None:
@@ -190,7 +197,7 @@ def test_plugins_are_asked_about_each_group_of_a_bundle_once() -> None:
     faulty.answers["pre_enqueue"] = ask
     state = scheduler._state
     info = state.pods.registry.get(key("one/a"))
-    bundles.pre_enqueue(state, pods("one/a")[1], info, 2.0)
+    bundles.pre_enqueue(state.settings, state.pods, state.call, pods("one/a")[1], info, 2.0)
     assert asked == [("a-1", "one/a"), ("b-0", "two/b")]
 
 

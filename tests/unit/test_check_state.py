@@ -96,15 +96,15 @@ def queue_a_stranger(state: State) -> None:
 
 
 def forget_that_a_group_holds_nodes(state: State) -> None:
-    del state.attempts.holding[W]
+    del state.attempts.waiting_since[W]
 
 
 def take_a_group_as_holding(state: State) -> None:
-    state.attempts.holding[INCOMPLETE] = 1
+    state.attempts.waiting_since[INCOMPLETE] = 1
 
 
 def let_a_group_yield_that_holds_nothing(state: State) -> None:
-    state.attempts.yielding[INCOMPLETE] = "why"
+    state.attempts.giving_way[INCOMPLETE] = "why"
 
 
 def take_one_as_tried_under_another_number(state: State) -> None:

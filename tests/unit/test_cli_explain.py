@@ -130,7 +130,7 @@ def test_shape_may_be_given() -> None:
 
 def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     text = says("train", "one.yaml", "job.yaml", "--add", "1x8")
-    assert "what if:\n  t=70s  node/added-node-000  Allocatable: nvidia.com/gpu=8\n" in text
+    assert "what if:\n  t=60s  node/added-node-000  Allocatable: nvidia.com/gpu=8\n" in text
     (files / "more.yaml").write_text(node("more", 2))
     text = says("train", "one.yaml", "job.yaml", "--apply", "more.yaml")
     assert text.endswith("  then default/train: 3 members hold nodes\n")

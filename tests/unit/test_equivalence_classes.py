@@ -34,7 +34,9 @@ NOTHING = Resources({})
 
 def shape(driver: Driver, key: str) -> equivalence.EquivalenceClass:
     state = driver.scheduler._state
-    found = equivalence.shape(state, state.pods.entities[GroupKey(key)])
+    found = equivalence.shape(
+        state.settings, state.pods, state.call, state.pods.entities[GroupKey(key)]
+    )
     assert isinstance(found, equivalence.EquivalenceClass)
     return found
 
@@ -132,13 +134,27 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     driver.add(*members("g", 2, cpu=1))
     entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
     assert isinstance(
-        equivalence.shape(driver.scheduler._state, entity), equivalence.EquivalenceClass
+        equivalence.shape(
+            driver.scheduler._state.settings,
+            driver.scheduler._state.pods,
+            driver.scheduler._state.call,
+            entity,
+        ),
+        equivalence.EquivalenceClass,
     )
     driver.drain()
     late = members("g", 1, 2, prefix="late", cpu=1)
     driver.add(*late)
     entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
-    assert equivalence.shape(driver.scheduler._state, entity) == entity.seq
+    assert (
+        equivalence.shape(
+            driver.scheduler._state.settings,
+            driver.scheduler._state.pods,
+            driver.scheduler._state.call,
+            entity,
+        )
+        == entity.seq
+    )
 
 
 # What is missing ------------------------------------------------------------------------------
@@ -167,9 +183,9 @@ def test_group_with_just_enough_untried_members_is_not_too_small() -> None:
     driver.add(*members("g", 2, cpu=1))
     state = driver.scheduler._state
     entity = state.pods.entities[GroupKey("default/g")]
-    assert not equivalence.falls_short(state, entity)
+    assert not equivalence.falls_short(state.settings, state.call, entity)
     entity.mark_tried(entity.pod.uid)
-    assert equivalence.falls_short(state, entity)
+    assert equivalence.falls_short(state.settings, state.call, entity)
 
 
 @pytest.mark.parametrize(("needed", "present"), [(2, 1), (1, 2), (None, 2)])
@@ -184,7 +200,9 @@ def test_rule_that_states_a_need_counts_the_present_members_of_its_kind(
     runs, waits = members("g", 2, cpu=1)
     driver.add(evolve(runs, node_name=NodeName("n")), waits)
     info = info_of(driver, "default/g")
-    assert equivalence.presence(driver.scheduler._state, info) == (present, ())
+    assert equivalence.presence(
+        driver.scheduler._state.settings, driver.scheduler._state.call, info
+    ) == (present, ())
 
 
 def test_members_are_scheduled_one_by_one_after_the_start_without_a_rule() -> None:
@@ -193,13 +211,13 @@ def test_members_are_scheduled_one_by_one_after_the_start_without_a_rule() -> No
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, roles={"ps": 1})))
     driver.add(make_pod("g-0", group="g", role="ps", cpu=1))
     state, info = driver.scheduler._state, info_of(driver, "default/g")
-    assert extension_points.members_needed(state, info) == 1
-    assert extension_points.roles_needed(state, info) == {"": 1, "ps": 1}
+    assert extension_points.members_needed(state.settings, state.call, info) == 1
+    assert extension_points.roles_needed(state.settings, state.call, info) == {"": 1, "ps": 1}
     driver.drain()
     assert where(driver) == {"g-0": "n"}
-    assert extension_points.members_needed(state, info) is None
-    assert extension_points.roles_needed(state, info) == {}
-    assert equivalence.presence(state, info) == (1, ())
+    assert extension_points.members_needed(state.settings, state.call, info) is None
+    assert extension_points.roles_needed(state.settings, state.call, info) == {}
+    assert equivalence.presence(state.settings, state.call, info) == (1, ())
 
 
 @pytest.mark.parametrize(
@@ -223,8 +241,13 @@ def test_members_are_scheduled_one_by_one_when_the_quorum_runs(
     faulty.answers["members_needed"] = number
     info = info_of(driver, "default/g")
     info.was_scheduled = started
-    assert equivalence.goes_alone(driver.scheduler._state, info) is alone
+    assert (
+        equivalence.goes_alone(driver.scheduler._state.settings, driver.scheduler._state.call, info)
+        is alone
+    )
 
 
 def test_pod_without_group_is_released_alone() -> None:
-    assert equivalence.goes_alone(Driver().scheduler._state, None)
+    assert equivalence.goes_alone(
+        Driver().scheduler._state.settings, Driver().scheduler._state.call, None
+    )

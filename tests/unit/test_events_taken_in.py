@@ -91,7 +91,7 @@ def test_deleted_waiting_member_is_no_failure_of_its_group() -> None:
     state = driver.scheduler._state
     assert state.pods.entities[G].failures == 0
     driver.delete("default/g-0")
-    assert state.attempts.holding == {}
+    assert state.attempts.waiting_since == {}
 
 
 def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> None:
@@ -101,7 +101,7 @@ def test_group_whose_only_waiting_member_loses_its_node_assumes_nothing() -> Non
     driver.drain()
     assert len(driver.scheduler.waiting) == 1
     driver.tell(NodeDeleted(N))
-    assert driver.scheduler._state.attempts.holding == {}
+    assert driver.scheduler._state.attempts.waiting_since == {}
 
 
 @pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
@@ -134,7 +134,7 @@ def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
     assert told(driver, PodScheduled) == [PodScheduled(PodUID("default/g-0"), N)]
     assert bound == [("g-0", "n", 2.0)]
     assert list(driver.scheduler.waiting) == []
-    assert driver.scheduler._state.attempts.holding == {}
+    assert driver.scheduler._state.attempts.waiting_since == {}
 
 
 # Waits that are over --------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_expired_wait_of_one_member_leaves_its_group_without_nodes() -> None:
     assert len(driver.scheduler.waiting) == 1
     driver.advance(5.0)
     assert told(driver, GroupRejected) == []
-    assert driver.scheduler._state.attempts.holding == {}
+    assert driver.scheduler._state.attempts.waiting_since == {}
 
 
 # Binds ----------------------------------------------------------------------------------------

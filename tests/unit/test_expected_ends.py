@@ -79,7 +79,7 @@ def test_bad_run_times_are_reported_with_the_pod_and_the_cause(
     answer: object, problem: str
 ) -> None:
     state = Host(Backfill(Says(answer)), a=2).scheduler._state
-    assert group_run_times.end_of(state, POD, None, 0.0) == math.inf
+    assert group_run_times.end_of(state.reservations, state.call, POD, None, 0.0) == math.inf
     (error,) = state.call.deferred
     assert isinstance(error, PluginError)
     assert str(error) == f"plugin 'run_times' at expected_end for default/p: {problem}"

@@ -9,38 +9,40 @@ from typing import Any
 from gangsched.kubernetes import ProfileSettings, Settings
 from gangsched.kubernetes._api import Response
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
-from support.fake_api import FakeApi, Fault, lost_after, lost_before, refused
+from support.memory_api import Fault, MemoryApi, lost_after, lost_before, refused
 from support.running import ALONE, on_a_loop, running, until
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 
 
-def cluster(nodes: int = 4, **node: Any) -> FakeApi:
-    api = FakeApi()
+def cluster(nodes: int = 4, **node: Any) -> MemoryApi:
+    api = MemoryApi()
     for n in range(nodes):
         api.put(NODES, node_json(f"n{n}", **node))
     return api
 
 
-def gang(api: FakeApi, name: str = "g", size: int = 3, *, grouped: bool = True, **pod: Any) -> None:
+def gang(
+    api: MemoryApi, name: str = "g", size: int = 3, *, grouped: bool = True, **pod: Any
+) -> None:
     for n in range(size):
         api.put(PODS, pod_json(f"{name}-{n}", group=name, **pod))
     if grouped:
         api.put(GROUPS, group_json(name, size))
 
 
-def condition(api: FakeApi, collection: str, key: str, kind: str) -> dict[str, Any] | None:
+def condition(api: MemoryApi, collection: str, key: str, kind: str) -> dict[str, Any] | None:
     found = api.get(collection, key)
     conditions = [] if found is None else found.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == kind), None)
 
 
-def reasons(api: FakeApi, name: str) -> list[str]:
+def reasons(api: MemoryApi, name: str) -> list[str]:
     events = api.objects.get(EVENTS, {}).values()
     return [each["reason"] for each in events if each["regarding"]["name"] == name]
 
 
-def all_bound(api: FakeApi) -> bool:
+def all_bound(api: MemoryApi) -> bool:
     return all(api.pods().values())
 
 
@@ -72,7 +74,7 @@ async def test_gang_is_bound_when_its_group_comes_after_its_pods() -> None:
 
 @on_a_loop
 async def test_pod_is_bound_to_a_node_that_comes_later() -> None:
-    api = FakeApi()
+    api = MemoryApi()
     gang(api)
     async with running(api):
         await asyncio.sleep(0.05)
@@ -242,6 +244,90 @@ async def test_recreated_pod_is_not_bound_in_place_of_the_old_one() -> None:
     fresh = api.get(PODS, "default/g-0")
     assert fresh is not None
     assert fresh["metadata"]["uid"] not in seen
+
+
+# Gangs that are partly on nodes -------------------------------------------------------------------
+
+
+QUICK = Settings(leader_election=ALONE.leader_election, partial_bound=0.2)
+
+
+def half_bound(api: MemoryApi, *, status: str) -> None:
+    """Add a gang of 3 with 1 member on n0, of which the others do not fit."""
+    group = group_json("g", 3)
+    group["status"] = {"conditions": [{"type": "PodGroupScheduled", "status": status}]}
+    api.put(GROUPS, group)
+    api.put(PODS, pod_json("g-0", group="g", gpu=2, nodeName="n0"))
+    for n in (1, 2):
+        api.put(PODS, pod_json(f"g-{n}", group="g", gpu=2))
+
+
+@on_a_loop
+async def test_partial_gang_is_released_when_the_rest_does_not_fit() -> None:
+    api = cluster(1, gpu=2)
+    half_bound(api, status="False")
+    async with running(api, QUICK):
+        await until(lambda: "default/g-0" not in api.pods())
+        await until(lambda: reasons(api, "g-0"))
+    assert reasons(api, "g-0") == ["GangReleased"]
+    assert sorted(api.pods()) == ["default/g-1", "default/g-2"]
+
+
+@on_a_loop
+async def test_partial_gang_is_completed_when_the_rest_fits() -> None:
+    api = cluster(3, gpu=2)
+    half_bound(api, status="False")
+    async with running(api, QUICK):
+        await until(lambda: all_bound(api))
+        await asyncio.sleep(0.4)
+    assert len(api.pods()) == 3
+
+
+@on_a_loop
+async def test_gang_that_was_whole_keeps_its_members_when_one_is_lost() -> None:
+    api = cluster(1, gpu=2)
+    half_bound(api, status="True")
+    async with running(api, QUICK):
+        await asyncio.sleep(0.6)
+    assert api.pods()["default/g-0"] == "n0"
+
+
+@on_a_loop
+async def test_gang_is_called_scheduled_when_its_last_bind_is_done() -> None:
+    api = cluster()
+    gang(api)
+    held = asyncio.Event()
+
+    def hold(method: str, path: str) -> Fault | None:
+        wait = path.endswith("/pods/g-2/binding") and not held.is_set()
+        return refused(429, retry_after="0.05") if wait else None
+
+    api.fault = hold
+    async with running(api):
+        await until(lambda: sum(map(bool, api.pods().values())) == 2)
+        await asyncio.sleep(0.1)
+        assert condition(api, GROUPS, "default/g", "PodGroupScheduled") is None
+        held.set()
+        await until(lambda: condition(api, GROUPS, "default/g", "PodGroupScheduled"))
+    assert all_bound(api)
+
+
+@on_a_loop
+async def test_nothing_is_bound_to_a_node_that_is_gone() -> None:
+    api = cluster(1)
+    gang(api)
+
+    def vanish(method: str, path: str) -> Fault | None:
+        if path.endswith("/pods/g-0/binding") and api.get(NODES, "n0") is not None:
+            api.remove(NODES, "n0")
+            return refused(429, retry_after="0.05")
+        return None
+
+    api.fault = vanish
+    async with running(api):
+        await until(lambda: api.get(NODES, "n0") is None)
+        await asyncio.sleep(0.3)
+        assert api.pods().get("default/g-0") is None
 
 
 # Watches ----------------------------------------------------------------------------------------

@@ -149,8 +149,7 @@ def test_kept_answer_is_dropped_when_an_object_changes() -> None:
     host.tell(CLOSED)
     assert binds(host.tell(PodAdded(a_pod("q")))) == []
     host.tell(ObjectDeleted("Namespace", "a"))
-    host.tell(OPEN)
-    assert binds(host.wait(60.0)) == ["a/q"]
+    assert binds(host.tell(OPEN) + host.wait(60.0)) == ["a/q"]
 
 
 def test_pods_that_read_no_object_keep_their_answers() -> None:

@@ -232,11 +232,11 @@ def test_node_that_leaves_no_choice_is_filled_before_the_search() -> None:
 
 def test_nothing_is_searched_when_no_node_leaves_a_choice() -> None:
     problem = by_number({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=1), 2)], Need((0,), 3))
-    purse = Budget(100)
-    search = Search(problem, purse)
-    spent = purse.steps
+    budget = Budget(100)
+    search = Search(problem, budget)
+    spent = budget.steps
     assert search.place() is None
-    assert purse.steps == spent
+    assert budget.steps == spent
 
 
 def test_nodes_that_leave_little_choice_are_filled_first() -> None:

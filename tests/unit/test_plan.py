@@ -210,7 +210,10 @@ def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
     info = state.pods.registry.get(GroupKey("default/g"))
     assert info is not None
     counts = {state.pods.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
-    return [str(each) for each in topology.domains(state, info, counts.items(), needed)]
+    return [
+        str(each)
+        for each in topology.domains(state.nodes, state.pods, info, counts.items(), needed)
+    ]
 
 
 def test_value_with_the_least_sufficient_capacity_is_first() -> None:

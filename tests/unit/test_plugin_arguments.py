@@ -271,7 +271,9 @@ def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
     assert pod_class.headroom == 0
     member = state.pods.members[PodUID("default/p")]
     (given,) = state.nodes.classes.occupied()
-    judge = filter_and_score._Judge(state, CycleState(None, {}), pod_class, member.pod, 0.0)
+    judge = filter_and_score._Judge(
+        state.settings, state.nodes, CycleState(None, {}), pod_class, member.pod, 0.0
+    )
     assert judge.screen(given) == (0, ("not here",))
 
 
@@ -283,7 +285,12 @@ def test_entity_without_a_rank_sorts_behind_all_others_by_arrival() -> None:
     state = driver.scheduler._state
     entity = state.pods.members[PodUID("default/p")].entity
     faulty.answers["queue_sort"] = OOPS
-    assert extension_points.queue_sort(state, entity) == (inf, inf, 7.0, entity.seq)
+    assert extension_points.queue_sort(state.settings, state.call, entity) == (
+        inf,
+        inf,
+        7.0,
+        entity.seq,
+    )
     assert [str(error) for error in state.call.deferred] == [
         "plugin 'FaultyPlugin' at queue_sort for default/p: raised ZeroDivisionError('oops')"
     ]
@@ -334,7 +341,9 @@ def test_needs_of_several_plugins_are_added() -> None:
         driver = Driver(making(*plugins))
         driver.add(*members("g", 1, cpu=1))
         (info,) = driver.scheduler.registry
-        total = extension_points.group_requests(driver.scheduler._state, info)
+        total = extension_points.group_requests(
+            driver.scheduler._state.settings, driver.scheduler._state.call, info
+        )
         assert total == Resources({"cpu": 3, "memory": 5})
 
 
@@ -343,4 +352,6 @@ def test_group_of_which_no_plugin_says_what_it_needs_in_all_needs_nothing() -> N
     driver = Driver(lambda cluster: Scheduler(cluster, profile))
     driver.add(*members("g", 1, cpu=1))
     (info,) = driver.scheduler.registry
-    assert extension_points.group_requests(driver.scheduler._state, info) == Resources({})
+    assert extension_points.group_requests(
+        driver.scheduler._state.settings, driver.scheduler._state.call, info
+    ) == Resources({})

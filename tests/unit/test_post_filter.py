@@ -47,7 +47,9 @@ def ask(*answers: Any) -> tuple[Any, list[int]]:
     plugins = [After(f"P{number}", answer) for number, answer in enumerate(answers)]
     scheduler = Scheduler(InMemoryCluster(), Profile(PrioritySort(), *plugins, DefaultBinder()))
     pod = make_pod("p")
-    found = extension_points.post_filter(scheduler._state, CycleState(None, {}), pod, "full", 0.0)
+    found = extension_points.post_filter(
+        scheduler._state.settings, CycleState(None, {}), pod, "full", 0.0
+    )
     return found, [plugin.asked for plugin in plugins]
 
 

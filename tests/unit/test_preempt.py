@@ -268,11 +268,11 @@ def test_assumed_entity_that_is_not_admitted_preempts_nothing() -> None:
         pod = make_pod(f"high-{n}", group="high", cpu=1, priority=5, min_available=2)
         host.tell(PodAdded(pod))
     host.scheduler.schedule_one(now=0)
-    assert len(host.scheduler._state.attempts.holding) == 1
+    assert len(host.scheduler._state.attempts.waiting_since) == 1
     faulty.answers["pre_enqueue"] = Unschedulable("on hold")
     host.decide()
     assert (host.evicted, host.kept) == ([], [])
-    assert not host.scheduler._state.attempts.holding
+    assert not host.scheduler._state.attempts.waiting_since
 
 
 # Preemptors and victims -----------------------------------------------------------------------

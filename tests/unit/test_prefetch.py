@@ -72,7 +72,7 @@ def test_both_nodes_of_a_moved_pod_are_refreshed(survey: Callable[[State], None]
     cluster.apply(PodAdded(on(A, N2)))
     survey(state)
     assert looks(state) == ({A.uid}, {N1, N2})
-    prefetch.close(state)
+    prefetch.close(state.nodes, state.call)
     assert looks(state) == (set(), set())
 
 
@@ -109,7 +109,7 @@ def test_other_members_are_reread_when_a_refused_one_may_join(
 
 def test_claim_that_is_well_formed_has_no_problem() -> None:
     _cluster, state = a_state(A)
-    seen = prefetch.look(state, A.uid)
+    seen = prefetch.look(state.settings, state.call, A.uid)
     assert seen is not None
     assert (seen.pod, seen.problem) == (A, None)
 

@@ -50,7 +50,9 @@ def attempts(driver: Driver, group: str) -> int:
 def may_fit(driver: Driver, group: str, *names: str) -> bool:
     """Say whether a group may be placed, and if names are given, whether these nodes matter."""
     state = driver.scheduler._state
-    shape = equivalence.shape(state, state.pods.entities[key(group)])
+    shape = equivalence.shape(
+        state.settings, state.pods, state.call, state.pods.entities[key(group)]
+    )
     return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
 
 
@@ -350,7 +352,9 @@ def test_only_a_lower_priority_is_preempted(priority: int, displaces: bool, reac
     """Pods of priority 0 run, and yield to a preemptor; capacity is reserved for 5."""
     state = blocked().scheduler._state
     assert [kept.priority for kept in state.reservations.nominations.values()] == [5]
-    assert requeue.may_preempt_others(state, priority, displaces) is reaches
+    assert (
+        requeue.may_preempt_others(state.pods, state.reservations, priority, displaces) is reaches
+    )
 
 
 # Candidates for a reservation -----------------------------------------------------------------

@@ -242,7 +242,7 @@ class WithRoles(OnlyMinima):
 
 def quotas(made: Driver) -> equivalence.Quotas:
     state = made.scheduler._state
-    return equivalence.quotas(state, state.pods.entities[G])
+    return equivalence.quotas(state.settings, state.call, state.pods.entities[G])
 
 
 def test_rule_that_knows_no_roles_is_not_asked_for_them() -> None:
@@ -296,7 +296,9 @@ def test_quotas_say_how_many_of_each_role_and_in_all() -> None:
     made.step()
     assert quotas(made) == (("", 2), ("ps", 1))
     assert not equivalence.falls_short(
-        made.scheduler._state, made.scheduler._state.pods.entities[G]
+        made.scheduler._state.settings,
+        made.scheduler._state.call,
+        made.scheduler._state.pods.entities[G],
     )
     roles = {member.pod.name: member.role for member in made.scheduler._state.pods.members.values()}
     assert roles == {"w0": "worker", "w1": "worker", "w2": "worker", "w3": "worker", "s": "ps"}
@@ -308,7 +310,12 @@ def test_earliest_member_is_tried_while_any_will_do() -> None:
     made.add(*(member(f"w{n}", "worker") for n in range(4)), member("s", "ps"))
     for name in ("w0", "w1", "s"):
         state = made.scheduler._state
-        assert equivalence.next_member(state, state.pods.entities[G]).pod.name == name
+        assert (
+            equivalence.next_member(
+                state.settings, state.pods, state.call, state.pods.entities[G]
+            ).pod.name
+            == name
+        )
         made.step()
     assert made.step(), "the others are tried after the release"
 
@@ -318,10 +325,12 @@ def test_entity_without_roles_needs_so_many_of_any() -> None:
     state = made.scheduler._state
     made.add(make_pod("alone", cpu=1), make_pod("h", group="h", min_available=3, cpu=1))
     made.add(make_pod("r", group="h", role="worker", min_available=3, cpu=1))
-    assert equivalence.quotas(state, state.pods.members[PodUID("default/alone")].entity) == (
-        ("", 1),
-    )
-    assert equivalence.quotas(state, state.pods.entities[GroupKey("default/h")]) == (("", 3),)
+    assert equivalence.quotas(
+        state.settings, state.call, state.pods.members[PodUID("default/alone")].entity
+    ) == (("", 1),)
+    assert equivalence.quotas(
+        state.settings, state.call, state.pods.entities[GroupKey("default/h")]
+    ) == (("", 3),)
 
 
 def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
@@ -329,7 +338,7 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
     made.tell(PodGroupAdded(PodGroup(name="g", roles=roles, min_available=3)))
     made.add(*pods)
     state = made.scheduler._state
-    found = equivalence.shape(state, state.pods.entities[G])
+    found = equivalence.shape(state.settings, state.pods, state.call, state.pods.entities[G])
     assert isinstance(found, equivalence.EquivalenceClass)
     runs = tuple((each.signature, count) for each, count in found.runs)
     return (found.needed, runs, found.quotas, found.roles)
@@ -351,6 +360,10 @@ def test_shape_may_fit_only_where_each_role_has_capacity() -> None:
     made.add(*(member(f"w{n}", "worker") for n in range(5)), member("s", "ps", cpu=99))
     state = made.scheduler._state
     entity = state.pods.entities[G]
-    assert not requeue.may_fit(state, equivalence.shape(state, entity), now=0.0)
+    assert not requeue.may_fit(
+        state, equivalence.shape(state.settings, state.pods, state.call, entity), now=0.0
+    )
     made.add(member("t", "ps"))
-    assert requeue.may_fit(state, equivalence.shape(state, entity), now=0.0)
+    assert requeue.may_fit(
+        state, equivalence.shape(state.settings, state.pods, state.call, entity), now=0.0
+    )

@@ -116,9 +116,14 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
     entity = state.pods.entities[BIG]
     everybody = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=lambda m: m.seq)
     index = state.nodes.infos[NodeName("a")].index
-    plan = Plan(state)
+    plan = Plan(state.nodes)
     plan.placed = [(member, index) for member in everybody]
-    chosen = [member.pod.name for member, _index in start_estimate._needed(state, entity, plan)]
+    chosen = [
+        member.pod.name
+        for member, _index in start_estimate._needed(
+            state.settings, state.pods, state.call, entity, plan
+        )
+    ]
     assert chosen == ["big-0", "big-3", "big-5"]
     assert needed(host) == 3
 
@@ -126,7 +131,9 @@ def test_no_more_of_each_role_and_in_total_are_needed_than_required() -> None:
 def least(host: Host, group: str) -> dict[str, int]:
     """Return what a gang asks for at least, in whole units."""
     state = host.scheduler._state
-    found = start_estimate._least(state, state.pods.entities[group_key("default", group)])
+    found = start_estimate._least(
+        state.settings, state.pods, state.call, state.pods.entities[group_key("default", group)]
+    )
     return {name.rpartition("/")[2]: amount // 1000 for name, amount in found.items() if amount}
 
 

@@ -270,8 +270,10 @@ def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None
     assert info is not None
     task = GangPreemptor(state, state.pods.entities[key], info, host.now)
     view = NodesView(state.nodes)
-    search = victim_search._Search(state, task, view, None, lambda _index: True)
-    found = search.run(candidates.units(state, 5, (info,)))
+    search = victim_search._Search(
+        state.nodes, state.pods, state.pod_classes, task, view, None, lambda _index: True
+    )
+    found = search.run(candidates.units(state.pods, state.reservations, 5, (info,)))
     assert found is not None
     assert len(found.units) == 1
     search.undo()

@@ -25,6 +25,7 @@ from gangsched.cli._cluster import add_cluster
 from gangsched.cli._demo import add_demo
 from gangsched.cli._explain import add_explain
 from gangsched.cli._files import BadInputError
+from gangsched.cli._parser import Parser
 from gangsched.cli._replay import add_replay
 from gangsched.cli._run import INTERRUPTED
 from gangsched.cli._simulate import add_simulate
@@ -91,9 +92,7 @@ def _discard_output() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gangsched", description="Start every worker of a job together, or none."
-    )
+    parser = Parser(prog="gangsched", description="Start every worker of a job together, or none.")
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for add in (add_demo, add_simulate, add_explain, add_replay, add_cluster):

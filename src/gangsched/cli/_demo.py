@@ -6,10 +6,9 @@ import argparse
 from importlib import resources
 from typing import Any
 
-from gangsched._core._ordering import Order
+from gangsched.cli._options import default_settings
 from gangsched.cli._run import INTERRUPTED
 from gangsched.cli._simulate import print_as, run
-from gangsched.coscheduling import WhenBlocked
 from gangsched.simulation import Workload
 from gangsched.simulation.manifests import load_manifests
 
@@ -33,14 +32,7 @@ def _demo(_options: argparse.Namespace) -> int:
         return INTERRUPTED
     print("\nWITH IT  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
     print(" --at 60 scale-up.yaml --until 120\n")
-    settings = {
-        "policy": "coscheduling",
-        "order": Order.LAST_FAILURE.value,
-        "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
-        "permit_timeout": 10.0,
-        "seed": 0,
-        "until": 120.0,
-    }
+    settings = {**default_settings(), "seed": 0, "until": 120.0}
     return 0 if _run(grown, settings) else INTERRUPTED
 
 

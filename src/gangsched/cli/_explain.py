@@ -11,7 +11,7 @@ from attrs import evolve
 from gangsched.cli._demo import example
 from gangsched.cli._explanation import Explanation, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
-from gangsched.cli._options import POLICY, add_policy
+from gangsched.cli._options import add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
 from gangsched.cli._workload import add_source, read_workload
 from gangsched.errors import InvalidValueError, UnknownPodError
@@ -42,7 +42,6 @@ def add_explain(commands: Any) -> None:
     explain.add_argument("group", metavar="GROUP", help="NAMESPACE/NAME, or NAME in default")
     add_source(explain)
     add_policy(explain)
-    explain.set_defaults(**POLICY)
     add_run(explain)
     asked = explain.add_argument_group("question")
     asked.add_argument(
@@ -77,10 +76,11 @@ def add_explain(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     if options.policy == "pod-by-pod":
         raise BadInputError("--policy: expected coscheduling or gang: pod-by-pod has no groups")
+    settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     workload = example() if is_example else read_workload(options)
     shape = None if options.shape is None else _shape(options.shape)
-    log, settings = EventLog(), run_settings(options)
+    log = EventLog()
     simulator = simulator_of(workload, settings, observers=(log,))
     run_to_the_end(simulator, options.until)
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:

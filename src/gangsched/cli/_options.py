@@ -1,7 +1,9 @@
 """Options that several commands share: how pods are scheduled.
 
 Rules:
-  R1  a setting that has no meaning for a policy is None in the report.
+  R1  a setting that has no meaning for a policy is None in the report;
+  R2  an option that has no meaning for the policy is refused, not ignored;
+  R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``.
 """
 
 from __future__ import annotations
@@ -11,26 +13,36 @@ import math
 from typing import Any, Final
 
 from gangsched._core._ordering import Order
+from gangsched._seconds import parse_duration
+from gangsched.cli._files import BadInputError
 from gangsched.coscheduling import WhenBlocked
 from gangsched.framework import Backfill, PlacementStrategy, Preemption
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
 from gangsched.simulation import RUN_SECONDS
 
-__all__ = ["POLICIES", "POLICY", "UNUSED", "add_policy", "recipe", "seconds"]
+__all__ = [
+    "POLICIES",
+    "POLICY",
+    "add_policy",
+    "default_settings",
+    "policy_settings",
+    "recipe",
+    "seconds",
+]
 
 POLICIES: Final = ("coscheduling", "gang", "pod-by-pod")
 """The names of the policies: those of the presets of a ``Recipe``."""
 
-UNUSED: Final = {
+_UNUSED: Final = {
     "coscheduling": ("placement", "backfill"),
     "gang": ("when_blocked", "permit_timeout"),
     "pod-by-pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
 }
 """The settings that have no meaning, by policy."""
 
-POLICY: Final = {
-    "policy": "coscheduling",
+POLICY: Final[dict[str, Any]] = {
+    "policy": "gang",
     "order": Order.LAST_FAILURE.value,
     "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
     "placement": PlacementStrategy.AUTO.value,
@@ -70,7 +82,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy.add_argument(
         "--permit-timeout",
         type=seconds,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="how long a member waits on permit for the other members, with --policy coscheduling",
     )
     policy.add_argument(
@@ -90,8 +102,12 @@ def _factor(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Read seconds from the command line."""
-    return _number(text, 0, "a finite number of seconds >= 0")
+    """Read a duration or an instant from the command line, in seconds."""
+    found = parse_duration(text)
+    if found is None or found < 0:
+        expected = "a number of seconds >= 0, or a duration such as 90s, 1h30m or 11d"
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return found
 
 
 def _number(text: str, least: float, expected: str) -> float:
@@ -102,6 +118,25 @@ def _number(text: str, least: float, expected: str) -> float:
     if not least <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return number
+
+
+def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the scheduler: what was given, and the defaults of the policy.
+
+    Raises:
+        BadInputError: An option has no meaning for the policy.
+    """
+    given = {name: getattr(options, name) for name in POLICY}
+    policy: str = options.policy or POLICY["policy"]
+    for name in _UNUSED[policy]:
+        if given[name] is not None:
+            raise BadInputError(f"--{name.replace('_', '-')} has no meaning with --policy {policy}")
+    return {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
+
+
+def default_settings(policy: str = "gang") -> dict[str, Any]:
+    """Return the settings of a policy without options."""
+    return {**POLICY, "policy": policy, **dict.fromkeys(_UNUSED[policy])}
 
 
 def recipe(settings: dict[str, Any]) -> Recipe:

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
-from gangsched.cli._options import UNUSED, recipe, seconds
+from gangsched.cli._options import policy_settings, recipe, seconds
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.simulation import FaultPlan, Simulator, Workload
@@ -98,7 +98,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--until",
         type=seconds,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="when to stop; default: when nothing happens any more, and"
         f" {format_duration(LINGER)} s later if pods still hold nodes then",
     )
@@ -106,7 +106,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--bind-seconds",
         type=seconds,
         default=0.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="the longest time that a bind takes; each draws its own time below it",
     )
     run.add_argument("--seed", type=int, default=0, help="the seed that bind times are drawn from")
@@ -119,22 +119,17 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the scheduler and of the run as plain data."""
-    settings = {
-        "policy": options.policy,
-        "order": options.order,
-        "when_blocked": options.when_blocked,
-        "permit_timeout": options.permit_timeout,
-        "placement": options.placement,
+    chosen = policy_settings(options)
+    names = ("policy", "order", "when_blocked", "permit_timeout", "placement")
+    return {
+        **{name: chosen[name] for name in names},
         "preempt": options.preempt,
-        "backfill": options.backfill,
+        "backfill": chosen["backfill"],
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "faults": _plan(options),
         "until": options.until,
     }
-    for name in UNUSED[options.policy]:
-        settings[name] = None
-    return settings
 
 
 def simulator_of(workload: Workload, settings: dict[str, Any], **also: Any) -> Simulator:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gangsched._seconds import format_duration
 from gangsched.cli._files import print_json, written
-from gangsched.cli._options import POLICY, add_policy
+from gangsched.cli._options import add_policy
 from gangsched.cli._run import (
     INTERRUPTED,
     InterruptedRunError,
@@ -40,7 +40,6 @@ def add_simulate(commands: Any) -> None:
     simulate.set_defaults(run=_simulate)
     add_source(simulate)
     add_policy(simulate)
-    simulate.set_defaults(**POLICY)
     add_run(simulate)
     out = simulate.add_argument_group("output")
     out.add_argument("--output", choices=("text", "json"), default="text")
@@ -54,7 +53,7 @@ def add_simulate(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    workload, settings = read_workload(options), run_settings(options)
+    settings, workload = run_settings(options), read_workload(options)
     result, is_whole = run(workload, settings, detail=options.detail, log=options.log)
     print_as(result, options.output)
     if is_whole:

@@ -29,7 +29,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="append",
         default=[],
-        metavar=("SECONDS", "MANIFEST"),
+        metavar=("DURATION", "MANIFEST"),
         help="apply these files at that instant; may be repeated",
     )
     source.add_argument("--trace", metavar="CSV", help="a trace, one job a row")

@@ -13,7 +13,7 @@ Rules:
       error is raised. Effects that were posted by then are returned by the next call;
   R3  nothing here sleeps, locks, logs, reads a clock or does I/O. The class is not thread-safe: a
       driver serialises the calls;
-  R4  a call from inside another one is refused, and nothing changes (see ``_one_call``).
+  R4  a call from inside another one is refused, and nothing changes (see ``OneCall``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, final
 
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
+from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -32,7 +33,6 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
-from gangsched.framework._one_call import OneCall
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill, Reservation
 from gangsched.framework.config.preemption import Preemption
@@ -44,6 +44,8 @@ from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
+from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
 from gangsched.framework.what_if import why as answers
@@ -127,7 +129,7 @@ class Scheduler:
             expected = "a function from a Pod to a Membership or None"
             raise InvalidValueError("membership", membership, expected)
         check_cluster(cluster)
-        self._state = _new_state.empty(
+        settings = Settings(
             cluster,
             profile,
             membership,
@@ -135,10 +137,9 @@ class Scheduler:
             PlacementStrategy(placement),
             search_budget,
             Backoff() if backoff is None else backoff,
-            group_grace,
             preemption,
-            backfill,
         )
+        self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
         self._call = OneCall()
@@ -176,7 +177,7 @@ class Scheduler:
                 if self._state.reservations.nominations or self._state.reservations.overdue:
                     nominator.review(self._state, now=now)
             finally:
-                prefetch.close(self._state)
+                prefetch.close(self._state.nodes, self._state.call)
             return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
@@ -233,7 +234,7 @@ class Scheduler:
         deadlines = (
             state.pods.waiting.next_deadline(),
             state.queue.next_deadline(),
-            nominator.next_deadline(state),
+            nominator.next_deadline(state.reservations),
             None if reservation is None else reservation.deadline,
         )
         return min((d for d in deadlines if d is not None), default=None)
@@ -292,13 +293,15 @@ class Scheduler:
             PluginError: A plugin raised; nothing has changed.
         """
         with self._call("restore"):
-            fresh = _new_state.empty(*_new_state.config(self._state))
+            fresh = self._empty()
             rows = document.to_memory(fresh, data)
-            document.restore_plugins(fresh, rows)
+            document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return _new_state.config(self._state), self.snapshot()
+        state = self._state
+        config = _new_state.config(state.settings, state.pods, state.reservations)
+        return config, self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         config, data = kept
@@ -418,7 +421,7 @@ class Scheduler:
     @property
     def reservation(self) -> Reservation | None:
         """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
-        return reserving.reservation(self._state)
+        return reserving.reservation(self._state.reservations)
 
     @property
     def exhausted_searches(self) -> int:
@@ -434,6 +437,12 @@ class Scheduler:
             f" waiting={len(state.pods.waiting)} active={len(queue.active)}"
             f" backoff={len(queue.backoff)} unschedulable={len(queue.unschedulable)}>"
         )
+
+    def _empty(self) -> State:
+        """Return an empty state with the same settings."""
+        state = self._state
+        config = _new_state.config(state.settings, state.pods, state.reservations)
+        return _new_state.empty(*config)
 
     def _begin(self, now: float, *, listing: bool = False, passing: bool = False) -> None:
         check_now(now)

@@ -11,7 +11,8 @@ Rules:
       mind by then, the capacity of the first would be used twice;
   R3  a pod that was found elsewhere is stored before the failure is reported, so that the
       scheduler counts it there;
-  R4  the body has the UID, so a pod that was recreated under its name is not bound in its place.
+  R4  nothing is bound to a node that is gone: the API server does not check that;
+  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place.
 """
 
 from __future__ import annotations
@@ -99,6 +100,10 @@ class Binder:
         while True:
             while not self._may_write():
                 await asyncio.sleep(_LOOK)
+            if self._cache.cluster.node(bind.node) is None:
+                if unsure and await self._is_done(pod, bind):
+                    return
+                raise BindRefusedError(f"node {bind.node} is gone")
             try:
                 response = await self._requests.once(
                     "POST", path, body=body, timeout=self._timeout, lane=_LANE

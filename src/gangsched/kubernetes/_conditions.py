@@ -27,7 +27,7 @@ from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["NATIVE", "StatusWriter", "status_patch"]
+__all__ = ["NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
 
 NATIVE: Final = "scheduling.k8s.io"
 """The API group of Kubernetes' own PodGroups."""
@@ -105,7 +105,7 @@ class StatusWriter:
     def group(self, key: GroupKey, *, scheduled: bool, message: str) -> None:
         """Note whether a native group was scheduled; other APIs have a controller for it."""
         facts = self._cache.group_facts(key)
-        if facts is None or facts.dialect.group != NATIVE or _is_scheduled(facts):
+        if facts is None or facts.dialect.group != NATIVE or is_scheduled(facts):
             return
         condition = {
             "type": _SCHEDULED,
@@ -192,7 +192,7 @@ class StatusWriter:
         return pod is not None and pod.node_name is None and pod.deleted_at is None
 
 
-def _is_scheduled(facts: GroupFacts) -> bool:
+def is_scheduled(facts: GroupFacts) -> bool:
     """Return whether a group says that it was scheduled, which is never taken back."""
     return any(c.type == _SCHEDULED and c.status == "True" for c in facts.conditions)
 

@@ -3,8 +3,8 @@
 - ``PodScheduled``: event ``Scheduled`` of the pod.
 - ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
   ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
-- ``GroupScheduled``: event ``Scheduled`` of the group, and its condition
-  ``PodGroupScheduled=True``.
+- ``GroupScheduled``: event ``Scheduled`` of the group. Its condition ``PodGroupScheduled=True``
+  follows when as many members are bound as it needs, so that it says what is true.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
   ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
 - ``GroupIncomplete``: event ``Incomplete`` of the group, if it still is after 10 s.
@@ -21,7 +21,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, final
 
 from gangsched.events import (
@@ -43,6 +43,7 @@ from gangsched.events import (
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
@@ -62,7 +63,8 @@ class Effects:
         cache: The cluster state.
         status: Writes conditions.
         events: Creates events.
-        scheduler: Returns the scheduler that is observed.
+        scheduler: The scheduler that is observed.
+        partial: Knows which gangs are whole.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class Effects:
         cache: Cache,
         status: StatusWriter,
         events: EventRecorder,
-        scheduler: Callable[[], Scheduler],
+        scheduler: Scheduler,
+        partial: PartialGangs,
     ) -> None:
         self._cache = cache
         self._status = status
         self._events = events
         self._scheduler = scheduler
+        self._partial = partial
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
 
@@ -128,7 +132,7 @@ class Effects:
                 for uid in effect.pods:
                     self._status.nominate(uid, None)
             case Evict():
-                self._evicted(effect)
+                self.evicted(effect)
             case _:
                 pass
 
@@ -139,6 +143,17 @@ class Effects:
         if pod is not None:
             note = f"Successfully assigned {pod.key} to {node}"
             self._events.record(_regarding(pod), "Normal", "Scheduled", "Binding", note)
+            if self._partial.is_starting():
+                self._whole(pod)
+
+    def _whole(self, pod: Pod) -> None:
+        """Write that the group of a pod is scheduled, if this was the last bind it needed."""
+        claim = self._cache.membership(pod)
+        if claim is not None and self._partial.is_whole(claim.group):
+            info = self._scheduler.registry.get(claim.group)
+            count = 0 if info is None else info.assigned
+            message = f"{count} members are assigned to nodes"
+            self._status.group(claim.group, scheduled=True, message=message)
 
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
@@ -152,7 +167,8 @@ class Effects:
         if pod is not None and not pod.scheduling_gates and _HELD in reason:
             self._unschedulable(uid, f"held: {reason}")
 
-    def _evicted(self, evict: Evict) -> None:
+    def evicted(self, evict: Evict) -> None:
+        """Record why a pod is evicted, unless it is a victim."""
         pod = self._cache.cluster.pod(evict.uid)
         if pod is not None and evict.uid not in self._victims:
             note = f"Evicted from {evict.node}: {evict.reason}"
@@ -174,7 +190,7 @@ class Effects:
     def _group_scheduled(self, started: GroupScheduled) -> None:
         self._forget_timer(started.group)
         note = f"{started.scheduled} members are assigned to nodes"
-        self._status.group(started.group, scheduled=True, message=note)
+        self._partial.begun(started.group)
         regarding = self._regarding_group(started.group)
         if regarding is not None:
             self._events.record(regarding, "Normal", "Scheduled", "Binding", note)
@@ -195,7 +211,7 @@ class Effects:
 
     def _still_incomplete(self, key: GroupKey) -> None:
         self._incomplete.pop(key, None)
-        info = self._scheduler().registry.get(key)
+        info = self._scheduler.registry.get(key)
         if info is None or not info.members or info.is_complete or info.was_scheduled:
             return
         minimum = (
@@ -214,7 +230,7 @@ class Effects:
             self._events.record(regarding, "Warning", "Incomplete", "Scheduling", note)
 
     def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
-        info = self._scheduler().registry.get(key)
+        info = self._scheduler.registry.get(key)
         if info is None:
             return ()
         pods = ((uid, self._cache.cluster.pod(uid)) for uid in info.members)

@@ -198,8 +198,8 @@ def key_of(pod: PodJson) -> bytes:
         *(spec.schedulingGroup, spec.securityContext, spec.tolerations, spec.workloadRef),
         *(spec.affinity, spec.topologySpreadConstraints),
     ]
-    if len(parts[-1]) or len(parts[-2]):
-        # both may be about pods with the labels of this one
+    if _names_labels(spec.affinity) or _names_labels(spec.topologySpreadConstraints):
+        # what is meant depends on the labels of this pod
         parts.append(metadata.labels)
     for container in spec.containers:
         parts += _key_of_container(b"container", container)
@@ -216,6 +216,10 @@ def key_of(pod: PodJson) -> bytes:
             if value is not _ABSENT:
                 parts += (kind.encode(), value)
     return b"\0".join(parts)
+
+
+def _names_labels(constraint: Raw) -> bool:
+    return len(constraint) > 0 and b"atchLabelKeys" in bytes(constraint)  # match, and mismatch
 
 
 def _key_of_container(kind: bytes, one: _Container) -> tuple[bytes | Raw, ...]:

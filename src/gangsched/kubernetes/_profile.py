@@ -39,7 +39,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._settings import ProfileSettings, Settings
 from gangsched.plugins import Strategy
 
-__all__ = ["make_scheduler"]
+__all__ = ["make_scheduler", "releases_gangs"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -93,6 +93,12 @@ def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] =
         preemption=_preemption(profile),
         backfill=_backfill(profile),
     )
+
+
+def releases_gangs(settings: Settings) -> bool:
+    """Return whether a gang that is partly bound is released."""
+    given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
+    return given in (None, WhenBindFails.RELEASE_GROUP.value)
 
 
 def _without(profile: Profile, settings: ProfileSettings) -> Profile:

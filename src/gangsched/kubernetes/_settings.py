@@ -126,6 +126,7 @@ class Settings:
         drain: Seconds for which binds under way are waited for at the end.
         respect_budgets: Whether PodDisruptionBudgets may delay the eviction of the rest of a gang
             that failed to start.
+        partial_bound: Seconds for which a gang may be partly on nodes before it is released.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -135,6 +136,7 @@ class Settings:
     maximum_backoff: float = 10.0
     drain: float = 20.0
     respect_budgets: bool = False
+    partial_bound: float = 10.0
 
 
 def read_settings(document: object) -> Settings:
@@ -156,6 +158,7 @@ def read_settings(document: object) -> Settings:
         initial_backoff=root.seconds("podInitialBackoffSeconds", 1.0),
         maximum_backoff=root.seconds("podMaxBackoffSeconds", 10.0),
         drain=root.seconds("drainSeconds", 20.0, least=0.0),
+        partial_bound=root.seconds("partialGangSeconds", 10.0),
         respect_budgets=root.flag("respectDisruptionBudgets", False),
     )
     root.close()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from gangsched.errors import GangschedError
+from gangsched.events import Evict
 from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
@@ -34,7 +35,8 @@ from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
-from gangsched.kubernetes._profile import make_scheduler
+from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._profile import make_scheduler, releases_gangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
@@ -139,20 +141,33 @@ class Shell:
         events: EventRecorder,
     ) -> None:
         scheduler = make_scheduler(self._settings, owner.cache, self._plugins)
-        effects = Effects(owner.cache, status, events, lambda: scheduler)
+        effects: Effects
+
+        async def release(evict: Evict) -> None:
+            effects.evicted(evict)
+            with suppress(GangschedError):  # looked at again within the bound
+                await evictor(evict)
+
+        partial = PartialGangs(
+            owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
+        )
+        effects = Effects(owner.cache, status, events, scheduler, partial)
+        evictor = Evictor(
+            requests,
+            owner.cache,
+            effects.is_victim,
+            respect_budgets=self._settings.respect_budgets,
+        )
         driver = owner.begin(
             scheduler,
             self._measures.watch(scheduler),
             bind=Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write),
-            evict=Evictor(
-                requests,
-                owner.cache,
-                effects.is_victim,
-                respect_budgets=self._settings.respect_budgets,
-            ),
+            evict=evictor,
             effects=effects,
             max_binds=self._settings.client.bind_connections,
         )
+        if releases_gangs(self._settings):
+            tasks.start(partial.run())
         _log.info("scheduling: %r", owner.cache.cluster)
         running = asyncio.create_task(driver.run())
         try:

@@ -90,10 +90,13 @@ class AiohttpTransport:
                 if answer.status != 200:
                     body = await answer.read()
                     raise WatchRefused(path, Response(answer.status, _lower(answer.headers), body))
-                async for chunk in answer.content.iter_any():
-                    found = lines.feed(chunk)
-                    if found:
-                        yield found
+                try:
+                    async for chunk in answer.content.iter_any():
+                        found = lines.feed(chunk)
+                        if found:
+                            yield found
+                finally:
+                    _abort(answer)
         except _NOT_SENT as error:
             raise ConnectionLost("GET", path, _text(error), sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
@@ -139,6 +142,16 @@ def _socket(address: Any) -> socket.socket:
     made.setblocking(False)
     keep_alive(made)
     return made
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """Cut the connection of a watch that has not ended.
+
+    Closing it would wait for the other side, and a process that ends would leave it open.
+    """
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from gangsched.objects.manifest import Manifest
 from gangsched.objects.notes import NoteKind
 from gangsched.objects.pod_fields import Treatment
 
-__all__ = ["CORE", "DIALECTS", "KUBE_BATCH", "SCHEDULER_PLUGINS", "VOLCANO", "held"]
+__all__ = ["CORE", "DIALECTS", "KUBE_BATCH", "SCHEDULER_PLUGINS", "VOLCANO", "held", "hold"]
 
 _HONOURED, _HELD, _FREE = Treatment.HONOURED, Treatment.HELD, Treatment.FREE
 

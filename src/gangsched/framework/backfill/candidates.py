@@ -14,7 +14,11 @@ from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.queueing import bundles, equivalence
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, PodUID
 
 __all__ = ["Candidate", "first", "may_ask"]
@@ -56,7 +60,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     if not asking:
         return None
     ends = run_times.ends(state, now)
-    for key in sorted(asking, key=lambda key: (_order(state, key), key)):
+    for key in sorted(asking, key=lambda key: (_order(state.pods, state.reservations, key), key)):
         entity = state.pods.entities[key]
         found = start_estimate.look_ahead(
             state, entity, ends, now=now, drains=not mine.is_drain_paused
@@ -78,7 +82,7 @@ def may_ask(state: State, key: GroupKey) -> bool:
         key in mine.asking
         and entity is not None
         and not state.queue.is_gated(entity)
-        and key not in state.attempts.holding
+        and key not in state.attempts.waiting_since
     )
 
 
@@ -98,21 +102,21 @@ def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
         return False
     return (
         entity.failures >= policy.after_attempts
-        and _size(state, entity) >= policy.least_members
+        and _size(state.settings, state.pods, state.call, entity) >= policy.least_members
         and mine.infeasible.get(key) != state.nodes.altered
     )
 
 
-def _order(state: State, key: GroupKey) -> tuple[int, int, float]:
+def _order(pods: Pods, reservations: Reservations, key: GroupKey) -> tuple[int, int, float]:
     """Return the sort key of a gang; see R1."""
-    entity = state.pods.entities[key]
+    entity = pods.entities[key]
     return (
         -entity.priority,
-        state.reservations.backfill.drain_timeouts.get(key, 0),
+        reservations.backfill.drain_timeouts.get(key, 0),
         entity.created_at,
     )
 
 
-def _size(state: State, entity: QueuedEntity) -> int:
+def _size(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> int:
     """Return how many members must be placed for a gang to start."""
-    return sum(equivalence.needed(state, each) for each in bundles.pending(state, entity))
+    return sum(equivalence.needed(settings, call, each) for each in bundles.pending(pods, entity))

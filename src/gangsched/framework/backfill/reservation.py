@@ -38,6 +38,7 @@ from functools import partial
 from itertools import takewhile
 
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.framework.backfill import candidates, run_times, start_estimate
 from gangsched.framework.backfill.candidates import Candidate
@@ -46,7 +47,10 @@ from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.nodes import reserved_views
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservation_state import ActiveReservation
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 
@@ -75,9 +79,9 @@ def expire(state: State, *, now: float) -> None:
         _settle(state, now)
 
 
-def reservation(state: State) -> Reservation | None:
+def reservation(reservations: Reservations) -> Reservation | None:
     """Return the reservation for reading; None if there is none. O(its nodes)."""
-    found = state.reservations.backfill.reservation
+    found = reservations.backfill.reservation
     if found is None:
         return None
     known = found.starts_at < math.inf
@@ -96,13 +100,15 @@ def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, N
         yield
         return
     before = len(state.call.out)
-    if not run_times.is_exempt(state, found, entity, now):
+    if not run_times.is_exempt(state.pods, state.reservations, state.call, found, entity, now):
         yield
-        _note_started(state, found, entity, before, now)
+        _note_started(state.pods, state.reservations, state.call, found, entity, before, now)
         return
     with reserved_views.exempt(state.nodes, found.capacity.values()):
         yield
-        _note_started(state, found, entity, before, now, is_exempt=True)
+        _note_started(
+            state.pods, state.reservations, state.call, found, entity, before, now, is_exempt=True
+        )
 
 
 # The reservation ------------------------------------------------------------------------------
@@ -229,7 +235,7 @@ def _wake(state: State, now: float) -> None:
         return
     with reserved_views.exempt(state.nodes, entries):
         if gained and _is_waiting(found.entity) and _may_fit(state, found.entity, now):
-            _activate(state, found.entity, now)
+            _activate(state.queue, found.entity, now)
         elif queue.head() is None:
             entity = _first_exempt(state, found, now)
             if entity is not None:
@@ -242,20 +248,20 @@ def _is_waiting(entity: QueuedEntity) -> bool:
 
 
 def _may_fit(state: State, entity: QueuedEntity, now: float) -> bool:
-    shape = equivalence.shape(state, entity)
+    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
     return shape not in state.reservations.backfill.failed and requeue.may_fit(
         state, shape, now=now
     )
 
 
-def _activate(state: State, entity: QueuedEntity, now: float) -> None:
+def _activate(queue: SchedulingQueue, entity: QueuedEntity, now: float) -> None:
     """Activate the gang without waiting for its backoff."""
     group = entity.group
     assert group is not None
     # it is queued by the end of its backoff, so that must not change while it is queued
-    state.queue.remove(entity, now=now)
+    queue.remove(entity, now=now)
     entity.backoff_until = group.backoff_until = -math.inf
-    state.queue.activate(entity, now=now)
+    queue.activate(entity, now=now)
 
 
 def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedEntity | None:
@@ -267,7 +273,9 @@ def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedE
         if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
         before = takewhile(partial(_precedes, best), line.queued)
-        best = next(run_times.exempt(state, found, before, now), best)
+        best = next(
+            run_times.exempt(state.pods, state.reservations, state.call, found, before, now), best
+        )
     return best
 
 
@@ -281,7 +289,9 @@ def _precedes(other: QueuedEntity | None, one: QueuedEntity) -> bool:
 
 
 def _note_started(
-    state: State,
+    pods: Pods,
+    reservations: Reservations,
+    call: CurrentCall,
     found: ActiveReservation,
     entity: QueuedEntity,
     before: int,
@@ -292,19 +302,21 @@ def _note_started(
     """Record the pods that were bound in a cycle, with their expected ends.
 
     Args:
-        state: The scheduler's state.
+        pods: The known pods and groups.
+        reservations: The nominations and the reservation.
+        call: What the current call gathers.
         found: The reservation.
         entity: The entity that was tried.
         before: The number of effects before its cycle.
         now: The current instant.
         is_exempt: Whether it was exempt from the reservation.
     """
-    mine = state.reservations.backfill
+    mine = reservations.backfill
     is_other = is_exempt and entity is not found.entity
-    for effect in state.call.out[before:]:
+    for effect in call.out[before:]:
         if isinstance(effect, Bind):
-            pod = state.pods.members[effect.uid].pod
-            end = run_times.end_of(state, pod, now, now)
+            pod = pods.members[effect.uid].pod
+            end = run_times.end_of(reservations, call, pod, now, now)
             if end < math.inf:
                 found.ends[effect.uid] = end
             entry = found.capacity.get(effect.node)

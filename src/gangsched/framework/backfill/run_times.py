@@ -15,7 +15,10 @@ from typing import Final
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import PluginError
 from gangsched.framework.queueing import bundles
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservation_state import ActiveReservation
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
@@ -38,15 +41,17 @@ def ends(state: State, now: float) -> dict[PodUID, float]:
             member = state.pods.members.get(uid)
             if member is not None:
                 started_at = now if member.started_at is None else member.started_at
-                end = end_of(state, member.pod, started_at, now)
+                end = end_of(state.reservations, state.call, member.pod, started_at, now)
                 if now < end + policy.overdue_after < math.inf:
                     found[uid] = end
     return found
 
 
-def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> float:
+def end_of(
+    reservations: Reservations, call: CurrentCall, pod: Pod, started_at: float | None, now: float
+) -> float:
     """Return when a pod is expected to end; infinite if that is unknown."""
-    policy = state.reservations.backfill.policy
+    policy = reservations.backfill.policy
     if policy is None or policy.run_times is None:
         return math.inf
     problem: PluginError | None = None
@@ -59,21 +64,31 @@ def end_of(state: State, pod: Pod, started_at: float | None, now: float) -> floa
         problem = PluginError("run_times", "expected_end", pod.key, f"raised {error!r}")
         problem.__cause__ = error
     if problem is not None:
-        if not state.call.deferred:
-            state.call.deferred.append(problem)
+        if not call.deferred:
+            call.deferred.append(problem)
         return math.inf
     return math.inf if end is None else end
 
 
 def is_exempt(
-    state: State, reservation: ActiveReservation, entity: QueuedEntity, now: float
+    pods: Pods,
+    reservations: Reservations,
+    call: CurrentCall,
+    reservation: ActiveReservation,
+    entity: QueuedEntity,
+    now: float,
 ) -> bool:
     """Return whether an entity may use the reserved capacity. O(members), then O(1)."""
-    return any(True for _entity in exempt(state, reservation, (entity,), now))
+    return any(True for _entity in exempt(pods, reservations, call, reservation, (entity,), now))
 
 
 def exempt(
-    state: State, reservation: ActiveReservation, entities: Iterable[QueuedEntity], now: float
+    pods: Pods,
+    reservations: Reservations,
+    call: CurrentCall,
+    reservation: ActiveReservation,
+    entities: Iterable[QueuedEntity],
+    now: float,
 ) -> Iterator[QueuedEntity]:
     """Yield the entities that may use the reserved capacity.
 
@@ -86,25 +101,37 @@ def exempt(
         if entity is reservation.entity:
             yield entity
         else:
-            priority, seconds = entity.expected_run or _expected_run(state, entity, now)
+            priority, seconds = entity.expected_run or _expected_run(
+                reservations, call, entity, now
+            )
             if priority > own or (
                 # the remembered seconds are rounded, so what they admit is computed exactly
-                now + seconds <= latest and _all_end(state, entity, starts_at, now)
+                now + seconds <= latest
+                and _all_end(pods, reservations, call, entity, starts_at, now)
             ):
                 yield entity
 
 
-def _all_end(state: State, entity: QueuedEntity, by: float, now: float) -> bool:
+def _all_end(
+    pods: Pods,
+    reservations: Reservations,
+    call: CurrentCall,
+    entity: QueuedEntity,
+    by: float,
+    now: float,
+) -> bool:
     """Return whether all pods that start with an entity end by an instant."""
     return all(
-        end_of(state, pod, None, now) <= by
-        for each in bundles.pending(state, entity)
+        end_of(reservations, call, pod, None, now) <= by
+        for each in bundles.pending(pods, entity)
         for pod in each.pending
     )
 
 
-def _expected_run(state: State, entity: QueuedEntity, now: float) -> tuple[int, float]:
+def _expected_run(
+    reservations: Reservations, call: CurrentCall, entity: QueuedEntity, now: float
+) -> tuple[int, float]:
     """Return an entity's priority, and the seconds that it runs; remember both. O(members)."""
-    ends = (end_of(state, pod, None, now) for pod in entity.pending)
+    ends = (end_of(reservations, call, pod, None, now) for pod in entity.pending)
     entity.expected_run = (entity.priority, max(ends) - now)
     return entity.expected_run

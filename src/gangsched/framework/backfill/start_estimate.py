@@ -19,13 +19,16 @@ from attrs import frozen
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID
 
 __all__ = ["StartEstimate", "look_ahead"]
@@ -74,7 +77,7 @@ def _by_run_times(
     state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], now: float
 ) -> StartEstimate | None:
     leaving: dict[float, list[tuple[NodeName, PodUID]]] = {now: []}
-    for name, uid in _others(state, entity):
+    for name, uid in _others(state.nodes, state.pods, entity):
         end = max(ends.get(uid, math.inf), now)
         if end < math.inf:
             leaving.setdefault(end, []).append((name, uid))
@@ -93,7 +96,7 @@ def _by_run_times(
 
 def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimate | None:
     on_node: dict[NodeName, list[PodUID]] = {}
-    for name, uid in _others(state, entity):
+    for name, uid in _others(state.nodes, state.pods, entity):
         on_node.setdefault(name, []).append(uid)
     # a node is empty only when its nominated pods have come and gone, too
     nominated = {n: info.nominated for n, info in state.nodes.infos.items() if info.nominated}
@@ -160,7 +163,7 @@ def _first_with_enough(
     leaving: Mapping[float, Iterable[tuple[NodeName, PodUID]]],
 ) -> int:
     """Return the number of the first instant at which enough is free in total. O(pods)."""
-    wanted = _least(state, entity)
+    wanted = _least(state.settings, state.pods, state.call, entity)
     free = defaultdict(int, state.nodes.total())
     for entry in state.nodes.ledger.expected():
         info = state.nodes.infos.get(entry.node)
@@ -175,12 +178,14 @@ def _first_with_enough(
     return len(instants)
 
 
-def _least(state: State, entity: QueuedEntity) -> dict[str, int]:
+def _least(
+    settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity
+) -> dict[str, int]:
     """Return a lower bound on the requests of the members that a gang needs, by resource."""
     found = defaultdict[str, int](int)
-    for each in bundles.pending(state, entity):
-        count = equivalence.needed(state, each)
-        members = [state.pods.members[pod.uid].requests for pod in each.pending]
+    for each in bundles.pending(pods, entity):
+        count = equivalence.needed(settings, call, each)
+        members = [pods.members[pod.uid].requests for pod in each.pending]
         for name in {name for requests in members for name in requests}:
             found[name] += sum(sorted(requests.amount(name) for requests in members)[:count])
     return found
@@ -205,7 +210,9 @@ def _plan_without(
     with without(state.nodes, [*state.nodes.ledger.expected(), *nominated], leaving):
         if equivalence.missing(state, entity.group):
             return None
-        if not requeue.may_fit(state, equivalence.shape(state, entity), now=now):
+        if not requeue.may_fit(
+            state, equivalence.shape(state.settings, state.pods, state.call, entity), now=now
+        ):
             return None
         found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now)
     return found if isinstance(found, Plan) else None
@@ -216,7 +223,7 @@ def _capacity(
 ) -> dict[NodeName, ReservedCapacity]:
     """Return the capacity to reserve for the members of a plan that are needed, by node."""
     found: dict[NodeName, ReservedCapacity] = {}
-    for member, index in _needed(state, entity, plan):
+    for member, index in _needed(state.settings, state.pods, state.call, entity, plan):
         info = state.nodes.by_index[index]
         name = info.node.name
         if name not in found:
@@ -226,9 +233,11 @@ def _capacity(
     return found
 
 
-def _needed(state: State, entity: QueuedEntity, plan: Plan) -> list[tuple[Member, int]]:
+def _needed(
+    settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity, plan: Plan
+) -> list[tuple[Member, int]]:
     """Return the first members of a plan that are enough for the quorum and the role minima."""
-    asked = gang_layout.asks(state, entity)
+    asked = gang_layout.asks(settings, pods, call, entity)
     chosen = set[int]()
     # first the minima of roles: their members count for the quorum too
     for ask in sorted(asked, key=lambda ask: not ask.role):
@@ -247,10 +256,10 @@ def _needed(state: State, entity: QueuedEntity, plan: Plan) -> list[tuple[Member
     return [placed for placed in plan.placed if placed[0].seq in chosen]
 
 
-def _others(state: State, entity: QueuedEntity) -> Iterable[tuple[NodeName, PodUID]]:
+def _others(nodes: Nodes, pods: Pods, entity: QueuedEntity) -> Iterable[tuple[NodeName, PodUID]]:
     """Yield the pods on nodes, each with its node, except the gang's own members."""
-    for name, info in state.nodes.infos.items():
+    for name, info in nodes.infos.items():
         for uid in info.holders:
-            member = state.pods.members.get(uid)
+            member = pods.members.get(uid)
             if member is None or member.entity is not entity:
                 yield name, uid

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gangsched.errors import ProfileError
-from gangsched.model import Pod
 
-__all__ = ["CONSTRAINTS", "not_checked", "unchecked"]
+__all__ = ["CONSTRAINTS", "not_checked"]
 
 CONSTRAINTS: Final[Mapping[str, str]] = {
     "pod_affinity": "InterPodAffinity",
@@ -31,8 +30,6 @@ CONSTRAINTS: Final[Mapping[str, str]] = {
     "disks": "VolumeRestrictions",
 }
 """Attributes of pods that are constraints, with the plugin of kube-scheduler that checks each."""
-
-_SPREAD: Final = "topology_spread_constraints"
 
 
 def not_checked(plugins: Iterable[object]) -> tuple[str, ...]:
@@ -53,14 +50,3 @@ def not_checked(plugins: Iterable[object]) -> tuple[str, ...]:
                 raise ProfileError("constraints_checked", f"{name!r} has {each!r}, not {expected}")
         checked.update(names)
     return tuple(each for each in CONSTRAINTS if each not in checked)
-
-
-def unchecked(pod: Pod, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those attributes out of *names* that are hard constraints of *pod*."""
-    return tuple(name for name in names if _is_hard(pod, name))
-
-
-def _is_hard(pod: Pod, name: str) -> bool:
-    if name == _SPREAD:
-        return any(each.is_hard for each in pod.topology_spread_constraints)
-    return bool(getattr(pod, name))

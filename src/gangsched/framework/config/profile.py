@@ -16,7 +16,7 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
-from gangsched.model import FrozenMap, Pod
+from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     ChoosesVolumes,
@@ -125,6 +125,8 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.ObjectsRead``.
         event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
             that they read of a pod is in its signature.
+        not_checked: The attributes of pods that are constraints, and that no plugin checks; see
+            ``gangsched.protocols.ChecksConstraints``. A pod with one is held.
         ignoring: Whether a plugin says with which pods it has nothing to do; see
             ``gangsched.protocols.IgnoresPods``.
         volume_choosers: The reserve plugins that choose volumes; see
@@ -213,17 +215,13 @@ are: 'NodeResourcesFit'
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
-        self._not_checked: Final = checked.not_checked(plugins)
+        self.not_checked: Final[tuple[str, ...]] = checked.not_checked(plugins)
         self.keepers: Final[tuple[KeepsState, ...]] = self._with(plugins, "snapshot")
         self.scratch_keys: Final[dict[str, StateKey[Any]]] = self._scratch_keys(plugins)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # built anew, since some attributes are keyed by the identity of plugins
         return _unpickled, (self.plugins, dict(self.weights))
-
-    def unchecked(self, pod: Pod) -> tuple[str, ...]:
-        """Return the hard constraints of a pod that no plugin checks, by their attributes. O(1)."""
-        return checked.unchecked(pod, self._not_checked) if self._not_checked else ()
 
     @staticmethod
     def _with(plugins: tuple[Any, ...], method: str) -> tuple[Any, ...]:

@@ -30,8 +30,10 @@ from gangsched.framework.placement.gang_layout import unschedulable
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
 __all__ = ["schedule"]
@@ -71,18 +73,18 @@ def _take(
     for member in members:
         parties.setdefault(member.entity.seq, []).append(member)
     together = list(parties.values())
-    assume.assume_together(state, together, plan.placed, plan.become(), cycles)
+    assume.assume_together(state.nodes, state.pods, together, plan.placed, plan.become(), cycles)
     groups = (party[0].group for party in together)
     others = [group for group in groups if group is not None and group is not info]
     begun = [other for other in others if attempts.begin(other, now=now)]
     try:
-        answer = _reserve_and_permit(state, together, now=now)
+        answer = _reserve_and_permit(state.settings, state.call, together, now=now)
         if isinstance(answer, Wait) and others:
             answer = unschedulable(members[0], "the groups of a bundle do not wait on permit")
     except GangschedError:
         for member in reversed(members):
-            extension_points.unreserve(state, member, "refused", now)
-            assume.unassume(state, member)
+            extension_points.unreserve(state.settings, state.call, member, "refused", now)
+            assume.unassume(state.nodes, state.pods, member)
         for other in begun:
             attempts.abandon(other)
         raise
@@ -106,44 +108,46 @@ def _take(
 
 
 def _reserve_and_permit(
-    state: State, together: list[list[Member]], *, now: float
+    settings: Settings, call: CurrentCall, together: list[list[Member]], *, now: float
 ) -> PermitGranted | UnschedulableMember | Wait:
     """Ask Reserve and Permit for one group after the other, then PreBind and Bind for all."""
     for party in together:
-        problem = _reserve(state, party, now=now) or _permit(state, party, now=now)
+        problem = _reserve(settings, party, now=now) or _permit(settings, party, now=now)
         if problem is not None:
             return problem
     last = together[-1][-1]
-    return release.prepare(state, *together, now=now) or unschedulable(last, last.reason)
+    return release.prepare(settings, call, *together, now=now) or unschedulable(last, last.reason)
 
 
-def _reserve(state: State, members: list[Member], *, now: float) -> UnschedulableMember | None:
+def _reserve(
+    settings: Settings, members: list[Member], *, now: float
+) -> UnschedulableMember | None:
     """Ask Reserve for the members of one group; return the first that is refused."""
-    for_all = state.settings.profile.group_wide["reserve"]
-    for_each = state.settings.profile.per_member["reserve"]
-    outcome = extension_points.reserve(state, members[0], now, for_all)
+    for_all = settings.profile.group_wide["reserve"]
+    for_each = settings.profile.per_member["reserve"]
+    outcome = extension_points.reserve(settings, members[0], now, for_all)
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
     for member in members if for_each else ():
-        asked = extension_points.concerned(state, member, "reserve of each", for_each)
+        asked = extension_points.concerned(settings, member, "reserve of each", for_each)
         if not asked:
             continue
-        outcome = extension_points.reserve(state, member, now, asked)
+        outcome = extension_points.reserve(settings, member, now, asked)
         if isinstance(outcome, Unschedulable):
             return unschedulable(member, outcome.reason)
     return None
 
 
 def _permit(
-    state: State, members: list[Member], *, now: float
+    settings: Settings, members: list[Member], *, now: float
 ) -> UnschedulableMember | Wait | None:
     """Ask Permit for one group; return the first member that is refused, or the shortest wait."""
-    for_each = state.settings.profile.per_member["permit"]
-    asked = [(members[0], state.settings.profile.group_wide["permit"])]
+    for_each = settings.profile.per_member["permit"]
+    asked = [(members[0], settings.profile.group_wide["permit"])]
     asked += [(member, for_each) for member in members if for_each]
     wait: Wait | None = None
     for member, plugins in asked:
-        outcome = extension_points.permit(state, member, now, plugins)
+        outcome = extension_points.permit(settings, member, now, plugins)
         if isinstance(outcome, Unschedulable):
             return unschedulable(member, outcome.reason)
         if isinstance(outcome, Wait) and (wait is None or outcome.timeout < wait.timeout):
@@ -165,7 +169,7 @@ def _fail(
     member = state.pods.members[unschedulable.uid]
     reason = unschedulable.reason
     answer = verdict or extension_points.post_filter(
-        state, cycles[member.seq], member.pod, reason, now
+        state.settings, cycles[member.seq], member.pod, reason, now
     )
     member.reason = reason
     entity.unschedulable_member = unschedulable
@@ -174,7 +178,9 @@ def _fail(
     lacks_capacity = diagnosis is not None and not diagnosis.refusal
     if diagnosis is not None:
         entity.failed_step = state.attempts.step
-    own = {party.group.key for party in bundles.pending(state, entity) if party.group is not None}
+    own = {
+        party.group.key for party in bundles.pending(state.pods, entity) if party.group is not None
+    }
     if isinstance(answer, EvictGroup):
         if answer.group == info.key:
             return Rejected(answer.reason, evict=True)

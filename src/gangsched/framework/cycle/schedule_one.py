@@ -50,9 +50,11 @@ from gangsched.framework.placement import by_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
 
@@ -76,20 +78,20 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     nomination: Nomination | None = None
     member: Member | None = None
     if state.reservations.nominations:
-        nomination = nominator.leave_out(state, entity)
-        member = nominator.next_member(state, entity)
-    member = member or equivalence.next_member(state, entity)
+        nomination = nominator.leave_out(state.nodes, state.reservations, entity)
+        member = nominator.next_member(state.pods, state.reservations, entity)
+    member = member or equivalence.next_member(state.settings, state.pods, state.call, entity)
     state.attempts.tick()
     info = entity.group
-    gang = None if equivalence.goes_alone(state, info) else info
+    gang = None if equivalence.goes_alone(state.settings, state.call, info) else info
     begun = gang is not None and attempts.begin(gang, now=now)
-    before = requeue.begin_try(state, entity)
+    before = requeue.begin_try(state.attempts, entity)
     try:
         outcome = _decide(state, member, gang, nomination, now=now)
     except GangschedError:
         if nomination is not None:
-            nominator.withhold_again(state, nomination)
-        requeue.undo_try(state, entity, before)
+            nominator.withhold_again(state.nodes, nomination)
+        requeue.undo_try(state.attempts, entity, before)
         if gang is not None and begun:
             attempts.abandon(gang)
         raise
@@ -117,28 +119,30 @@ def _decide(
     """
     info = member.group
     if gang is None:
-        return _schedule(state, member, _new_cycle(state, info), now=now)
-    astray = permit_recheck.astray(state, gang)
+        return _schedule(
+            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+        )
+    astray = permit_recheck.astray(state.nodes, state.pods, state.attempts, gang)
     if astray is not None:
         return astray
-    if gang.key in state.attempts.holding:
-        return _schedule(state, member, _new_cycle(state, info), now=now)
+    if gang.key in state.attempts.waiting_since:
+        return _schedule(
+            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+        )
     short = _lacks_capacity(state, member, gang)
     if short is not None:
         return short
-    if _goes_whole(state, gang, nomination):
+    if _goes_whole(state.settings, gang, nomination):
         return group_cycle.schedule(state, member.entity, gang, now=now)
-    return _schedule(state, member, _new_cycle(state, info), now=now)
+    return _schedule(
+        state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+    )
 
 
-def _new_cycle(state: State, info: PodGroupInfo | None) -> CycleState:
-    return CycleState(info, state.nodes.infos, state.settings.cluster)
-
-
-def _goes_whole(state: State, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
+def _goes_whole(settings: Settings, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
     """Return whether all members of a gang are decided in one cycle."""
     bundled = bool(bundles.keys(gang.spec))
-    whole = state.settings.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
+    whole = settings.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None
 
 
@@ -155,9 +159,9 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
                 continue
             return None
         own = None if entity.group is None else entity.group.key
-        others = [key for key in state.attempts.yielding if key != own]
+        others = [key for key in state.attempts.giving_way if key != own]
         for key in others:
-            reject_group(state, key, Rejected(state.attempts.yielding[key]), now=now)
+            reject_group(state, key, Rejected(state.attempts.giving_way[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity
@@ -178,16 +182,22 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
     every = state.settings.profile.pre_filter
-    asked = extension_points.concerned(state, member, "pre_filter", every)
-    refusal = extension_points.pre_filter_refusal(state, cycle, member.pod, now, asked)
+    asked = extension_points.concerned(state.settings, member, "pre_filter", every)
+    refusal = extension_points.pre_filter_refusal(
+        state.settings, state.nodes, cycle, member.pod, now, asked
+    )
     if refusal is not None:
         return _fail(state, member, cycle, refusal, now=now)
-    pod_class, judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
-    domain = None if member.group is None else topology.joined(state, member.group)
+    pod_class, judge, outcome = filter_and_score.evaluate_nodes(
+        state.settings, state.nodes, cycle, member, now
+    )
+    domain = (
+        None if member.group is None else topology.joined(state.nodes, state.pods, member.group)
+    )
     node: NodeName | None = None
     if state.reservations.nominations:
-        node = nominator.node_for(state, member, pod_class, judge)
-    found = by_node.choose(state, cycle, member, pod_class, domain, node)
+        node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge)
+    found = by_node.choose(state.settings, state.nodes, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
         return _fail(state, member, cycle, found, now=now)
     if isinstance(outcome, Unschedulable):
@@ -201,14 +211,14 @@ def _place(
     """Assume a pod on a node, and ask Reserve and Permit."""
     info = member.group
     before = None if info is None else info.attempt_started_at
-    assume.assume(state, member, cycle, node)
-    if info is not None and before is not None and info.key not in state.attempts.holding:
+    assume.assume(state.nodes, state.pods, member, cycle, node)
+    if info is not None and before is not None and info.key not in state.attempts.waiting_since:
         attempts.restart_clock(info, now)
     try:
-        outcome = _reserve_and_permit(state, member, now=now)
+        outcome = _reserve_and_permit(state.settings, state.pods, state.call, member, now=now)
     except GangschedError:
-        extension_points.unreserve(state, member, "refused", now)
-        assume.unassume(state, member)
+        extension_points.unreserve(state.settings, state.call, member, "refused", now)
+        assume.unassume(state.nodes, state.pods, member)
         if info is not None:
             attempts.restart_clock(info, before)
         raise
@@ -223,17 +233,17 @@ def _place(
 
 
 def _reserve_and_permit(
-    state: State, member: Member, *, now: float
+    settings: Settings, pods: Pods, call: CurrentCall, member: Member, *, now: float
 ) -> PermitGranted | Unschedulable | Wait:
-    outcome = extension_points.reserve(state, member, now)
+    outcome = extension_points.reserve(settings, member, now)
     if not isinstance(outcome, Unschedulable):
-        outcome = extension_points.permit(state, member, now)
+        outcome = extension_points.permit(settings, member, now)
     if isinstance(outcome, Unschedulable | Wait):
         return outcome
     info = member.group
-    siblings = () if info is None else state.pods.waiting.of(info.key)
-    together = [*(state.pods.members[waiting.uid] for waiting in siblings), member]
-    return release.prepare(state, together, now=now) or Unschedulable(member.reason)
+    siblings = () if info is None else pods.waiting.of(info.key)
+    together = [*(pods.members[waiting.uid] for waiting in siblings), member]
+    return release.prepare(settings, call, together, now=now) or Unschedulable(member.reason)
 
 
 def _fail(
@@ -259,7 +269,9 @@ def _fail(
     reason, diagnosis = str(found), found if isinstance(found, Diagnosis) else None
     entity.mark_tried(uid)
     try:
-        answer = verdict or extension_points.post_filter(state, cycle, member.pod, reason, now)
+        answer = verdict or extension_points.post_filter(
+            state.settings, cycle, member.pod, reason, now
+        )
     except GangschedError:
         entity.mark_ready(uid)
         raise
@@ -275,10 +287,10 @@ def _fail(
         return CycleEnded()
     if isinstance(answer, EvictGroup):
         return Rejected(answer.reason, evict=True)
-    if isinstance(answer, HoldGroup) and answer.group in state.attempts.holding:
-        state.attempts.yielding[answer.group] = answer.reason
+    if isinstance(answer, HoldGroup) and answer.group in state.attempts.waiting_since:
+        state.attempts.giving_way[answer.group] = answer.reason
         return KeepsWaiting()
-    too_few = equivalence.falls_short(state, entity)
+    too_few = equivalence.falls_short(state.settings, state.call, entity)
     awaits_event = diagnosis is not None and bool(diagnosis.refusal)
     return Rejected(
         answer.reason,

@@ -67,7 +67,7 @@ def survey(state: State, event: Event) -> None:
 
 
 def _survey_group(state: State, key: GroupKey) -> None:
-    prefetch.spec(state, key)
+    prefetch.spec(state.settings, state.call, key)
     info = state.pods.registry.get(key)
     if info is not None:
         prefetch.group(state, info.members)
@@ -111,9 +111,13 @@ def listing(state: State, *, now: float) -> None:
         nodes = [node.name for node in state.settings.cluster.nodes()]
         groups = [group.key for group in state.settings.cluster.pod_groups()]
         for key in groups:
-            prefetch.spec(state, key)
+            prefetch.spec(state.settings, state.call, key)
         shown = [pod.uid for pod in sorted(state.settings.cluster.pods(), key=_by_right)]
-        for uid in [uid for uid in state.pods.members if reconcile.has_left(state, uid)]:
+        for uid in [
+            uid
+            for uid in state.pods.members
+            if reconcile.has_left(state.settings, state.pods, state.call, uid)
+        ]:
             reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
@@ -124,7 +128,7 @@ def listing(state: State, *, now: float) -> None:
         reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)
     finally:
-        prefetch.close(state)
+        prefetch.close(state.nodes, state.call)
 
 
 def _by_right(pod: Pod) -> tuple[bool, float]:

@@ -16,9 +16,12 @@ from attrs import field, frozen
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import signatures
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
@@ -49,27 +52,27 @@ class Seen:
     objects: frozenset[type[Any]]
 
 
-def look(state: State, uid: PodUID) -> Seen | None:
+def look(settings: Settings, call: CurrentCall, uid: PodUID) -> Seen | None:
     """Return a pod that was read in this call; read it if it was not. None if it is gone.
 
     Raises:
         ClusterStateError: The cluster state returned a pod with another UID.
         PluginError: ``membership`` or a plugin's ``pod_signature`` raised.
     """
-    if uid in state.call.seen:
-        known: Seen | None = state.call.seen[uid]
+    if uid in call.seen:
+        known: Seen | None = call.seen[uid]
         return known
-    shown = state.settings.cluster.pod(uid)
+    shown = settings.cluster.pod(uid)
     if shown is not None and shown.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
-    seen = None if shown is None else _ask(state, shown)
-    state.call.seen[uid] = seen
+    seen = None if shown is None else _ask(settings, shown)
+    call.seen[uid] = seen
     return seen
 
 
 def pod(state: State, uid: PodUID) -> None:
     """Read a pod, and the siblings that may be admitted when it leaves its group."""
-    seen, member = look(state, uid), state.pods.members.get(uid)
+    seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is None:
@@ -89,7 +92,7 @@ def node(state: State, name: NodeName | None) -> None:
             member = state.pods.members.get(uid)
             if member is not None and member.state is MemberState.UNSCHEDULED:
                 state.call.arrived.setdefault(name, {})[uid] = None
-                look(state, uid)
+                look(state.settings, state.call, uid)
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
@@ -98,18 +101,18 @@ def group(state: State, members: Iterable[PodUID]) -> None:
         _pod_alone(state, uid)
 
 
-def spec(state: State, key: GroupKey) -> PodGroup | None:
+def spec(settings: Settings, call: CurrentCall, key: GroupKey) -> PodGroup | None:
     """Return the specification of a group; it is read once per call.
 
     Raises:
         ClusterStateError: The cluster state returned the specification of another group.
     """
-    if key not in state.call.seen_specs:
-        shown = state.settings.cluster.pod_group(key)
+    if key not in call.seen_specs:
+        shown = settings.cluster.pod_group(key)
         if shown is not None and shown.key != key:
             raise ClusterStateError(key, f"is shown by the cluster state as the group {shown.key}")
-        state.call.seen_specs[key] = shown
-    return state.call.seen_specs[key]
+        call.seen_specs[key] = shown
+    return call.seen_specs[key]
 
 
 def everything(state: State) -> None:
@@ -117,23 +120,23 @@ def everything(state: State) -> None:
     for shown in state.settings.cluster.nodes():
         node(state, shown.name)
     for shown_group in state.settings.cluster.pod_groups():
-        spec(state, shown_group.key)
+        spec(state.settings, state.call, shown_group.key)
     for shown_pod in state.settings.cluster.pods():
         _pod_alone(state, shown_pod.uid)
     for uid in state.pods.members:
         _pod_alone(state, uid)
 
 
-def close(state: State) -> None:
+def close(nodes: Nodes, call: CurrentCall) -> None:
     """Forget what was read: it holds in this call only."""
-    state.call.seen.clear()
-    state.call.seen_specs.clear()
-    state.call.arrived.clear()
-    state.nodes.forget_looks()
+    call.seen.clear()
+    call.seen_specs.clear()
+    call.arrived.clear()
+    nodes.forget_looks()
 
 
 def _pod_alone(state: State, uid: PodUID) -> None:
-    seen, member = look(state, uid), state.pods.members.get(uid)
+    seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is not None:
@@ -147,20 +150,23 @@ def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
     return seen is None or seen.pod is not member.pod
 
 
-def _ask(state: State, shown: Pod) -> Seen:
+def _ask(settings: Settings, shown: Pod) -> Seen:
     claim: Membership | None = None
     problem: InvalidPodGroupError | None = None
     try:
-        claim = state.settings.membership(shown)
+        claim = settings.membership(shown)
     except InvalidPodGroupError as error:
         problem = error
     except Exception as error:
         raise _misbehaved(shown, f"raised {error!r}") from error
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
-    signature, labels = signatures.signature(state, shown), signatures.labels_read(state, shown)
-    reads_pods = signatures.reads_pods(state, shown)
-    objects = signatures.objects_read(state, shown)
+    signature, labels = (
+        signatures.signature(settings, shown),
+        signatures.labels_read(settings, shown),
+    )
+    reads_pods = signatures.reads_pods(settings, shown)
+    objects = signatures.objects_read(settings, shown)
     return Seen(shown, claim, problem, signature, labels, reads_pods, objects)
 
 

@@ -25,15 +25,20 @@ from gangsched.events import (
     PodUnschedulable,
 )
 from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
@@ -64,12 +69,12 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
 
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     """Read a group's specification again. O(members)."""
-    spec = prefetch.spec(state, key)
+    spec = prefetch.spec(state.settings, state.call, key)
     known = state.pods.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
     before = None if known is None else known.spec
-    _read_labels(state, before, spec)
+    _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
         state.pods.registry.undeclare(key, now=now)
     else:
@@ -81,7 +86,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
-    for sibling in (*bundles.siblings(state, before), *bundles.siblings(state, spec)):
+    for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
         transition(state, sibling, PENDING_CHANGED, now=now)
 
 
@@ -105,20 +110,22 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         requeue.objects_changed(state, changed, now=now)
 
 
-def _read_labels(state: State, before: PodGroup | None, spec: PodGroup | None) -> None:
+def _read_labels(
+    nodes: Nodes, pod_classes: PodClasses, before: PodGroup | None, spec: PodGroup | None
+) -> None:
     """Tell nodes apart by the topology label of a group, for as long as a group has it."""
     changed = False
     if spec is not None and spec.topology is not None:
-        changed = state.pod_classes.labels.add((spec.topology.key,))
+        changed = pod_classes.labels.add((spec.topology.key,))
     if before is not None and before.topology is not None:
-        changed = state.pod_classes.labels.discard((before.topology.key,)) or changed
+        changed = pod_classes.labels.discard((before.topology.key,)) or changed
     if changed:
-        state.nodes.classify_anew()
+        nodes.classify_anew()
 
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state, uid), state.pods.members.get(uid)
+    seen, member = prefetch.look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
@@ -132,8 +139,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
-    claim, problem = seen.claim, seen.problem or _conflict(state, seen)
-    wanted = _wanted(state, seen, problem)
+    claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
+    wanted = _wanted(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
@@ -152,20 +159,20 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             state.pods.registry.join(pod, claim, wanted)
         elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
             restated = member.group
-        _change_class(state, member, seen, now=now)
+        _change_class(state.settings, state.nodes, state.pod_classes, member, seen, now=now)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             requeue_entity.settle(state, member.entity, now=now)
 
 
-def has_left(state: State, uid: PodUID) -> bool:
+def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(state, uid), state.pods.members[uid]
+    seen, member = prefetch.look(settings, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     group = None if member.group is None else member.group.key
-    return _is_another(member, seen) or bool(_gates(state, seen.pod, group))
+    return _is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -211,19 +218,19 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
 # The state that a pod should be in ------------------------------------------------------------
 
 
-def _conflict(state: State, seen: Seen) -> InvalidPodGroupError | None:
+def _conflict(pods: Pods, seen: Seen) -> InvalidPodGroupError | None:
     """Return why a pod cannot join the group that it claims; None if it can."""
     if seen.claim is None:
         return None
-    member = state.pods.members.get(seen.pod.uid)
+    member = pods.members.get(seen.pod.uid)
     admitted = member is not None and member.state is not MemberState.REFUSED
-    if admitted and not _contradicts_spec(state, seen.pod, seen.claim):
+    if admitted and not _contradicts_spec(pods, seen.pod, seen.claim):
         return None
-    return state.pods.registry.conflict(seen.pod, seen.claim)
+    return pods.registry.conflict(seen.pod, seen.claim)
 
 
-def _contradicts_spec(state: State, pod: Pod, claim: Membership) -> bool:
-    info = state.pods.registry.get(claim.group)
+def _contradicts_spec(pods: Pods, pod: Pod, claim: Membership) -> bool:
+    info = pods.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
 
@@ -233,7 +240,9 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def _wanted(state: State, seen: Seen, problem: InvalidPodGroupError | None) -> MemberState:
+def _wanted(
+    settings: Settings, pods: Pods, seen: Seen, problem: InvalidPodGroupError | None
+) -> MemberState:
     pod, claim = seen.pod, seen.claim
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
@@ -245,8 +254,8 @@ def _wanted(state: State, seen: Seen, problem: InvalidPodGroupError | None) -> M
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    gates = _gates(state, pod, None if claim is None else claim.group)
-    return MemberState.GATED if gates else MemberState.UNSCHEDULED
+    reasons = gates(settings, pods, pod, None if claim is None else claim.group)
+    return MemberState.GATED if reasons else MemberState.UNSCHEDULED
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
@@ -286,7 +295,7 @@ def _admit(
             state.pods.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.pods.number(), pod.created_at)
-    pod_class = _join_class(state, seen, now=now)
+    pod_class = _join_class(state.settings, state.nodes, state.pod_classes, seen, now=now)
     member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     # a report of an attempt of an earlier pod with this UID must stay late
@@ -351,7 +360,7 @@ def _update(
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
     if member.node is not None:
-        is_gone = prefetch.look(state, uid) is None
+        is_gone = prefetch.look(state.settings, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
@@ -359,7 +368,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member.pod.priority, -1)
-    _leave_class(state, member.pod_class)
+    _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
         state.pods.registry.leave(info.key, uid, now=now)
@@ -373,9 +382,11 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     requeue_entity.settle(state, entity, now=now)
 
 
-def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
+def _join_class(
+    settings: Settings, nodes: Nodes, pod_classes: PodClasses, seen: Seen, *, now: float
+) -> PodClass:
     """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
-    pod_class = state.pod_classes.by_signature.get(seen.signature)
+    pod_class = pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
         pod_class = PodClass(
             seen.signature,
@@ -384,29 +395,37 @@ def _join_class(state: State, seen: Seen, *, now: float) -> PodClass:
             reads_pods=seen.reads_pods,
             objects=seen.objects,
         )
-        state.pod_classes.by_signature[seen.signature] = pod_class
-        if state.pod_classes.labels.add(seen.labels):
-            state.nodes.classify_anew()
-        filter_and_score.evaluate_ahead(state, pod_class, now)
+        pod_classes.by_signature[seen.signature] = pod_class
+        if pod_classes.labels.add(seen.labels):
+            nodes.classify_anew()
+        filter_and_score.evaluate_ahead(settings, nodes, pod_class, now)
     pod_class.users += 1
     return pod_class
 
 
-def _leave_class(state: State, pod_class: PodClass) -> None:
+def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> None:
     """Count a pod as one less of its equivalence class, and drop the class after the last."""
     pod_class.users -= 1
     if not pod_class.users:
-        del state.pod_classes.by_signature[pod_class.signature]
-        if state.pod_classes.labels.discard(pod_class.labels):
-            state.nodes.classify_anew()
+        del pod_classes.by_signature[pod_class.signature]
+        if pod_classes.labels.discard(pod_class.labels):
+            nodes.classify_anew()
 
 
-def _change_class(state: State, member: Member, seen: Seen, *, now: float) -> None:
+def _change_class(
+    settings: Settings,
+    nodes: Nodes,
+    pod_classes: PodClasses,
+    member: Member,
+    seen: Seen,
+    *,
+    now: float,
+) -> None:
     """Move a pod that has a node to the pod class of its current signature."""
     if member.pod_class.signature != seen.signature:
         before = member.pod_class
-        member.pod_class = _join_class(state, seen, now=now)
-        _leave_class(state, before)
+        member.pod_class = _join_class(settings, nodes, pod_classes, seen, now=now)
+        _leave_class(nodes, pod_classes, before)
 
 
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
@@ -425,11 +444,11 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.pods.put(member, MemberState.ASSIGNED)
     member.bind_failures = 0
     member.started_at = now
-    assume.note_permit_ended(state, member.group)
+    assume.note_permit_ended(state.attempts, member.group)
     member.node = member.cycle = None
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state, member, node, now)
+    extension_points.post_bind(state.settings, state.call, member, node, now)
 
 
 def _put_down(
@@ -445,37 +464,15 @@ def _put_down(
     node = member.node
     assert node is not None
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
-    assume.report_rejected(state, member, node, reason)
+    assume.report_rejected(state.call, member, node, reason)
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
-    assume.note_permit_ended(state, member.group)
+    assume.note_permit_ended(state.attempts, member.group)
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now, ends_backoff=True)
-
-
-def _gates(state: State, pod: Pod, group: GroupKey | None) -> list[str]:
-    """Return why a pod is not scheduled although nothing is wrong with it; empty if it is.
-
-    Its scheduling gates, constraints that the library does not know, of the pod or of its group,
-    and constraints that no plugin of the profile checks.
-    """
-    reasons: list[str] = []
-    if pod.scheduling_gates:
-        reasons.append(f"has scheduling gates: {', '.join(pod.scheduling_gates)}")
-    if pod.unmodelled:
-        reasons.append(f"has constraints that are not modelled: {', '.join(pod.unmodelled)}")
-    unchecked = state.settings.profile.unchecked(pod)
-    if unchecked:
-        reasons.append(f"has constraints that no plugin checks: {', '.join(unchecked)}")
-    info = None if group is None else state.pods.registry.get(group)
-    spec = None if info is None else info.spec
-    if spec is not None and spec.unmodelled:
-        held = ", ".join(spec.unmodelled)
-        reasons.append(f"pod group {spec.key} has constraints that are not modelled: {held}")
-    return reasons
 
 
 def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
@@ -485,7 +482,7 @@ def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | Non
         state.call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         group = None if member.group is None else member.group.key
-        member.reason = "; ".join(_gates(state, pod, group))
+        member.reason = "; ".join(gates(state.settings, state.pods, pod, group))
         state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 

@@ -33,14 +33,18 @@ def settle_siblings(
     state: State, entity: QueuedEntity, outcome: Changed = CHANGED, *, now: float
 ) -> None:
     """Move the other groups of an entity's bundle to the right queue. O(groups in it)."""
-    for sibling in bundles.siblings(state, None if entity.group is None else entity.group.spec):
+    for sibling in bundles.siblings(
+        state.pods, None if entity.group is None else entity.group.spec
+    ):
         transition(state, sibling, outcome, now=now)
 
 
 def review(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Settle an entity after one of its pods changed, if its queue may change."""
-    denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    denied = bundles.pre_enqueue(
+        state.settings, state.pods, state.call, entity.pod, entity.group, now
+    )
     is_denied = isinstance(denied, Unschedulable)
-    is_shared = bundles.is_shared(state, entity)
+    is_shared = bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         settle(state, entity, now=now)

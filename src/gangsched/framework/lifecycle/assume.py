@@ -15,8 +15,11 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.events import Evict, PodRejected, PodWaiting
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, RejectGroup, Wait
@@ -33,18 +36,19 @@ __all__ = [
 ]
 
 
-def assume(state: State, member: Member, cycle: CycleState, node: NodeName) -> None:
+def assume(nodes: Nodes, pods: Pods, member: Member, cycle: CycleState, node: NodeName) -> None:
     """Assume a pod on a node. O(log nodes)."""
     member.node = node
     member.cycle = cycle
     member.attempt += 1
-    state.nodes.assume(member.pod, node)
-    state.pods.put(member, MemberState.WAITING)
+    nodes.assume(member.pod, node)
+    pods.put(member, MemberState.WAITING)
     member.entity.discard(member.pod.uid)
 
 
 def assume_together(
-    state: State,
+    nodes: Nodes,
+    pods: Pods,
     parties: Iterable[Sequence[Member]],
     placed: Sequence[tuple[Member, int]],
     become: Iterable[tuple[int, NodeClass]],
@@ -53,29 +57,30 @@ def assume_together(
     """Assume the members of a planned gang. O(members), O(nodes x log nodes) of theirs.
 
     Args:
-        state: The scheduler's state.
+        nodes: The nodes.
+        pods: The known pods and groups.
         parties: The members, by group.
         placed: The members in the order in which they were placed, with the index of the node.
         become: The equivalence class that each node is in afterwards.
         cycles: The cycle state of each member, by its number.
     """
-    by_index = state.nodes.by_index
+    by_index = nodes.by_index
     for member, index in placed:
         member.node = by_index[index].node.name
         member.cycle = cycles[member.seq]
         member.attempt += 1
     for members in parties:
-        state.pods.put_all(members, MemberState.WAITING)
+        pods.put_all(members, MemberState.WAITING)
         members[0].entity.discard_all([member.pod.uid for member in members])
-    state.nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
+    nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
 
 
-def unassume(state: State, member: Member) -> None:
+def unassume(nodes: Nodes, pods: Pods, member: Member) -> None:
     """Undo ``assume`` for a cycle that is broken off: the attempt of the pod does not count."""
     member.node = member.cycle = None
     member.attempt -= 1
-    state.nodes.forget(member.pod.uid)
-    state.pods.put(member, MemberState.UNSCHEDULED)
+    nodes.forget(member.pod.uid)
+    pods.put(member, MemberState.UNSCHEDULED)
     member.entity.add(member.pod, member.seq, member.role)
     member.entity.mark_ready(member.pod.uid)
 
@@ -94,8 +99,8 @@ def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
     )
     remaining = 0
     if info is not None:
-        state.attempts.holding.setdefault(info.key, state.attempts.step)
-        remaining = max(extension_points.members_needed(state, info) or 0, 0)
+        state.attempts.waiting_since.setdefault(info.key, state.attempts.step)
+        remaining = max(extension_points.members_needed(state.settings, state.call, info) or 0, 0)
     state.call.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
 
 
@@ -115,7 +120,7 @@ def give_back(
     state.pods.waiting.remove(member.pod.uid)
     state.nodes.forget(member.pod.uid)
     state.pods.put(member, to)
-    verdict = extension_points.unreserve(state, member, cause, now)
+    verdict = extension_points.unreserve(state.settings, state.call, member, cause, now)
     member.node = member.cycle = None
     if to is MemberState.UNSCHEDULED:
         member.entity.add(member.pod, member.seq, member.role)
@@ -123,25 +128,25 @@ def give_back(
     return verdict
 
 
-def report_rejected(state: State, member: Member, node: NodeName, reason: str) -> None:
+def report_rejected(call: CurrentCall, member: Member, node: NodeName, reason: str) -> None:
     """Post ``PodRejected`` for a pod that has given a node back."""
     member.reason = reason
-    state.call.out.append(PodRejected(member.pod.uid, node, reason))
+    call.out.append(PodRejected(member.pod.uid, node, reason))
 
 
-def note_permit_ended(state: State, info: PodGroupInfo | None) -> None:
+def note_permit_ended(attempts: Attempts, info: PodGroupInfo | None) -> None:
     """Forget that a group waits on permit, once no member of it does. O(1)."""
     if info is not None and not info.waiting:
-        state.attempts.holding.pop(info.key, None)
-        state.attempts.yielding.pop(info.key, None)
+        attempts.waiting_since.pop(info.key, None)
+        attempts.giving_way.pop(info.key, None)
 
 
-def evict(state: State, member: Member, reason: str) -> None:
+def evict(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
     """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1)."""
     node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
-    if node is None or member.state is MemberState.WAITING or member.pod.uid in state.pods.evicted:
+    if node is None or member.state is MemberState.WAITING or member.pod.uid in pods.evicted:
         return
-    state.pods.evicted.add(member.pod.uid)
-    state.pods.put(member, MemberState.TERMINATING)
+    pods.evicted.add(member.pod.uid)
+    pods.put(member, MemberState.TERMINATING)
     member.reason = reason
-    state.call.out.append(Evict(member.pod.uid, node, reason))
+    call.out.append(Evict(member.pod.uid, node, reason))

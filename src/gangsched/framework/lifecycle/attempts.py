@@ -18,8 +18,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupScheduled
-from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 
 __all__ = [
     "abandon",
@@ -55,14 +55,14 @@ def abandon(info: PodGroupInfo) -> None:
     info.attempt_started_at = None
 
 
-def succeed(state: State, info: PodGroupInfo, *, now: float) -> None:
+def succeed(call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
     info.was_scheduled = True
     info.last_failure_at = info.attempt_started_at = None
     info.failures = 0
     info.backoff_until = -math.inf
     since = now if info.complete_at is None else info.complete_at
-    state.call.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
+    call.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
 
 
 def fail(info: PodGroupInfo, *, now: float | None) -> None:
@@ -89,7 +89,7 @@ def forget_start(info: PodGroupInfo | None) -> None:
         info.was_scheduled = False
 
 
-def has_started(state: State, info: PodGroupInfo) -> bool:
+def has_started(pods: Pods, info: PodGroupInfo) -> bool:
     """Return whether a quorum of members runs or ran. O(1) while too few could have.
 
     After a restart from a listing no release is remembered, so the start is inferred. A pod that
@@ -99,13 +99,13 @@ def has_started(state: State, info: PodGroupInfo) -> bool:
     minimum = info.min_available
     if minimum is None or info.members.started < minimum:
         return False
-    started = [m for m in state.pods.of_group(info) if _counts_as_started(state, m)]
+    started = [m for m in pods.of_group(info) if _counts_as_started(pods, m)]
     return len(started) >= minimum and all(
         sum(m.role == role for m in started) >= least for role, least in info.roles.items()
     )
 
 
-def _counts_as_started(state: State, member: Member) -> bool:
+def _counts_as_started(pods: Pods, member: Member) -> bool:
     pod = member.pod
-    leaves = pod.deleted_at is not None or pod.uid in state.pods.evicted
+    leaves = pod.deleted_at is not None or pod.uid in pods.evicted
     return member.state in _STARTED and pod.node_name is not None and not leaves

@@ -12,30 +12,38 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.framework.lifecycle import release
 from gangsched.framework.lifecycle.outcomes import PermitGranted, Rejected
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import topology
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.settings import Settings
 from gangsched.outcomes import Unschedulable, Wait
 
 __all__ = ["astray", "recheck"]
 
 
-def recheck(state: State, info: PodGroupInfo, *, now: float) -> PermitGranted | None:
+def recheck(
+    settings: Settings, pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: float
+) -> PermitGranted | None:
     """Ask the permit plugins again; return the release if the waiting members may go."""
-    waiting = state.pods.waiting.of(info.key)
+    waiting = pods.waiting.of(info.key)
     if not waiting:
         return None
-    members = [state.pods.members[pod.uid] for pod in waiting]
+    members = [pods.members[pod.uid] for pod in waiting]
     try:
-        if isinstance(extension_points.permit(state, members[0], now), Wait | Unschedulable):
+        if isinstance(extension_points.permit(settings, members[0], now), Wait | Unschedulable):
             return None
-        return release.prepare(state, members, now=now)
+        return release.prepare(settings, call, members, now=now)
     except GangschedError as error:
-        state.call.deferred.append(error)
+        call.deferred.append(error)
         return None
 
 
-def astray(state: State, info: PodGroupInfo) -> Rejected | None:
+def astray(nodes: Nodes, pods: Pods, attempts: Attempts, info: PodGroupInfo) -> Rejected | None:
     """Return the rejection of a group that waits on nodes outside of its topology value."""
-    reason = topology.rejection_reason(state, info) if info.key in state.attempts.holding else ""
+    reason = (
+        topology.rejection_reason(nodes, pods, info) if info.key in attempts.waiting_since else ""
+    )
     return Rejected(reason) if reason else None

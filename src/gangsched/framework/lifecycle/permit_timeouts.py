@@ -17,7 +17,9 @@ from gangsched.framework.lifecycle.outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, NodeName
 from gangsched.outcomes import EvictGroup, RejectGroup
 
@@ -44,13 +46,13 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
             state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
         )
         reason = f"timed out after waiting {format_duration(now - waiting.since)}s on permit"
-        assume.report_rejected(state, member, waiting.node, reason)
-        verdict = verdict or _implied(state, member.group, reason)
+        assume.report_rejected(state.call, member, waiting.node, reason)
+        verdict = verdict or _implied(state.settings, state.call, member.group, reason)
         if verdict is not None:
             verdicts.setdefault(verdict.group, verdict)
             freed.setdefault(verdict.group, []).append(waiting.node)
         else:
-            assume.note_permit_ended(state, member.group)
+            assume.note_permit_ended(state.attempts, member.group)
             entity = member.entity
             failed.setdefault(entity.seq, (entity, []))[1].append(waiting.node)
     for entity, nodes in failed.values():
@@ -63,9 +65,11 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         apply_verdict(state, verdict, now=now, freed=tuple(freed[key]))
 
 
-def _implied(state: State, info: PodGroupInfo | None, reason: str) -> RejectGroup | None:
+def _implied(
+    settings: Settings, call: CurrentCall, info: PodGroupInfo | None, reason: str
+) -> RejectGroup | None:
     """Return the rejection of a gang that lost its quorum though no plugin says so."""
-    if info is None or equivalence.goes_alone(state, info):
+    if info is None or equivalence.goes_alone(settings, call, info):
         return None
-    needed = extension_points.members_needed(state, info)
+    needed = extension_points.members_needed(settings, call, info)
     return None if needed is None or needed <= 0 else RejectGroup(info.key, reason)

@@ -17,19 +17,24 @@ from gangsched.events import Bind, PodUnschedulable, Release
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import PermitGranted, Prepared
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 from gangsched.outcomes import SUCCESS, Unschedulable
 
 __all__ = ["perform", "prepare"]
 
 
-def prepare(state: State, *parties: list[Member], now: float) -> PermitGranted | None:
+def prepare(
+    settings: Settings, call: CurrentCall, *parties: list[Member], now: float
+) -> PermitGranted | None:
     """Ask PreBind and Bind of members that may go together. Nothing changes. O(members).
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        call: What the current call gathers.
         parties: The members of one group each, or one regular pod: all are released, or none.
         now: The current instant.
 
@@ -39,7 +44,7 @@ def prepare(state: State, *parties: list[Member], now: float) -> PermitGranted |
     """
     prepared: list[Prepared] = []
     for members in parties:
-        found = _prepare(state, members, now=now)
+        found = _prepare(settings, call, members, now=now)
         if found is None:
             parties[-1][-1].reason = members[-1].reason
             return None
@@ -47,27 +52,33 @@ def prepare(state: State, *parties: list[Member], now: float) -> PermitGranted |
     return PermitGranted(prepared)
 
 
-def _prepare(state: State, members: list[Member], *, now: float) -> Prepared | None:
+def _prepare(
+    settings: Settings, call: CurrentCall, members: list[Member], *, now: float
+) -> Prepared | None:
     refused: dict[int, str] = {}
     binds: list[Bind | None] = []
-    asked = bool(state.settings.profile.pre_bind)
+    asked = bool(settings.profile.pre_bind)
     for member in members:
-        outcome = extension_points.pre_bind(state, member, now) if asked else SUCCESS
+        outcome = extension_points.pre_bind(settings, member, now) if asked else SUCCESS
         if isinstance(outcome, Unschedulable):
             refused[member.seq] = outcome.reason
             binds.append(None)
         else:
-            binds.append(extension_points.bind(state, member, now))
-    if refused and not _is_quorum_without(state, members, refused):
+            binds.append(extension_points.bind(settings, member, now))
+    if refused and not _is_quorum_without(settings, call, members, refused):
         members[-1].reason = next(iter(refused.values()))
         return None
     return Prepared(members, binds, refused)
 
 
-def _is_quorum_without(state: State, members: list[Member], refused: Mapping[int, object]) -> bool:
+def _is_quorum_without(
+    settings: Settings, call: CurrentCall, members: list[Member], refused: Mapping[int, object]
+) -> bool:
     """Return whether the members that were not refused may go. O(members x roles)."""
     info = members[-1].group
-    needed: Mapping[str, int] = {} if info is None else extension_points.roles_needed(state, info)
+    needed: Mapping[str, int] = (
+        {} if info is None else extension_points.roles_needed(settings, call, info)
+    )
     lost = [member.role for member in members if member.seq in refused]
     if not needed:
         return len(lost) < len(members)
@@ -85,10 +96,10 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
     if refused:
         released = [member for member in members if member.seq not in refused]
     if info is not None:
-        if info.key in state.attempts.holding:
+        if info.key in state.attempts.waiting_since:
             state.pods.waiting.allow(info.key)
         if info.attempt_started_at is not None:
-            attempts.succeed(state, info, now=now)
+            attempts.succeed(state.call, info, now=now)
         if released:  # a quorum may run already, and every member that joins it be refused
             uids = tuple([member.pod.uid for member in released])
             state.call.out.append(Release(info.key, uids))
@@ -102,5 +113,5 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
             state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
         else:
             state.call.out.append(effect)
-    assume.note_permit_ended(state, info)
+    assume.note_permit_ended(state.attempts, info)
     return freed

@@ -44,6 +44,7 @@ from typing import assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
 from gangsched.framework.lifecycle import assume, attempts, permit_recheck, release
@@ -58,8 +59,10 @@ from gangsched.framework.lifecycle.outcomes import (
     Rejected,
 )
 from gangsched.framework.queueing import bundles, equivalence, requeue
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
@@ -118,7 +121,7 @@ def give_way(state: State, member: Member, reason: str, *, now: float) -> NodeNa
     node = member.node
     assert node is not None
     verdict = assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
-    assume.report_rejected(state, member, node, reason)
+    assume.report_rejected(state.call, member, node, reason)
     transition(state, member.entity, Failed(), now=now)
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
@@ -131,9 +134,11 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
     Only a group that starts with others is asked about: what the others have done since it was
     queued is no event about itself. O(groups of its bundle).
     """
-    if not bundles.is_shared(state, entity):
+    if not bundles.is_shared(state.pods, entity):
         return True
-    denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    denied = bundles.pre_enqueue(
+        state.settings, state.pods, state.call, entity.pod, entity.group, now
+    )
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
         return False
@@ -147,52 +152,56 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Put a regular pod where it belongs: it has no attempt, and starts with no other entity."""
     state.reservations.backfill.note_event(entity)
     if not len(entity):
-        _leave_queue(state, entity, now=now)
+        _leave_queue(state.queue, state.attempts, entity, now=now)
         return
-    requeue.note_entity_event(state, entity)
-    denied = bundles.pre_enqueue(state, entity.pod, None, now)
+    requeue.note_entity_event(state.attempts, entity)
+    denied = bundles.pre_enqueue(state.settings, state.pods, state.call, entity.pod, None, now)
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state, entity, helps=True, now=now)
+        _make_active(state.queue, entity, helps=True, now=now)
 
 
 def _group_changed(
     state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
 ) -> None:
     state.reservations.backfill.note_event(entity)
-    _note_progress(state, info, now=now)
-    pod = _speaker(state, entity, info)
+    _note_progress(state.pods, info, now=now)
+    pod = _speaker(state.pods, entity, info)
     if pod is None:
-        _leave_queue(state, entity, now=now)
+        _leave_queue(state.queue, state.attempts, entity, now=now)
         return
-    requeue.note_entity_event(state, entity)
+    requeue.note_entity_event(state.attempts, entity)
     rejected, denied = _admission(state, entity, info, pod, now=now)
     if rejected is not None:
         _rejected(state, entity, rejected, now=now)
     elif denied is not None:
         _not_admitted(state, entity, denied, now=now)
-    elif (granted := permit_recheck.recheck(state, info, now=now)) is not None:
+    elif (
+        granted := permit_recheck.recheck(state.settings, state.pods, state.call, info, now=now)
+    ) is not None:
         transition(state, entity, granted, now=now)
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state, entity, helps=helps, now=now)
+        _make_active(state.queue, entity, helps=helps, now=now)
 
 
-def _leave_queue(state: State, entity: QueuedEntity, *, now: float) -> None:
+def _leave_queue(
+    queue: SchedulingQueue, attempts: Attempts, entity: QueuedEntity, *, now: float
+) -> None:
     """Take an entity without a pending pod out of the queue, with what its tries have proven."""
-    requeue.forget(state, entity)
-    state.queue.remove(entity, now=now)
+    requeue.forget(attempts, entity)
+    queue.remove(entity, now=now)
 
 
-def _make_active(state: State, entity: QueuedEntity, *, helps: bool, now: float) -> None:
+def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, helps: bool, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
-    if not active or not state.queue.is_ranked(entity):
-        state.queue.activate(entity, now=now, helped=helps)
+    if not active or not queue.is_ranked(entity):
+        queue.activate(entity, now=now, helped=helps)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -201,9 +210,9 @@ def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
     info = entity.group
     if not len(entity):
         state.queue.remove(entity, now=now)
-    elif info is not None and info.key in state.attempts.holding:
+    elif info is not None and info.key in state.attempts.waiting_since:
         _keeps_waiting(state, entity, now=now)
-    elif info is None or equivalence.goes_alone(state, info):
+    elif info is None or equivalence.goes_alone(state.settings, state.call, info):
         _failed(state, entity, now=now)
     else:
         reason = state.pods.members[entity.pod.uid].reason
@@ -216,21 +225,23 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     Without a member that found no node, nothing is known about the cluster, so the entity is
     tried again after its backoff.
     """
-    _note_cut_short(state, entity)
-    _note_refusal(state, entity)
+    _note_cut_short(state.attempts, entity)
+    _note_refusal(state.attempts, entity)
     if entity.place is not Place.ACTIVE:
         # the backoff queue is sorted by the deadline that changes below
         state.queue.remove(entity, now=now)
-    _back_off(state, entity, now=now)
+    _back_off(state.settings, entity, now=now)
     entity.refill()
     entity.reason = state.pods.members[entity.pod.uid].reason
     if entity.group is not None:
         # after a member has given its node back, too few may be left for a quorum
-        denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+        denied = bundles.pre_enqueue(
+            state.settings, state.pods, state.call, entity.pod, entity.group, now
+        )
         if isinstance(denied, Unschedulable):
             _not_admitted(state, entity, denied, now=now)
             return
-    shape = equivalence.shape(state, entity)
+    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     state.reservations.backfill.note_rejected(
         entity, shape, step, state.nodes, lacks_capacity=False
@@ -247,7 +258,7 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
         return
-    shape = equivalence.shape(state, entity)
+    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
     step = entity.failed_step
     if entity.event_step > entity.round_step:
         step = -1 if requeue.may_fit(state, shape, now=now) else state.attempts.step
@@ -260,15 +271,15 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     assert info is not None
     if outcome.evict:
         for member in state.pods.of_group(info):
-            assume.evict(state, member, outcome.reason)
+            assume.evict(state.pods, state.call, member, outcome.reason)
         info.was_scheduled = False
-    since = state.attempts.holding.get(info.key)
+    since = state.attempts.waiting_since.get(info.key)
     if not (outcome.lacks_capacity or outcome.awaits_event):
-        _note_cut_short(state, entity)
+        _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
-    _note_refusal(state, entity)
-    shape = equivalence.shape(state, entity)
+    _note_refusal(state.attempts, entity)
+    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)
@@ -276,7 +287,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         entity, shape, step, state.nodes, lacks_capacity=outcome.lacks_capacity
     )
     state.queue.remove(entity, now=now)
-    _back_off(state, entity, now=now)
+    _back_off(state.settings, entity, now=now)
     entity.reason = outcome.reason
     info.failures = entity.failures
     info.backoff_until = entity.backoff_until
@@ -289,7 +300,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if not len(entity):
         return
     entity.refill()
-    denied = bundles.pre_enqueue(state, entity.pod, info, now)
+    denied = bundles.pre_enqueue(state.settings, state.pods, state.call, entity.pod, info, now)
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
@@ -300,7 +311,7 @@ def _released(state: State, prepared: Prepared, *, now: float) -> None:
     """Release members of one entity to bind, and queue what is left of it."""
     last = prepared.members[-1]
     entity, info = last.entity, last.group
-    since = None if info is None else state.attempts.holding.get(info.key)
+    since = None if info is None else state.attempts.waiting_since.get(info.key)
     freed = release.perform(state, prepared, now=now)
     _after_release(state, entity, now=now)
     if since is not None:
@@ -311,9 +322,11 @@ def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
     entity.failures = 0
     entity.reason, entity.unschedulable_member = "", None
     if not len(entity):
-        _leave_queue(state, entity, now=now)
+        _leave_queue(state.queue, state.attempts, entity, now=now)
         return
-    denied = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    denied = bundles.pre_enqueue(
+        state.settings, state.pods, state.call, entity.pod, entity.group, now
+    )
     if isinstance(denied, Unschedulable):
         # the members that are left may be too few for the next quorum
         entity.refill()
@@ -328,14 +341,14 @@ def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
 def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, now: float) -> None:
     """Keep an entity out of the active queue until an event about it, and post why."""
     state.queue.gate(entity, now=now)
-    requeue.forget(state, entity)
+    requeue.forget(state.attempts, entity)
     entity.reason = denied.reason
     info = entity.group
     if info is None:
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         return
     attempts.fail(info, now=None)
-    present, absent = equivalence.presence(state, info)
+    present, absent = equivalence.presence(state.settings, state.call, info)
     if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
@@ -346,34 +359,34 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
 # What they share ------------------------------------------------------------------------------
 
 
-def _note_progress(state: State, info: PodGroupInfo, *, now: float) -> None:
+def _note_progress(pods: Pods, info: PodGroupInfo, *, now: float) -> None:
     """Record when a group became complete, and whether it has started. O(1) amortised."""
     if info.complete_at is None and info.is_complete:
         info.complete_at = now
     attempts.forget_start(info)
-    if not info.was_scheduled and attempts.has_started(state, info):
+    if not info.was_scheduled and attempts.has_started(pods, info):
         info.was_scheduled = True
 
 
-def _speaker(state: State, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:
+def _speaker(pods: Pods, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:
     """Return the pod for PreEnqueue; None if no pod is pending or waiting on permit."""
     if len(entity):
         return entity.pod
-    return state.pods.members[state.pods.waiting.of(info.key)[0].uid].pod if info.waiting else None
+    return pods.members[pods.waiting.of(info.key)[0].uid].pod if info.waiting else None
 
 
 def _admission(
     state: State, entity: QueuedEntity, info: PodGroupInfo, pod: Pod, *, now: float
 ) -> tuple[Rejected | None, Unschedulable | None]:
     """Return why a group may not queue: a rejection of what it holds, or PreEnqueue's answer."""
-    denied = bundles.pre_enqueue(state, pod, info, now)
-    holds = info.key in state.attempts.holding
+    denied = bundles.pre_enqueue(state.settings, state.pods, state.call, pod, info, now)
+    holds = info.key in state.attempts.waiting_since
     if isinstance(denied, Unschedulable):
         return (Rejected(denied.reason), None) if holds else (None, denied)
-    if holds and bundles.is_shared(state, entity):
+    if holds and bundles.is_shared(state.pods, entity):
         # its attempt began alone, and it starts with other groups now
         return Rejected("starts with others of its bundle"), None
-    return permit_recheck.astray(state, info), None
+    return permit_recheck.astray(state.nodes, state.pods, state.attempts, info), None
 
 
 def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:
@@ -383,27 +396,27 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
         member = state.pods.members[waiting.uid]
         # a verdict of unreserve is dropped: the group is being rejected already
         assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
-        assume.report_rejected(state, member, waiting.node, reason)
+        assume.report_rejected(state.call, member, waiting.node, reason)
         freed.append(waiting.node)
-    assume.note_permit_ended(state, info)
+    assume.note_permit_ended(state.attempts, info)
     return freed
 
 
-def _note_refusal(state: State, entity: QueuedEntity) -> None:
+def _note_refusal(attempts: Attempts, entity: QueuedEntity) -> None:
     """Note whether a try failed because every node had refused a member; see ``hasten``."""
-    entity.refused_at = state.attempts.step if entity.failed_step >= 0 else -1
+    entity.refused_at = attempts.step if entity.failed_step >= 0 else -1
 
 
-def _note_cut_short(state: State, entity: QueuedEntity) -> None:
+def _note_cut_short(attempts: Attempts, entity: QueuedEntity) -> None:
     """Note that a round ends before every member was tried: it proves nothing then."""
     if entity.place is Place.ACTIVE and entity.ready_count:
-        requeue.note_entity_event(state, entity)
+        requeue.note_entity_event(attempts, entity)
 
 
-def _back_off(state: State, entity: QueuedEntity, *, now: float) -> None:
+def _back_off(settings: Settings, entity: QueuedEntity, *, now: float) -> None:
     """Count a failure, and set the end of the backoff."""
     entity.failures += 1
     entity.queued_at = now
-    until = now + state.settings.backoff.delay(entity.failures)
+    until = now + settings.backoff.delay(entity.failures)
     # if the clock is too coarse for the delay, the next instant ends the backoff
     entity.backoff_until = max(until, math.nextafter(now, math.inf))

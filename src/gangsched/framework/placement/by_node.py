@@ -23,20 +23,22 @@ from operator import itemgetter
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
 __all__ = ["accepts_all", "best", "choose", "diagnosis", "ranked"]
 
 
 def choose(
-    state: State,
+    settings: Settings,
+    nodes: Nodes,
     cycle: CycleState,
     member: Member,
     pod_class: PodClass,
@@ -49,7 +51,8 @@ def choose(
     are asked about x plugins).
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        nodes: The nodes.
         cycle: The cycle of the pod.
         member: The pod.
         pod_class: Its class, judged.
@@ -59,22 +62,22 @@ def choose(
     if not member.pod_class.reads_pods:
         node = nominated
         if node is None and domain is None:
-            node = pod_class.best(state.nodes)
+            node = pod_class.best(nodes)
         elif node is None and domain is not None:
-            node = topology.best(state, pod_class, domain)
+            node = topology.best(nodes, pod_class, domain)
         return pod_class.diagnosis() if node is None else node
-    check = NodeCheck(state, cycle, member.pod)
-    if nominated is not None and not check.refusal(state.nodes.infos[nominated]):
+    check = NodeCheck(settings, cycle, member.pod)
+    if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
-    index = best(state, pod_class, check, domain)
+    index = best(nodes, pod_class, check, domain)
     if index is None:
-        return diagnosis(state, pod_class, check, domain)
-    return state.nodes.by_index[index].node.name
+        return diagnosis(nodes, pod_class, check, domain)
+    return nodes.by_index[index].node.name
 
 
-def best(state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
+def best(nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
     """Return the index of the best node that is accepted; None if none is."""
-    by_index = state.nodes.by_index
+    by_index = nodes.by_index
     accepted = (
         (score, index)
         for score, index in ranked(pod_class.ranked(), domain)
@@ -105,7 +108,7 @@ def ranked(
 
 
 def diagnosis(
-    state: State, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
+    nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
 ) -> Diagnosis:
     """Return why no node can take a pod, the refusals by plugins that read pods included.
 
@@ -113,12 +116,15 @@ def diagnosis(
     """
     reasons = Counter(dict(pod_class.diagnosis().reasons))
     for _score, index in ranked(pod_class.ranked(), domain):
-        reasons.update(check.refusal(state.nodes.by_index[index]))
-    return Diagnosis(len(state.nodes.infos), tuple(sorted(reasons.items())))
+        reasons.update(check.refusal(nodes.by_index[index]))
+    return Diagnosis(len(nodes.infos), tuple(sorted(reasons.items())))
 
 
 def accepts_all(
-    state: State, placed: Sequence[tuple[Member, int]], cycles: Mapping[int, CycleState]
+    settings: Settings,
+    nodes: Nodes,
+    placed: Sequence[tuple[Member, int]],
+    cycles: Mapping[int, CycleState],
 ) -> bool:
     """Return whether members may go to these nodes one after another, in this order.
 
@@ -126,16 +132,17 @@ def accepts_all(
     x plugins) where a plugin has ``add_pod``.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        nodes: The nodes.
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """
     if not any(member.pod_class.reads_pods for member, _index in placed):
         return True
-    checks = [NodeCheck(state, cycles[member.seq], member.pod) for member, _index in placed]
-    with Tentative(state, checks) as tentative:
+    checks = [NodeCheck(settings, cycles[member.seq], member.pod) for member, _index in placed]
+    with Tentative(nodes, checks) as tentative:
         for check, (member, index) in zip(checks, placed, strict=True):
-            if check.refusal(state.nodes.by_index[index]):
+            if check.refusal(nodes.by_index[index]):
                 return False
             tentative.put(member, index)
     return True

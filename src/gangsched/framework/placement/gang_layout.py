@@ -15,13 +15,16 @@ from typing import TypeAlias
 from gangsched._core._entity import QueuedEntity
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import by_node, gang_placement, nominator
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 
 __all__ = ["asks", "plan_gang", "unschedulable"]
 
@@ -45,7 +48,7 @@ def plan_gang(
         The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
         the cycle of each member, by its number. At least one of the first two is not None.
     """
-    party = [(e, e.group) for e in bundles.pending(state, entity) if e.group is not None]
+    party = [(e, e.group) for e in bundles.pending(state.pods, entity) if e.group is not None]
     cycles: dict[int, CycleState] = {}
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
@@ -54,18 +57,18 @@ def plan_gang(
         members.sort(key=_arrival)
         for member in members:
             cycles[member.seq] = CycleState(group, state.nodes.infos, state.settings.cluster)
-        ready, problem = _pre_filter(state, members, cycles, now=now)
+        ready, problem = _pre_filter(state.settings, state.nodes, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem
     found: Plan | UnschedulableMember | None = None
     if ready_members:
-        asked = asks(state, entity)
+        asked = asks(state.settings, state.pods, state.call, entity)
         groups = [group for _each, group in party]
         kept = nominator.plan(state, entity, ready_members, cycles, now=now)
         if (
             kept is not None
             and all(kept.count(a.group, a.role) >= a.count for a in asked)
-            and by_node.accepts_all(state, kept.placed, cycles)
+            and by_node.accepts_all(state.settings, state.nodes, kept.placed, cycles)
         ):
             return kept, refused, cycles
         found = gang_placement.place(
@@ -74,24 +77,26 @@ def plan_gang(
     return found, refused, cycles
 
 
-def asks(state: State, entity: QueuedEntity) -> list[Ask]:
+def asks(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> list[Ask]:
     """Return how many members of each group must be placed for an attempt to succeed. O(roles)."""
     return [
         Ask(each.group.key, role, count)
-        for each in bundles.pending(state, entity)
+        for each in bundles.pending(pods, entity)
         if each.group is not None
-        for role, count in equivalence.quotas(state, each)
+        for role, count in equivalence.quotas(settings, call, each)
     ]
 
 
 def _pre_filter(
-    state: State, members: list[Member], cycles: _Cycles, *, now: float
+    settings: Settings, nodes: Nodes, members: list[Member], cycles: _Cycles, *, now: float
 ) -> tuple[list[Member], UnschedulableMember | None]:
     """Return the members that pass ``pre_filter``, and the first member that does not."""
-    for_all = state.settings.profile.group_wide["pre_filter"]
-    for_each = state.settings.profile.per_member["pre_filter"]
+    for_all = settings.profile.group_wide["pre_filter"]
+    for_each = settings.profile.per_member["pre_filter"]
     first = members[0]
-    why = extension_points.pre_filter_refusal(state, cycles[first.seq], first.pod, now, for_all)
+    why = extension_points.pre_filter_refusal(
+        settings, nodes, cycles[first.seq], first.pod, now, for_all
+    )
     if why is not None:
         return [], unschedulable(first, why)
     if not for_each:
@@ -99,10 +104,10 @@ def _pre_filter(
     ready: list[Member] = []
     refused: UnschedulableMember | None = None
     for member in members:
-        asked = extension_points.concerned(state, member, "pre_filter of each", for_each)
+        asked = extension_points.concerned(settings, member, "pre_filter of each", for_each)
         cycle = cycles[member.seq]
         why = (
-            extension_points.pre_filter_refusal(state, cycle, member.pod, now, asked)
+            extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, asked)
             if asked
             else None
         )

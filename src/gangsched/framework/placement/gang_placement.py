@@ -79,7 +79,7 @@ def place(
             alike.append(member)
             continue
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
-            state, cycles[member.seq], member, now
+            state.settings, state.nodes, cycles[member.seq], member, now
         )
         if isinstance(outcome, Unschedulable):
             refused = refused or UnschedulableMember(
@@ -94,16 +94,20 @@ def place(
     checks: dict[Kind, NodeCheck] = {}
     if any(pod_class.reads_pods for pod_class in judges):
         checks = {
-            kind: NodeCheck(state, cycles[first.seq], first.pod) for kind, first in cycle_of.items()
+            kind: NodeCheck(state.settings, cycles[first.seq], first.pod)
+            for kind, first in cycle_of.items()
         }
     steps = state.settings.search_budget if budget is None else budget
-    task = Task(state, kinds, judges, tuple(asks), len(groups) > 1, steps, checks)
+    shared = len(groups) > 1
+    task = Task(
+        state.settings, state.nodes, state.pods, kinds, judges, tuple(asks), shared, steps, checks
+    )
     if checks:
         found = _place_by_node(task, groups)
     elif task.shared and any(topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
-        found = _place(task, groups[0], Plan(state))
+        found = _place(task, groups[0], Plan(state.nodes))
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
@@ -197,7 +201,7 @@ def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unschedula
     a later one needs, the needed members of all groups are placed together.
     """
     parts = [(task.part(info.key), info) for info in groups]
-    plan = Plan(task.state)
+    plan = Plan(task.nodes)
     for part, info in parts:
         found = _place(part, info, plan)
         if found is None:
@@ -223,9 +227,9 @@ def _place_anew(
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
-        answer = search(task, Plan(task.state), left, domains)
+        answer = search(task, Plan(task.nodes), left, domains)
         if isinstance(answer, Packed):
-            plan = Plan(task.state)
+            plan = Plan(task.nodes)
             carry_over(task, answer, plan)
             for (part, _info), domain in zip(parts, within, strict=True):
                 plan = plan.within(domain)
@@ -247,7 +251,7 @@ def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
     if not topology.asked(info):
         return (None,)
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
-    return topology.domains(task.state, info, counts, task.needed)
+    return topology.domains(task.nodes, task.pods, info, counts, task.needed)
 
 
 def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
@@ -260,7 +264,7 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.state.settings.placement)
+        count = plan.place(pod_class, task.judges[pod_class], left, task.settings.placement)
         if count < len(left) and rest is None:
             rest = (left[count], pod_class)
     return rest

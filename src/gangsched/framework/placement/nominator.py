@@ -44,13 +44,15 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched.events import NominationLapsed
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Unschedulable
@@ -74,9 +76,9 @@ __all__ = [
 _FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
 
 
-def holds_capacity(state: State, uid: PodUID) -> bool:
+def holds_capacity(pods: Pods, uid: PodUID) -> bool:
     """Return whether a pod holds capacity of a node. O(1)."""
-    member = state.pods.members.get(uid)
+    member = pods.members.get(uid)
     if member is None:
         return False
     return member.node is not None or (
@@ -84,20 +86,18 @@ def holds_capacity(state: State, uid: PodUID) -> bool:
     )
 
 
-def next_deadline(state: State) -> float | None:
+def next_deadline(reservations: Reservations) -> float | None:
     """Return the earliest deadline of a nomination that awaits pods. O(nominations)."""
-    return min(
-        (n.deadline for n in state.reservations.nominations.values() if n.awaited), default=None
-    )
+    return min((n.deadline for n in reservations.nominations.values() if n.awaited), default=None)
 
 
 # Adding and removing --------------------------------------------------------------------------
 
 
-def add(state: State, nomination: Nomination) -> None:
+def add(nodes: Nodes, reservations: Reservations, nomination: Nomination) -> None:
     """Add a nomination, and reserve its capacity. O(pods x log nodes)."""
-    state.reservations.nominations[nomination.entity.seq] = nomination
-    state.nodes.reserve(nomination.reserved)
+    reservations.nominations[nomination.entity.seq] = nomination
+    nodes.reserve(nomination.reserved)
 
 
 def remove(
@@ -111,7 +111,7 @@ def remove(
         reason: Why it lapses; if it is empty, no notice says so.
         uids: The pods that the notice names; None for those that are still nominated.
     """
-    _free(state, nomination.pods.values())
+    _free(state.nodes, nomination.pods.values())
     del state.reservations.nominations[nomination.entity.seq]
     if reason:
         named = [*nomination.pods] if uids is None else uids
@@ -138,51 +138,53 @@ def readmit(state: State, nomination: Nomination, *, now: float) -> None:
     """Return the entity of a removed nomination to the queue, if it waited outside."""
     entity = nomination.entity
     if state.queue.is_gated(entity) and len(entity):
-        refusal = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+        refusal = bundles.pre_enqueue(
+            state.settings, state.pods, state.call, entity.pod, entity.group, now
+        )
         if isinstance(refusal, Unschedulable):
             entity.reason = refusal.reason
         else:
             state.queue.activate(entity, now=now)
 
 
-def _free(state: State, pods: Iterable[NominatedPod]) -> None:
+def _free(nodes: Nodes, pods: Iterable[NominatedPod]) -> None:
     pods = list(pods)
-    state.nodes.release([each.reserved for each in pods])
-    _note_departed(state, pods)
+    nodes.release([each.reserved for each in pods])
+    _note_departed(nodes, pods)
 
 
-def _note_departed(state: State, pods: Iterable[NominatedPod]) -> None:
+def _note_departed(nodes: Nodes, pods: Iterable[NominatedPod]) -> None:
     # a reservation was planned around them, and may start earlier without
-    if state.nodes.ledger.expecting:
-        state.nodes.departed += [each.uid for each in pods]
+    if nodes.ledger.expecting:
+        nodes.departed += [each.uid for each in pods]
 
 
 # Before and after the owner's cycle -------------------------------------------------------------
 
 
-def leave_out(state: State, entity: QueuedEntity) -> Nomination | None:
+def leave_out(nodes: Nodes, reservations: Reservations, entity: QueuedEntity) -> Nomination | None:
     """Leave an entity's nomination out of the nodes for its cycle; return it, if there is one."""
-    nomination = state.reservations.nominations.get(entity.seq)
+    nomination = reservations.nominations.get(entity.seq)
     if nomination is not None:
-        state.nodes.leave_out(nomination.reserved)
-        _note_departed(state, nomination.pods.values())
+        nodes.leave_out(nomination.reserved)
+        _note_departed(nodes, nomination.pods.values())
     return nomination
 
 
-def withhold_again(state: State, nomination: Nomination) -> None:
+def withhold_again(nodes: Nodes, nomination: Nomination) -> None:
     """Withhold the capacity of a nomination again after a cycle that did not use it."""
-    state.nodes.withhold(nomination.reserved)
+    nodes.withhold(nomination.reserved)
 
 
 def await_victims(state: State, nomination: Nomination, *, now: float) -> None:
     """Take the entity out of the queue until the awaited pods are gone; activate it if they are."""
     entity = nomination.entity
-    if _is_free(state, nomination):
+    if _is_free(state.pods, nomination):
         _activate(state, nomination, now=now)
         return
     entity.refill()
     state.queue.gate(entity, now=now)
-    requeue.forget(state, entity)
+    requeue.forget(state.attempts, entity)
     nodes, pods = len(nomination.nodes), _pods(nomination)
     where = "1 node is" if nodes == 1 else f"{nodes} nodes are"
     entity.reason = f"{where} nominated, waiting for {pods} to terminate"
@@ -203,9 +205,9 @@ def review(state: State, *, now: float) -> None:
     for nomination in list(state.reservations.nominations.values()):
         uids = [*nomination.pods]  # those on nodes that are gone are dropped meanwhile
         reason = _why_obsolete(state, nomination, now=now)
-        if not reason and not _is_free(state, nomination) and nomination.deadline <= now:
+        if not reason and not _is_free(state.pods, nomination) and nomination.deadline <= now:
             state.reservations.overdue.update(
-                uid for uid in nomination.awaited if holds_capacity(state, uid)
+                uid for uid in nomination.awaited if holds_capacity(state.pods, uid)
             )
             reason = f"{_pods(nomination)} did not terminate in time"
         if reason:
@@ -217,13 +219,13 @@ def review(state: State, *, now: float) -> None:
 def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
     """Drop pods that changed, and return why the nomination lapses; empty if it does not."""
     for uid, nominated in list(nomination.pods.items()):
-        if not _is_unchanged(state, nominated) or nominated.node not in state.nodes.infos:
+        if not _is_unchanged(state.pods, nominated) or nominated.node not in state.nodes.infos:
             del nomination.pods[uid]
-            _free(state, (nominated,))
+            _free(state.nodes, (nominated,))
             requeue.gain(state, (nominated.node,), now=now)
     if not nomination.is_sufficient:
         return "too few nominated pods or nodes are left"
-    if equivalence.preemption_reach(state, nomination.entity)[0] != nomination.priority:
+    if equivalence.preemption_reach(state.pods, nomination.entity)[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
         info = state.pods.registry.get(key)
@@ -232,16 +234,16 @@ def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
     return ""
 
 
-def _is_unchanged(state: State, nominated: NominatedPod) -> bool:
-    member = state.pods.members.get(nominated.uid)
+def _is_unchanged(pods: Pods, nominated: NominatedPod) -> bool:
+    member = pods.members.get(nominated.uid)
     pending = member is not None and member.state is MemberState.UNSCHEDULED
     return pending and member is not None and member.seq == nominated.seq
 
 
-def _is_free(state: State, nomination: Nomination) -> bool:
+def _is_free(pods: Pods, nomination: Nomination) -> bool:
     """Return whether no pod is awaited any more. O(1) amortised."""
     awaited = nomination.awaited
-    while awaited and not holds_capacity(state, awaited[-1]):
+    while awaited and not holds_capacity(pods, awaited[-1]):
         awaited.pop()
     return not awaited
 
@@ -249,7 +251,9 @@ def _is_free(state: State, nomination: Nomination) -> bool:
 def _activate(state: State, nomination: Nomination, *, now: float) -> None:
     """Activate an entity whose nominated nodes are free, without waiting for its backoff."""
     entity = nomination.entity
-    refusal = bundles.pre_enqueue(state, entity.pod, entity.group, now)
+    refusal = bundles.pre_enqueue(
+        state.settings, state.pods, state.call, entity.pod, entity.group, now
+    )
     if isinstance(refusal, Unschedulable):
         lapse(state, nomination, refusal.reason, now=now)
         return
@@ -264,24 +268,26 @@ def _activate(state: State, nomination: Nomination, *, now: float) -> None:
 # In the owner's cycle ---------------------------------------------------------------------------
 
 
-def next_member(state: State, entity: QueuedEntity) -> Member | None:
+def next_member(pods: Pods, reservations: Reservations, entity: QueuedEntity) -> Member | None:
     """Return the pod of a nomination that is for one pod; None for any other entity."""
-    nomination = state.reservations.nominations.get(entity.seq)
+    nomination = reservations.nominations.get(entity.seq)
     if nomination is None or len(nomination.pods) > 1:
         return None
-    return state.pods.members[next(iter(nomination.pods))]
+    return pods.members[next(iter(nomination.pods))]
 
 
-def node_for(state: State, member: Member, pod_class: PodClass, judge: Judge) -> NodeName | None:
+def node_for(
+    nodes: Nodes, reservations: Reservations, member: Member, pod_class: PodClass, judge: Judge
+) -> NodeName | None:
     """Return the nominated node of a pod, if it is free and takes the pod.
 
     Runtime complexity: O(nominations).
     """
-    nomination = state.reservations.nominations.get(member.entity.seq)
+    nomination = reservations.nominations.get(member.entity.seq)
     nominated = None if nomination is None else nomination.pods.get(member.pod.uid)
     if nomination is None or nominated is None or nomination.awaited:
         return None
-    now_and_later = _now_and_later(state, nomination, nominated.node)
+    now_and_later = _now_and_later(nodes, reservations, nomination, nominated.node)
     is_refused = any(pod_class.judgement(given, judge).reasons for given in now_and_later)
     return None if is_refused else nominated.node
 
@@ -301,17 +307,19 @@ def plan(
     nomination = state.reservations.nominations.get(entity.seq)
     if nomination is None or nomination.awaited:
         return None
-    found, taken = Plan(state), dict[int, list[NodeClass]]()
+    found, taken = Plan(state.nodes), dict[int, list[NodeClass]]()
     by_uid = {member.pod.uid: member for member in members}
     for nominated in nomination.pods.values():
         member = by_uid.get(nominated.uid)
-        if member is None or not _is_in_its_domain(state, member, nomination):
+        if member is None or not _is_in_its_domain(state.nodes, state.pods, member, nomination):
             return None
         index = state.nodes.infos[nominated.node].index
         given = found.at(index) if index in taken else state.nodes.classes.of(index)
-        asked = taken.get(index) or _now_and_later(state, nomination, nominated.node)
+        asked = taken.get(index) or _now_and_later(
+            state.nodes, state.reservations, nomination, nominated.node
+        )
         pod_class, judge, answer = filter_and_score.evaluate_nodes(
-            state, cycles[member.seq], member, now
+            state.settings, state.nodes, cycles[member.seq], member, now
         )
         if isinstance(answer, Unschedulable):
             return None
@@ -322,14 +330,16 @@ def plan(
     return found
 
 
-def _now_and_later(state: State, nomination: Nomination, name: NodeName) -> list[NodeClass]:
+def _now_and_later(
+    nodes: Nodes, reservations: Reservations, nomination: Nomination, name: NodeName
+) -> list[NodeClass]:
     """Return the class of a nominated node now, and after the pods of others have terminated.
 
     Now: without what is reserved for other nominations, as their pods are not there yet. Later:
     without the pods that others await, and with what is reserved for nominations of the same or
     a higher priority. Both are needed where the node offers less than when it was nominated.
     """
-    classes, info = state.nodes.classes, state.nodes.infos[name]
+    classes, info = nodes.classes, nodes.infos[name]
     now = later = classes.of(info.index)
     for entry in info.nominated:
         if entry.owner == nomination.entity.seq:
@@ -337,22 +347,22 @@ def _now_and_later(state: State, nomination: Nomination, name: NodeName) -> list
         now = classes.giving_back(now, entry.requests)
         if entry.priority < nomination.priority:
             later = classes.giving_back(later, entry.requests)
-    others = (each for each in state.reservations.nominations.values() if each is not nomination)
+    others = (each for each in reservations.nominations.values() if each is not nomination)
     for uid in dict.fromkeys(uid for other in others for uid in other.awaited):
         if uid in info.holders:
             later = classes.giving_back(later, info.holders[uid])
     return [now] if now is later else [now, later]
 
 
-def _is_in_its_domain(state: State, member: Member, nomination: Nomination) -> bool:
+def _is_in_its_domain(nodes: Nodes, pods: Pods, member: Member, nomination: Nomination) -> bool:
     """Return whether the nominated nodes of a gang still share one value of its topology label."""
     info = member.group
     topology = None if info is None or info.spec is None else info.spec.topology
     if info is None or topology is None or not topology.required:
         return True
-    nodes = (each.node for each in nomination.pods.values() if each.group == info.key)
-    values = {state.nodes.infos[name].node.labels.get(topology.key) for name in nodes}
-    joined = group_topology.joined(state, info)
+    names = (each.node for each in nomination.pods.values() if each.group == info.key)
+    values = {nodes.infos[name].node.labels.get(topology.key) for name in names}
+    joined = group_topology.joined(nodes, pods, info)
     return len(values) == 1 and None not in values and (joined is None or values <= joined.values)
 
 

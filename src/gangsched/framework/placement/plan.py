@@ -23,9 +23,9 @@ from attrs import frozen
 
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey
 
 __all__ = ["Domain", "Plan"]
@@ -62,8 +62,8 @@ class Plan:
 
     __slots__ = ("_at", "_count", "_nodes", "_used", "domain", "placed")
 
-    def __init__(self, state: State) -> None:
-        self._nodes = state.nodes.classes
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes.classes
         self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
         self._count: dict[int, int] = {}

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import evolve, field, frozen
 
-from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.packing.pack import (
     BudgetExhausted,
@@ -27,8 +28,8 @@ from gangsched.framework.placement.packing.pack import (
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
 from gangsched.framework.runtime.pod_readers import NodeCheck
-from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, Resources
 
 __all__ = ["Answer", "Ask", "Judges", "Kind", "Kinds", "Task", "carry_over", "search"]
@@ -74,7 +75,9 @@ class Task:
     """Members that are to be placed.
 
     Attributes:
-        state: The scheduler's state.
+        settings: What the caller set.
+        nodes: The nodes.
+        pods: The known pods and groups.
         kinds: The members, by kind.
         judges: The judge of nodes for each class of these members.
         asks: How many must be placed, of one group or of all groups of a bundle.
@@ -83,7 +86,9 @@ class Task:
         checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
     """
 
-    state: State
+    settings: Settings
+    nodes: Nodes
+    pods: Pods
     kinds: Kinds
     judges: Judges
     asks: tuple[Ask, ...]
@@ -130,7 +135,8 @@ def search(
         Quota(frozenset(kind for kind in task.kinds if kind.counts_for(ask)), ask.count, str(n))
         for n, ask in enumerate(task.asks)
     ]
-    model, nodes = _NodeModel(task.state, task.judges, within), dict(plan.untouched())
+    model = _NodeModel(task.settings, task.nodes.classes, task.judges, within)
+    nodes = dict(plan.untouched())
     for given, touched in plan.touched().items():
         nodes[given] = nodes.get(given, 0) + len(touched)
     return pack(demands, quotas, list(nodes.items()), model, budget=max(budget, 0))
@@ -154,20 +160,21 @@ class _NodeModel:
 
     def __init__(
         self,
-        state: State,
+        settings: Settings,
+        classes: NodeClasses,
         judges: Judges,
         within: Mapping[GroupKey, Domain | None],
         boundless: str | None = None,
     ) -> None:
-        self._state = state
+        self._settings = settings
         self._judges = judges
         self._within = within
         self._boundless = boundless
-        self._classes = state.nodes.classes
+        self._classes = classes
 
     @property
     def binding(self) -> Collection[str]:
-        names = (signatures.fitted(self._state, each.sample) for each in self._judges)
+        names = (signatures.fitted(self._settings, each.sample) for each in self._judges)
         return frozenset(name for found in names for name in found) - {self._boundless}
 
     def after(self, node: NodeClass, pod: Kind) -> NodeClass | None:
@@ -185,4 +192,4 @@ class _NodeModel:
         return node.sample.free
 
     def without(self, resource: str) -> _NodeModel:
-        return _NodeModel(self._state, self._judges, self._within, resource)
+        return _NodeModel(self._settings, self._classes, self._judges, self._within, resource)

@@ -70,10 +70,10 @@ class SiblingPlacement:
 
     def plan(self) -> Plan:
         """Return the placement as a plan. O(members)."""
-        classes = self.task.state.nodes.classes
+        classes = self.task.nodes.classes
         placed = self.tentative.placed.copy()
         self.take_back()
-        made, touched = Plan(self.task.state), set[int]()
+        made, touched = Plan(self.task.nodes), set[int]()
         for member, index in placed:
             given = made.at(index) if index in touched else classes.of(index)
             made.put(member, given, on=index)
@@ -128,29 +128,29 @@ class SiblingPlacement:
         return refused
 
     def _refusal(self, kind: Kind, member: Member) -> Refused:
-        check, state = self.task.checks[kind], self.task.state
-        kind.pod_class.refresh(state.nodes, self.task.judges[kind.pod_class])
-        found = by_node.diagnosis(state, kind.pod_class, check, self.domain(kind))
+        check, nodes = self.task.checks[kind], self.task.nodes
+        kind.pod_class.refresh(nodes, self.task.judges[kind.pod_class])
+        found = by_node.diagnosis(nodes, kind.pod_class, check, self.domain(kind))
         return Refused(kind, member, found)
 
     def _best(self, kind: Kind, wanted: int) -> int | None:
-        state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
-        pod_class.refresh(state.nodes, self.task.judges[pod_class])
-        placement = state.settings.placement
+        nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
+        pod_class.refresh(nodes, self.task.judges[pod_class])
+        placement = self.task.settings.placement
         if placement is PlacementStrategy.AUTO:
             scarce = any("/" in name for name in kind.requests)
             placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
         check = self.task.checks[kind]
         if placement is PlacementStrategy.SCORE:
-            return by_node.best(state, pod_class, check, domain)
-        by_index = state.nodes.by_index
+            return by_node.best(nodes, pod_class, check, domain)
+        by_index = nodes.by_index
         pack = placement is PlacementStrategy.PACK
         order = self._packed(kind, wanted) if pack else self._spread(kind)
         return next((index for index in order if not check.refusal(by_index[index])), None)
 
     def _packed(self, kind: Kind, wanted: int) -> Iterator[int]:
         """Iterate over nodes: those in use first, then those that take the most members."""
-        classes, domain = self.task.state.nodes.classes, self.domain(kind)
+        classes, domain = self.task.nodes.classes, self.domain(kind)
         judge = self.task.judges[kind.pod_class]
         used = dict.fromkeys(index for _member, index in self.tentative.placed)
         in_use: list[tuple[int, int]] = []

@@ -77,7 +77,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         within: The nodes of each group; None for all.
         budget: For how many steps at most.
     """
-    with Tentative(task.state, task.checks.values()) as tentative:
+    with Tentative(task.nodes, task.checks.values()) as tentative:
         run = _Run(task, within, tentative)
         refused = run.greedy()
         if run.is_met() or refused is None:
@@ -85,7 +85,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         kind, member, diagnosis = refused
         placed = run.counts.copy()
         run.take_back()
-        relaxed = search(task, Plan(task.state), budget, within)
+        relaxed = search(task, Plan(task.nodes), budget, within)
         if isinstance(relaxed, Impossible):
             # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
             exact = relaxed.exact and placed[int(relaxed.quota.name)] >= relaxed.fits
@@ -198,12 +198,12 @@ class _Run(SiblingPlacement):
                 yield kind, index
 
     def _accepted(self, kind: Kind) -> Iterator[int]:
-        state, pod_class, domain = self.task.state, kind.pod_class, self.domain(kind)
-        pod_class.refresh(state.nodes, self.task.judges[pod_class])
-        check, by_index = self.task.checks[kind], state.nodes.by_index
+        nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
+        pod_class.refresh(nodes, self.task.judges[pod_class])
+        check, by_index = self.task.checks[kind], nodes.by_index
         empty: set[NodeClass] = set()
         for _score, index in list(by_node.ranked(pod_class.ranked(), domain)):
-            info, given = by_index[index], state.nodes.classes.of(index)
+            info, given = by_index[index], nodes.classes.of(index)
             if not info.holders:
                 if given in empty:
                     continue
@@ -220,7 +220,7 @@ class _Run(SiblingPlacement):
         placeable: dict[Kind, int] = {}
         for kind, left in self.left.items():
             pod_class = kind.pod_class
-            pod_class.refresh(self.task.state.nodes, self.task.judges[pod_class])
+            pod_class.refresh(self.task.nodes, self.task.judges[pod_class])
             placeable[kind] = min(len(left), pod_class.headroom)
         return all(
             count + sum(n for kind, n in placeable.items() if kind.counts_for(ask)) >= ask.count

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, final
 
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
 
 __all__ = ["Tentative"]
 
@@ -31,9 +31,9 @@ class Tentative:
 
     __slots__ = ("_checks", "_nodes", "_view", "placed")
 
-    def __init__(self, state: State, checks: Iterable[NodeCheck]) -> None:
-        self._nodes = state.nodes
-        self._view = NodesView(state.nodes)
+    def __init__(self, nodes: Nodes, checks: Iterable[NodeCheck]) -> None:
+        self._nodes = nodes
+        self._view = NodesView(nodes)
         self._checks = tuple(checks)
         self.placed: list[tuple[Member, int]] = []
 

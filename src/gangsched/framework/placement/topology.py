@@ -17,10 +17,10 @@ from collections.abc import Iterable
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain
-from gangsched.framework.state.pods import ON_NODES
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.pods import ON_NODES, Pods
 from gangsched.model import NodeName
 
 __all__ = ["asked", "best", "domains", "rejection_reason", "joined"]
@@ -31,36 +31,41 @@ def asked(info: PodGroupInfo) -> bool:
     return info.spec is not None and info.spec.topology is not None
 
 
-def joined(state: State, info: PodGroupInfo) -> Domain | None:
+def joined(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Domain | None:
     """Return the domain that a later member of a gang must use; None for all. O(members)."""
     topology = None if info.spec is None else info.spec.topology
-    return _of_members(state, info) if topology is not None and topology.required else None
+    return _of_members(nodes, pods, info) if topology is not None and topology.required else None
 
 
-def best(state: State, pod_class: PodClass, domain: Domain) -> NodeName | None:
+def best(nodes: Nodes, pod_class: PodClass, domain: Domain) -> NodeName | None:
     """Return the best node of a domain; None if none of it is feasible. O(classes)."""
     for _score, given in pod_class.ranked():
         if domain.has(given):
-            return state.nodes.by_index[given.nodes[0]].node.name
+            return nodes.by_index[given.nodes[0]].node.name
     return None
 
 
 def domains(
-    state: State, info: PodGroupInfo, counts: Iterable[tuple[PodClass, int]], needed: int
+    nodes: Nodes,
+    pods: Pods,
+    info: PodGroupInfo,
+    counts: Iterable[tuple[PodClass, int]],
+    needed: int,
 ) -> list[Domain | None]:
     """Return the domains of a gang with a topology, in the order in which to try them.
 
     None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
 
     Args:
-        state: The scheduler's state.
+        nodes: The nodes.
+        pods: The known pods and groups.
         info: The gang.
         counts: The judged classes of its pending members, each with the number of members.
         needed: How many of them must fit.
     """
     topology = None if info.spec is None else info.spec.topology
     assert topology is not None
-    here = _of_members(state, info)
+    here = _of_members(nodes, pods, info)
     if here is not None:
         return [here] if topology.required else [here, None]
     enough: dict[str, int] = {}
@@ -84,36 +89,36 @@ def domains(
     return found if topology.required else [*found, None]
 
 
-def rejection_reason(state: State, info: PodGroupInfo) -> str:
+def rejection_reason(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> str:
     """Return why the nodes of waiting members contradict the topology; "" if not. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not topology.required or info.was_scheduled:
         return ""
-    held = _values(state, info, topology.key, (MemberState.WAITING,))
-    seated = _values(state, info, topology.key, (MemberState.ASSIGNED,)) - {None}
+    held = _values(nodes, pods, info, topology.key, (MemberState.WAITING,))
+    seated = _values(nodes, pods, info, topology.key, (MemberState.ASSIGNED,)) - {None}
     if held <= seated if seated else len(held) <= 1 and None not in held:
         return ""
     return f"belongs within one {topology.key} now"
 
 
-def _of_members(state: State, info: PodGroupInfo) -> Domain | None:
+def _of_members(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Domain | None:
     """Return the domain of the members that hold nodes; None if none does. O(members)."""
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not info.scheduled:
         return None
-    values = _values(state, info, topology.key, ON_NODES)
+    values = _values(nodes, pods, info, topology.key, ON_NODES)
     known = frozenset(value for value in values if value is not None)
     return Domain(topology.key, known) if known else None
 
 
 def _values(
-    state: State, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
+    nodes: Nodes, pods: Pods, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
 ) -> set[str | None]:
     """Return the values of a label on the nodes of some members; None for a node without it."""
     values = set[str | None]()
-    for member in state.pods.of_group(info):
+    for member in pods.of_group(info):
         if member.state in states:
             name = member.node if member.node is not None else member.pod.node_name
-            node = None if name is None else state.nodes.infos.get(name)
+            node = None if name is None else nodes.infos.get(name)
             values.add(None if node is None else node.node.labels.get(key))
     return values

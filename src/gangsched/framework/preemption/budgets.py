@@ -19,7 +19,8 @@ from typing import final
 from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import PodDisruptionBudget
 from gangsched.framework.config.cycle_state import objects_of
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.settings import Settings
 from gangsched.model import PodUID
 
 __all__ = ["Budgets", "budgets"]
@@ -32,19 +33,19 @@ class Budgets:
     """How many evictions the budgets of a cluster still allow.
 
     Args:
-        state: The scheduler's state.
+        pods: The known pods.
         known: The budgets.
     """
 
-    def __init__(self, state: State, known: Iterable[PodDisruptionBudget]) -> None:
-        self._state = state
+    def __init__(self, pods: Pods, known: Iterable[PodDisruptionBudget]) -> None:
+        self._pods = pods
         self._known = tuple(known)
         self._left = [budget.disruptions_allowed for budget in self._known]
         self._covering: dict[PodUID, tuple[int, ...]] = {}
 
     def anew(self) -> Budgets:
         """Return the same budgets, with no eviction counted. O(budgets)."""
-        made = Budgets(self._state, self._known)
+        made = Budgets(self._pods, self._known)
         made._covering = self._covering
         return made
 
@@ -84,7 +85,7 @@ class Budgets:
         """Return the budgets that cover a pod, by number. O(budgets) the first time."""
         found = self._covering.get(uid)
         if found is None:
-            member = self._state.pods.members.get(uid)
+            member = self._pods.members.get(uid)
             found = ()
             if member is not None and member.state in _EVICTED:
                 found = tuple(n for n, one in enumerate(self._known) if one.covers(member.pod))
@@ -92,7 +93,7 @@ class Budgets:
         return found
 
 
-def budgets(state: State) -> Budgets | None:
+def budgets(settings: Settings, pods: Pods) -> Budgets | None:
     """Return the disruption budgets of the cluster; None if there are none. O(budgets)."""
-    known = tuple(objects_of(state.settings.cluster).all(PodDisruptionBudget))
-    return Budgets(state, known) if known else None
+    known = tuple(objects_of(settings.cluster).all(PodDisruptionBudget))
+    return Budgets(pods, known) if known else None

@@ -17,12 +17,13 @@ from attrs import define, evolve
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.pods import ON_NODES, Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.pods import ON_NODES, Member, Pods
+from gangsched.framework.state.reservations import Reservations
 from gangsched.model import NodeName, PodUID
 
 __all__ = [
@@ -77,15 +78,15 @@ class EvictionUnit:
             self.pods if self.is_elastic or self.member else sum(g.scheduled for g in self.groups)
         )
 
-    def members(self, state: State) -> list[Member]:
+    def members(self, nodes: Nodes, pods: Pods) -> list[Member]:
         """Return the pods that are evicted. O(members)."""
         if self.member is not None:
             return [self.member]
         if self.is_elastic:
-            return elastic_members(state, self.groups[0])
-        return [m for info in self.groups for m in state.pods.of_group(info) if m.state in ON_NODES]
+            return elastic_members(nodes, pods, self.groups[0])
+        return [m for info in self.groups for m in pods.of_group(info) if m.state in ON_NODES]
 
-    def holders(self, state: State, is_candidate: IsCandidate) -> list[Holder]:
+    def holders(self, nodes: Nodes, pods: Pods, is_candidate: IsCandidate) -> list[Holder]:
         """Return the capacity that it frees where that may help the preemptor. O(members).
 
         The result is computed once. Capacity on other nodes is freed too if the unit is taken,
@@ -94,29 +95,34 @@ class EvictionUnit:
         if self._holders is None:
             found: Iterable[Holder]
             if self.nomination is not None:
-                found = _nominated(state, self.nomination)
+                found = _nominated(nodes, self.nomination)
             else:
-                found = _holders(state, self.members(state))
+                found = _holders(nodes, self.members(nodes, pods))
             self._holders = [holder for holder in found if is_candidate(holder.at)]
         return self._holders
 
-    def on_node(self, state: State, index: int, gone: Collection[PodUID]) -> EvictionUnit:
+    def on_node(
+        self, nodes: Nodes, pods: Pods, index: int, gone: Collection[PodUID]
+    ) -> EvictionUnit:
         """Return a unit with the elastic members that this unit's gang can give up on one node.
 
         Runtime complexity: O(members).
 
         Args:
-            state: The scheduler's state.
+            nodes: The nodes.
+            pods: The known pods and groups.
             index: The node.
             gone: Members that the gang gives up already.
         """
-        members = elastic_members(state, self.groups[0], gone, on=index)
+        members = elastic_members(nodes, pods, self.groups[0], gone, on=index)
         made = evolve(self, pods=len(members))
-        made._holders = list(_holders(state, members))
+        made._holders = list(_holders(nodes, members))
         return made
 
 
-def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[EvictionUnit]:
+def units(
+    pods: Pods, reservations: Reservations, below: int, besides: Collection[PodGroupInfo]
+) -> list[EvictionUnit]:
     """Return the units of a priority lower than *below*, except those of the groups *besides*.
 
     Runtime complexity: O(groups) and O(pods).
@@ -124,14 +130,14 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
     found: list[EvictionUnit] = []
     apart = {info.uid for info in besides}
     seen = apart.copy()
-    for info in state.pods.registry:
+    for info in pods.registry:
         if info.uid in seen or not info.scheduled:
             continue
-        groups = _together(state, info)
+        groups = _together(pods, info)
         seen.update(each.uid for each in groups)
         if apart.isdisjoint(each.uid for each in groups):
-            found += _of_groups(state, groups, below)
-    for member in state.pods.members.values():
+            found += _of_groups(pods, groups, below)
+    for member in pods.members.values():
         if member.group is not None or member.state not in ON_NODES:
             continue
         pod = member.pod
@@ -139,7 +145,7 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
             found.append(
                 EvictionUnit(pod.priority, 1, 1, pod.created_at, member.seq, member=member)
             )
-    for made in state.reservations.nominations.values():
+    for made in reservations.nominations.values():
         if made.priority < below:
             entity = made.entity
             unit = EvictionUnit(made.priority, 0, 0, entity.created_at, entity.seq, nomination=made)
@@ -147,12 +153,12 @@ def units(state: State, below: int, besides: Collection[PodGroupInfo]) -> list[E
     return found
 
 
-def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
+def _together(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
     """Return the groups that are evicted with a group: those of its bundle that hold nodes."""
     found = [info]
     bundle = bundles.keys(info.spec)
     for key in bundle:
-        other = state.pods.registry.get(key)
+        other = pods.registry.get(key)
         if other is None or other is info or not other.scheduled:
             continue
         if bundles.keys(other.spec) == bundle:
@@ -160,11 +166,11 @@ def _together(state: State, info: PodGroupInfo) -> list[PodGroupInfo]:
     return found
 
 
-def _of_groups(state: State, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
+def _of_groups(pods: Pods, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
     priority = max(info.priority for info in groups)
     if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
         # running members may have a higher priority than the group's, which has changed since
-        members = (member for info in groups for member in state.pods.of_group(info))
+        members = (member for info in groups for member in pods.of_group(info))
         ranks = [member.pod.priority for member in members if member.state in ON_NODES]
         priority = max(priority, *ranks)
     created_at = max(info.created_at for info in groups)
@@ -206,7 +212,8 @@ class _Elastic:
 
 
 def elastic_members(
-    state: State,
+    nodes: Nodes,
+    pods: Pods,
     info: PodGroupInfo,
     gone: Collection[PodUID] = (),
     *,
@@ -215,24 +222,25 @@ def elastic_members(
     """Return the members that a started gang can give up, the last to arrive first. O(members).
 
     Args:
-        state: The scheduler's state.
+        nodes: The nodes.
+        pods: The known pods and groups.
         info: The group.
         gone: Members that it gives up already.
         on: The index of the node that they are on; None for any.
     """
-    bound = [m for m in state.pods.of_group(info) if m.state in _BOUND and m.pod.uid not in gone]
+    bound = [m for m in pods.of_group(info) if m.state in _BOUND and m.pod.uid not in gone]
     elastic = _Elastic(info, bound)
     if not _is_elastic(info) or any(spare < 0 for spare in elastic.of_role.values()):
         return []
-    name = None if on is None else state.nodes.by_index[on].node.name
+    name = None if on is None else nodes.by_index[on].node.name
     chosen = (m for m in reversed(bound) if name is None or _node_of(m) == name)
     return [member for member in chosen if elastic.give_up(member)]
 
 
-def elastic_nodes(state: State, info: PodGroupInfo) -> list[int]:
+def elastic_nodes(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> list[int]:
     """Return the nodes of a gang's bound members, by index, each once. O(members)."""
-    names = (_node_of(member) for member in state.pods.of_group(info) if member.state in _BOUND)
-    infos = (state.nodes.infos.get(name) for name in dict.fromkeys(names) if name is not None)
+    names = (_node_of(member) for member in pods.of_group(info) if member.state in _BOUND)
+    infos = (nodes.infos.get(name) for name in dict.fromkeys(names) if name is not None)
     return [found.index for found in infos if found is not None]
 
 
@@ -248,45 +256,47 @@ def _is_elastic(info: PodGroupInfo) -> bool:
 # Terminating pods -----------------------------------------------------------------------------
 
 
-def terminating(state: State) -> list[Holder]:
+def terminating(nodes: Nodes, pods: Pods, reservations: Reservations) -> list[Holder]:
     """Return the pods that terminate and are not overdue. O(groups) and O(pods)."""
     members = [
-        state.pods.members[uid]
-        for info in state.pods.registry
+        pods.members[uid]
+        for info in pods.registry
         if info.members.count(MemberState.TERMINATING)
         for uid in info.members
     ]
-    members += [member for member in state.pods.members.values() if member.group is None]
-    return list(_holders(state, (m for m in members if _is_terminating(state, m))))
+    members += [member for member in pods.members.values() if member.group is None]
+    return list(_holders(nodes, (m for m in members if _is_terminating(pods, reservations, m))))
 
 
-def terminating_on(state: State, nodes: Iterable[NodeName]) -> list[PodUID]:
+def terminating_on(
+    nodes: Nodes, pods: Pods, reservations: Reservations, names: Iterable[NodeName]
+) -> list[PodUID]:
     """Return the pods on some nodes that terminate and are not overdue. O(pods on them)."""
-    infos = (state.nodes.infos[name] for name in nodes)
-    members = (state.pods.members.get(uid) for info in infos for uid in info.holders)
-    return [m.pod.uid for m in members if m is not None and _is_terminating(state, m)]
+    infos = (nodes.infos[name] for name in names)
+    members = (pods.members.get(uid) for info in infos for uid in info.holders)
+    return [m.pod.uid for m in members if m is not None and _is_terminating(pods, reservations, m)]
 
 
-def _is_terminating(state: State, member: Member) -> bool:
+def _is_terminating(pods: Pods, reservations: Reservations, member: Member) -> bool:
     uid = member.pod.uid
-    if member.state is not MemberState.TERMINATING or uid in state.reservations.overdue:
+    if member.state is not MemberState.TERMINATING or uid in reservations.overdue:
         return False
-    return nominator.holds_capacity(state, uid)
+    return nominator.holds_capacity(pods, uid)
 
 
 # Holders --------------------------------------------------------------------------------------
 
 
-def _nominated(state: State, nomination: Nomination) -> Iterator[Holder]:
+def _nominated(nodes: Nodes, nomination: Nomination) -> Iterator[Holder]:
     for uid, each in nomination.pods.items():
-        info = state.nodes.infos.get(each.node)
+        info = nodes.infos.get(each.node)
         if info is not None:
             yield Holder(uid, info.index, each.reserved.requests, each.reserved)
 
 
-def _holders(state: State, members: Iterable[Member]) -> Iterator[Holder]:
+def _holders(nodes: Nodes, members: Iterable[Member]) -> Iterator[Holder]:
     """Yield what each member holds, if its node shows it."""
-    infos = state.nodes.infos
+    infos = nodes.infos
     for member in members:
         name, uid = _node_of(member), member.pod.uid
         info = None if name is None else infos.get(name)

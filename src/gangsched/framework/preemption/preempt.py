@@ -30,11 +30,13 @@ from operator import attrgetter
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle.outcomes import Rejected
 from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.placement import nominator
@@ -42,9 +44,11 @@ from gangsched.framework.preemption import candidates, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
 from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.pods import HOLDING
+from gangsched.framework.state.pods import HOLDING, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import EvictGroup
 
@@ -64,8 +68,10 @@ def conclude(
     """
     if nomination is not None and _conclude_nominated(state, nomination, now=now):
         return
-    if state.settings.preemption is not None and _lacks_capacity(state, entity):
-        priority, evicts = equivalence.preemption_reach(state, entity)
+    if state.settings.preemption is not None and _lacks_capacity(
+        state.settings, state.queue, state.call, entity
+    ):
+        priority, evicts = equivalence.preemption_reach(state.pods, entity)
         try:
             _preempt(state, entity, priority, evicts, now=now)
         except GangschedError as error:
@@ -80,7 +86,7 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
         nominator.lapse(state, nomination, "", now=now)
         return True
     if nomination.awaited:
-        nominator.withhold_again(state, nomination)
+        nominator.withhold_again(state.nodes, nomination)
         nominator.await_victims(state, nomination, now=now)
         return True
     # the nodes have changed since, or a plugin refuses the pods
@@ -91,9 +97,11 @@ def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> 
     return False
 
 
-def _lacks_capacity(state: State, entity: QueuedEntity) -> bool:
+def _lacks_capacity(
+    settings: Settings, queue: SchedulingQueue, call: CurrentCall, entity: QueuedEntity
+) -> bool:
     """Return whether the last attempt may have failed because no node took a pod."""
-    if not len(entity) or entity.place is Place.ACTIVE or state.queue.is_gated(entity):
+    if not len(entity) or entity.place is Place.ACTIVE or queue.is_gated(entity):
         return False
     unschedulable_member = entity.unschedulable_member
     if unschedulable_member is None:
@@ -101,16 +109,16 @@ def _lacks_capacity(state: State, entity: QueuedEntity) -> bool:
     if unschedulable_member.diagnosis is not None:
         return not unschedulable_member.diagnosis.refusal
     # late members go one by one, and only the last of them is recorded
-    return len(entity) > 1 and equivalence.goes_alone(state, entity.group)
+    return len(entity) > 1 and equivalence.goes_alone(settings, call, entity.group)
 
 
 def _preempt(
     state: State, entity: QueuedEntity, priority: int, evicts: bool, *, now: float
 ) -> None:
     info = entity.group
-    if not requeue.may_preempt_others(state, priority, evicts):
+    if not requeue.may_preempt_others(state.pods, state.reservations, priority, evicts):
         return
-    if info is not None and info.key in state.attempts.holding:
+    if info is not None and info.key in state.attempts.waiting_since:
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = entity.unschedulable_member
         reason = "preempts as a whole" if member is None else member.reason
@@ -118,10 +126,10 @@ def _preempt(
         if not len(entity) or state.queue.is_gated(entity):
             return
     preemptors: Iterable[Preemptor]
-    if info is None or equivalence.goes_alone(state, info):
-        preemptors = _single_pods(state, entity, now)
+    if info is None or equivalence.goes_alone(state.settings, state.call, info):
+        preemptors = _single_pods(state.settings, state.nodes, state.pods, entity, now)
     else:
-        preemptors = (GangPreemptor(state, entity, info, now, _budget(state)),)
+        preemptors = (GangPreemptor(state, entity, info, now, _budget(state.settings)),)
     for preemptor in preemptors:
         found = _plan(state, preemptor, priority, evicts)
         if found is not None:
@@ -129,31 +137,33 @@ def _preempt(
             return
 
 
-def _budget(state: State) -> int:
-    assert state.settings.preemption is not None
-    return min(state.settings.search_budget, state.settings.preemption.search_budget)
+def _budget(settings: Settings) -> int:
+    assert settings.preemption is not None
+    return min(settings.search_budget, settings.preemption.search_budget)
 
 
-def _single_pods(state: State, entity: QueuedEntity, now: float) -> Iterator[SinglePod]:
+def _single_pods(
+    settings: Settings, nodes: Nodes, pods: Pods, entity: QueuedEntity, now: float
+) -> Iterator[SinglePod]:
     """Yield the pending members that lack capacity, in order of arrival, one member per class.
 
     Each member goes alone, so a member that no eviction helps must not keep another from it. The
     member that was tried last is not enough to know: others may have failed for other reasons.
     """
-    members = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
+    members = sorted((pods.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
     classes = set[PodClass]()
     for member in members:
-        if state.settings.profile.signed:
+        if settings.profile.signed:
             if member.pod_class in classes:
                 continue
             classes.add(member.pod_class)
-        preemptor = SinglePod(state, member, now)
+        preemptor = SinglePod(settings, nodes, pods, member, now)
         if len(members) == 1 or preemptor.lacks_capacity():
             yield preemptor
 
 
 def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> VictimPlan | None:
-    units = candidates.units(state, priority, preemptor.groups)
+    units = candidates.units(state.pods, state.reservations, priority, preemptor.groups)
     if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
     exhausted_searches = state.attempts.exhausted_searches
@@ -174,7 +184,7 @@ def _carry_out(
     now: float,
 ) -> None:
     """Nominate nodes, evict the victims and announce both; see the module for the order."""
-    nomination = _nominate(state, entity, preemptor, found, priority, now=now)
+    nomination = _nominate(state.settings, state.nodes, entity, preemptor, found, priority, now=now)
     preemptor_name = (
         f"pod {entity.pod.key}" if entity.group is None else f"pod group {entity.group.key}"
     )
@@ -183,7 +193,7 @@ def _carry_out(
     for unit in found.units:
         if unit.nomination is not None:
             freed += nominator.remove(state, unit.nomination, reason)
-    nominator.add(state, nomination)
+    nominator.add(state.nodes, state.reservations, nomination)
     before = len(state.call.out)
     for unit in found.units:
         for info in unit.groups:
@@ -191,9 +201,9 @@ def _carry_out(
         if unit.member is not None and unit.member.state is MemberState.WAITING:
             freed.append(give_way(state, unit.member, reason, now=now))
         elif unit.member is not None:
-            assume.evict(state, unit.member, reason)
+            assume.evict(state.pods, state.call, unit.member, reason)
     for member in found.members:
-        assume.evict(state, member, reason)
+        assume.evict(state.pods, state.call, member, reason)
     victims = tuple(effect.uid for effect in state.call.out[before:] if isinstance(effect, Evict))
     notice = Nominated(
         nomination.group,
@@ -203,7 +213,9 @@ def _carry_out(
         nomination.deadline,
     )
     state.call.out.insert(before, notice)
-    nomination.awaited[:] = candidates.terminating_on(state, nomination.nodes)
+    nomination.awaited[:] = candidates.terminating_on(
+        state.nodes, state.pods, state.reservations, nomination.nodes
+    )
     nominator.await_victims(state, nomination, now=now)
     for unit in found.units:
         if unit.nomination is not None:
@@ -212,7 +224,8 @@ def _carry_out(
 
 
 def _nominate(
-    state: State,
+    settings: Settings,
+    nodes: Nodes,
     entity: QueuedEntity,
     preemptor: Preemptor,
     found: VictimPlan,
@@ -220,14 +233,14 @@ def _nominate(
     *,
     now: float,
 ) -> Nomination:
-    assert state.settings.preemption is not None
+    assert settings.preemption is not None
     pods: dict[PodUID, NominatedPod] = {}
     for member, index in found.places:
-        node = state.nodes.by_index[index].node.name
+        node = nodes.by_index[index].node.name
         group = None if member.group is None else member.group.key
         uid = member.pod.uid
         reserved = ReservedCapacity(entity.seq, node, priority, member.requests)
         pods[uid] = NominatedPod(member.seq, uid, group, member.role, reserved)
     specs = tuple((info.key, info.spec) for info in preemptor.groups)
-    deadline = now + state.settings.preemption.grace
+    deadline = now + settings.preemption.grace
     return Nomination(entity, priority, pods, preemptor.required, specs, [], deadline)

@@ -18,6 +18,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import by_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
@@ -25,8 +26,9 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Required, Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 from gangsched.outcomes import Outcome, Unschedulable
 
@@ -38,7 +40,9 @@ __all__ = ["GangPreemptor", "SinglePod"]
 class SinglePod:
     """A regular pod, or a late member of a gang that has started; see ``Preemptor``."""
 
-    state: State
+    settings: Settings
+    nodes: Nodes
+    pods: Pods
     member: Member
     now: float
     _cycle: CycleState | None = field(default=None, init=False)
@@ -58,17 +62,19 @@ class SinglePod:
     def domains(self) -> Sequence[Domain | None]:
         """The domain of its group's other members, if it must join them."""
         info = self.member.group
-        return [None if info is None else group_topology.joined(self.state, info)]
+        return [None if info is None else group_topology.joined(self.nodes, self.pods, info)]
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
-        return _shortfalls(self.state, [(self.member, 1)], domain, now=self.now)
+        return _shortfalls(self.settings, self.nodes, [(self.member, 1)], domain, now=self.now)
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """See ``Preemptor``."""
         if self._cycle is None:
             return True
-        return filter_and_score.is_resolvable(self.state, self._cycle, self.member, given, self.now)
+        return filter_and_score.is_resolvable(
+            self.settings, self.nodes, self._cycle, self.member, given, self.now
+        )
 
     def lacks_capacity(self) -> bool:
         """Return whether ``pre_filter`` passes, and no node takes the pod as the nodes are now."""
@@ -80,19 +86,21 @@ class SinglePod:
         found = self._best()
         if found is None or found[0] is None or isinstance(found[1], Unschedulable):
             return None
-        return [(self.member, self.state.nodes.infos[found[0]].index)]
+        return [(self.member, self.nodes.infos[found[0]].index)]
 
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
-        state, member = self.state, self.member
-        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
-        outcome = extension_points.pre_filter(state, cycle, member.pod, self.now)
+        settings, nodes, member = self.settings, self.nodes, self.member
+        cycle = CycleState(member.group, nodes.infos, settings.cluster)
+        outcome = extension_points.pre_filter(settings, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
         self._cycle = cycle
-        pod_class, _judge, outcome = filter_and_score.evaluate_nodes(state, cycle, member, self.now)
+        pod_class, _judge, outcome = filter_and_score.evaluate_nodes(
+            settings, nodes, cycle, member, self.now
+        )
         (domain,) = self.domains
-        node = by_node.choose(state, cycle, member, pod_class, domain)
+        node = by_node.choose(settings, nodes, cycle, member, pod_class, domain)
         return (None if isinstance(node, Diagnosis) else node), outcome
 
 
@@ -120,7 +128,7 @@ class GangPreemptor:
     @property
     def parties(self) -> list[tuple[QueuedEntity, PodGroupInfo]]:
         """The groups that start together, with their entities."""
-        pending = bundles.pending(self.state, self.entity)
+        pending = bundles.pending(self.state.pods, self.entity)
         return [(each, each.group) for each in pending if each.group is not None]
 
     @property
@@ -129,7 +137,7 @@ class GangPreemptor:
         return tuple(
             (info.key, role, count)
             for each, info in self.parties
-            for role, count in equivalence.quotas(self.state, each)
+            for role, count in equivalence.quotas(self.state.settings, self.state.call, each)
         )
 
     @property
@@ -144,7 +152,7 @@ class GangPreemptor:
         topology = None if spec is None else spec.topology
         if topology is None or not topology.required or len(groups) > 1:
             return [None]
-        here = group_topology.joined(self.state, self.info)
+        here = group_topology.joined(self.state.nodes, self.state.pods, self.info)
         if here is not None:
             return [here]
         nodes = self.state.nodes.infos.values()
@@ -155,7 +163,9 @@ class GangPreemptor:
         """See ``Preemptor``."""
         if self._needed is None:
             self._needed = list(self._count_needed())
-        return _shortfalls(self.state, self._needed, domain, now=self.now)
+        return _shortfalls(
+            self.state.settings, self.state.nodes, self._needed, domain, now=self.now
+        )
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """See ``Preemptor``."""
@@ -172,7 +182,9 @@ class GangPreemptor:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
                     cycle = self._cycles[member.seq]
-                if filter_and_score.is_resolvable(state, cycle, member, given, self.now):
+                if filter_and_score.is_resolvable(
+                    state.settings, state.nodes, cycle, member, given, self.now
+                ):
                     return True
         return False
 
@@ -196,7 +208,7 @@ class GangPreemptor:
         """
         for each, _info in self.parties:
             members = sorted((self.state.pods.members[p.uid] for p in each.pending), key=_arrival)
-            (_all, more), *roles = equivalence.quotas(self.state, each)
+            (_all, more), *roles = equivalence.quotas(self.state.settings, self.state.call, each)
             taken: list[Member] = []
             for role, count in roles:
                 taken += [member for member in members if member.role == role][:count]
@@ -211,15 +223,22 @@ class GangPreemptor:
 
 
 def _shortfalls(
-    state: State, needed: Sequence[tuple[Member, int]], domain: Domain | None, *, now: float
+    settings: Settings,
+    nodes: Nodes,
+    needed: Sequence[tuple[Member, int]],
+    domain: Domain | None,
+    *,
+    now: float,
 ) -> list[Shortfall] | None:
     """Return the classes of pods that exceed free capacity, each class considered by itself."""
-    if not state.settings.profile.signed:
+    if not settings.profile.signed:
         return None
     found: list[Shortfall] = []
     for member, count in needed:
-        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
-        pod_class, judge, _outcome = filter_and_score.evaluate_nodes(state, cycle, member, now)
+        cycle = CycleState(member.group, nodes.infos, settings.cluster)
+        pod_class, judge, _outcome = filter_and_score.evaluate_nodes(
+            settings, nodes, cycle, member, now
+        )
         headroom = pod_class.headroom
         if domain is not None:
             headroom = sum(

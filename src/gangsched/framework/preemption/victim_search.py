@@ -51,13 +51,15 @@ from attrs import define, field, frozen
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
 from gangsched.framework.preemption.budgets import Budgets, budgets
 from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, PodUID
 
@@ -155,17 +157,19 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         return found
 
     try:
-        view.remove(candidates.terminating(state))
+        view.remove(candidates.terminating(state.nodes, state.pods, state.reservations))
         places = preemptor.places()
         if places is not None:
             return VictimPlan(places)
-        limits = budgets(state) if units else None
-        domains = _by_domain(state, preemptor.domains, units, is_candidate)
+        limits = budgets(state.settings, state.pods) if units else None
+        domains = _by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
         for keeps in (True, False) if limits is not None else (False,):
             found: list[VictimPlan] = []
             for domain, within in domains:
                 search = _Search(
-                    state,
+                    state.nodes,
+                    state.pods,
+                    state.pod_classes,
                     preemptor,
                     view,
                     domain,
@@ -187,7 +191,8 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
 
 
 def _by_domain(
-    state: State,
+    nodes: Nodes,
+    pods: Pods,
     domains: Sequence[Domain | None],
     units: Sequence[EvictionUnit],
     is_candidate: IsCandidate,
@@ -196,10 +201,10 @@ def _by_domain(
     if not units:
         return []
     values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
-    classes = state.nodes.classes
+    classes = nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
-            for holder in unit.holders(state, is_candidate):
+            for holder in unit.holders(nodes, pods, is_candidate):
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
@@ -230,7 +235,9 @@ class _Search:
         keeps_budgets: Whether no unit is taken that violates one.
     """
 
-    state: State
+    nodes: Nodes
+    pods: Pods
+    pod_classes: PodClasses
     preemptor: Preemptor
     view: NodesView
     domain: Domain | None
@@ -323,14 +330,14 @@ class _Search:
         shortfalls = self.preemptor.shortfalls(self.domain)
         on_node: dict[int, list[EvictionUnit]] = {}
         for unit in elastic:
-            for index in candidates.elastic_nodes(self.state, unit.groups[0]):
+            for index in candidates.elastic_nodes(self.nodes, self.pods, unit.groups[0]):
                 if self.is_candidate(index):
                     on_node.setdefault(index, []).append(unit)
         most = sum(each.count for each in shortfalls or ())
         heap = [(-most, index) for index in sorted(on_node)]
         while shortfalls and heap:
             bound, index = heapq.heappop(heap)
-            chosen = [unit.on_node(self.state, index, gone) for unit in on_node[index]]
+            chosen = [unit.on_node(self.nodes, self.pods, index, gone) for unit in on_node[index]]
             gain = self._gain(chosen, shortfalls)
             if not gain:
                 continue
@@ -339,7 +346,9 @@ class _Search:
                 continue
             for unit in chosen:
                 self._take(unit)
-                gone.update(each.uid for each in unit.holders(self.state, self.is_candidate))
+                gone.update(
+                    each.uid for each in unit.holders(self.nodes, self.pods, self.is_candidate)
+                )
             shortfalls = self.preemptor.shortfalls(self.domain)
         if shortfalls is not None and not shortfalls and self._fits():
             return True
@@ -384,7 +393,7 @@ class _Search:
 
     def _ratios(self, shortfalls: Sequence[Shortfall]) -> list[int]:
         """Return, for each shortfall, the number of its pods that one evicted pod makes fit."""
-        victims = self.state.pod_classes.by_signature.values()
+        victims = self.pod_classes.by_signature.values()
         return [max(_ratio(v, each.pod_class) for v in victims) for each in shortfalls]
 
     @staticmethod
@@ -397,12 +406,12 @@ class _Search:
 
     def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
         """Return the number of lacking pods that the capacity of some units would take."""
-        classes = self.state.nodes.classes
+        classes = self.nodes.classes
         before: dict[int, NodeClass] = {}
         after: dict[int, NodeClass] = {}
-        infos = self.state.nodes.by_index
+        infos = self.nodes.by_index
         for unit in units:
-            for holder in unit.holders(self.state, self.is_candidate):
+            for holder in unit.holders(self.nodes, self.pods, self.is_candidate):
                 index = holder.at
                 if not holder.is_on(infos[index]):
                     continue
@@ -424,7 +433,7 @@ class _Search:
         return gain
 
     def _take(self, unit: EvictionUnit) -> None:
-        holders = unit.holders(self.state, self.is_candidate)
+        holders = unit.holders(self.nodes, self.pods, self.is_candidate)
         removed = self.view.remove(holders)
         limits = self.budgets if self.keeps_budgets else None
         if limits is not None and not limits.take(self._evicted((unit, removed))):
@@ -459,7 +468,7 @@ class _Search:
         kept_pieces = self._victims_of(pieces)
         assert self.places is not None
         members = [
-            self.state.pods.members[holder.uid]
+            self.pods.members[holder.uid]
             for unit, held in kept_pieces
             if unit.is_elastic
             for holder in held
@@ -487,7 +496,7 @@ class _Search:
         if unit.nomination is not None:
             return []
         if unit.groups and not unit.is_elastic:
-            return [member.pod.uid for member in unit.members(self.state)]
+            return [member.pod.uid for member in unit.members(self.nodes, self.pods)]
         return [holder.uid for holder in held]
 
     def _worth(self, taken: _Taken) -> tuple[bool, int, int, float, int]:

@@ -17,7 +17,9 @@ from __future__ import annotations
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, Pod, PodGroup
 from gangsched.outcomes import Outcome, Unschedulable
 
@@ -31,7 +33,7 @@ def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
     return tuple(sorted({spec.key, *spec.bundle}))
 
 
-def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
+def pending(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:
     """Return the entities that one cycle is about: the entity, or the groups of its bundle."""
     info = entity.group
     if info is None or info.spec is None or not info.spec.bundle or info.was_scheduled:
@@ -39,21 +41,21 @@ def pending(state: State, entity: QueuedEntity) -> list[QueuedEntity]:
     found = [
         other
         for key in keys(info.spec)
-        if (other := state.pods.entities.get(key)) is not None
+        if (other := pods.entities.get(key)) is not None
         and other.group is not None
         and not other.group.was_scheduled
     ]
     return found or [entity]
 
 
-def is_shared(state: State, entity: QueuedEntity) -> bool:
+def is_shared(pods: Pods, entity: QueuedEntity) -> bool:
     """Return whether a cycle of an entity is about other groups too. O(groups of its bundle)."""
-    return len(pending(state, entity)) > 1
+    return len(pending(pods, entity)) > 1
 
 
-def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
+def siblings(pods: Pods, spec: PodGroup | None) -> list[QueuedEntity]:
     """Return the other groups of a bundle that have members and have not started. O(groups)."""
-    found = (state.pods.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
+    found = (pods.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
     return [
         entity
         for entity in found
@@ -61,16 +63,25 @@ def siblings(state: State, spec: PodGroup | None) -> list[QueuedEntity]:
     ]
 
 
-def pre_enqueue(state: State, pod: Pod, info: PodGroupInfo | None, now: float) -> Outcome:
+def pre_enqueue(
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    pod: Pod,
+    info: PodGroupInfo | None,
+    now: float,
+) -> Outcome:
     """Ask whether a pod is admitted to the queue: plugins first, then its bundle."""
-    answer = extension_points.pre_enqueue(state, pod, info, now)
+    answer = extension_points.pre_enqueue(settings, call, pod, info, now)
     if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
         return answer
     bundle = keys(info.spec)
     lead: GroupKey | None = None
     for key in bundle:
-        other = state.pods.registry.get(key)
-        problem = _problem(state, bundle, key, other, now) if other is not info else ""
+        other = pods.registry.get(key)
+        problem = (
+            _problem(settings, pods, call, bundle, key, other, now) if other is not info else ""
+        )
         if problem:
             return Unschedulable(problem, resolvable=False)
         if lead is None and other is not None and not other.was_scheduled:
@@ -81,7 +92,9 @@ def pre_enqueue(state: State, pod: Pod, info: PodGroupInfo | None, now: float) -
 
 
 def _problem(
-    state: State,
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
     bundle: tuple[GroupKey, ...],
     key: GroupKey,
     other: PodGroupInfo | None,
@@ -94,10 +107,10 @@ def _problem(
         return f"pod group {key} names another bundle"
     if other.was_scheduled:
         return ""
-    entity = state.pods.entities.get(key)
+    entity = pods.entities.get(key)
     if entity is None or not len(entity):
         return f"waiting for pod group {key} of its bundle: it has no pending members"
-    answer = extension_points.pre_enqueue(state, entity.pod, other, now)
+    answer = extension_points.pre_enqueue(settings, call, entity.pod, other, now)
     if isinstance(answer, Unschedulable):
         return f"waiting for pod group {key} of its bundle: {answer.reason}"
     return ""

@@ -20,8 +20,10 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.pods import ON_NODES, Member
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import PreemptionPolicy, Resources, Topology
 from gangsched.resources import NOTHING
 
@@ -72,16 +74,16 @@ class EquivalenceClass:
     reach: tuple[int, bool] | None = None
 
 
-def shape(state: State, entity: QueuedEntity) -> Hashable:
+def shape(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
 
     Runtime complexity: O(members log members), of all groups that start with it.
     """
-    party = bundles.pending(state, entity)
-    if not state.settings.profile.signed or any(_has_its_place(each.group) for each in party):
+    party = bundles.pending(pods, entity)
+    if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
-    reach = None if state.settings.preemption is None else preemption_reach(state, entity)
-    parts = tuple(_shape_alone(state, each, reach) for each in party)
+    reach = None if settings.preemption is None else preemption_reach(pods, entity)
+    parts = tuple(_shape_alone(settings, pods, call, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
@@ -91,13 +93,13 @@ def shape(state: State, entity: QueuedEntity) -> Hashable:
     )
 
 
-def preemption_reach(state: State, entity: QueuedEntity) -> tuple[int, bool]:
+def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
     """Return the priority below which an entity may preempt, and whether it may evict pods.
 
     The lowest priority of a group of the bundle, or of a member below its group's, counts. Every
     group of a bundle must allow preemption. Runtime complexity: O(members).
     """
-    parties = bundles.pending(state, entity)
+    parties = bundles.pending(pods, entity)
     ranks = (pod.priority for party in parties for pod in party.pending)
     lowest = min(party.priority for party in parties)
     return min((lowest, *ranks)), all(map(_may_displace, parties))
@@ -120,11 +122,15 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
 
 
 def _shape_alone(
-    state: State, entity: QueuedEntity, reach: tuple[int, bool] | None
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    entity: QueuedEntity,
+    reach: tuple[int, bool] | None,
 ) -> EquivalenceClass:
-    members = sorted((state.pods.members[pod.uid] for pod in entity.pending), key=_arrival)
-    (_all, more), *lacking = quotas(state, entity)
-    floor = _floor(state, entity.group)
+    members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
+    (_all, more), *lacking = quotas(settings, call, entity)
+    floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
     if not lacking:
@@ -143,27 +149,31 @@ def _shape_alone(
     return EquivalenceClass(more, counts, floor, tuple(lacking), names, topology, reach=reach)
 
 
-def needed(state: State, entity: QueuedEntity) -> int:
+def needed(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> int:
     """Return how many of an entity's pending members must be placed for the try to succeed."""
-    number = None if entity.group is None else extension_points.members_needed(state, entity.group)
+    number = (
+        None
+        if entity.group is None
+        else extension_points.members_needed(settings, call, entity.group)
+    )
     return 1 if number is None else max(number, 1)
 
 
-def quotas(state: State, entity: QueuedEntity) -> Quotas:
+def quotas(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> Quotas:
     """Return how many members of each role must be placed for the try to succeed. O(roles).
 
     Returns:
         First ``("", n)``: *n* of any role, at least 1. Then ``(role, n)`` for each role that
         needs *n* more, by name. These are part of the first number, and never more than it.
     """
-    more, info = needed(state, entity), entity.group
+    more, info = needed(settings, call, entity), entity.group
     if info is None or not info.roles:
         return (("", more),)
-    lacking = extension_points.roles_needed(state, info).items()
+    lacking = extension_points.roles_needed(settings, call, info).items()
     return (("", more), *sorted((role, n) for role, n in lacking if role and n > 0))
 
 
-def next_member(state: State, entity: QueuedEntity) -> Member:
+def next_member(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> Member:
     """Return the member that an entity tries next. O(roles).
 
     That is the first to arrive. While every member that is still needed must have one of certain
@@ -172,25 +182,27 @@ def next_member(state: State, entity: QueuedEntity) -> Member:
     pod = entity.next_member
     assert pod is not None
     if entity.group is not None and entity.group.roles:
-        (_all, more), *lacking = quotas(state, entity)
+        (_all, more), *lacking = quotas(settings, call, entity)
         if more <= sum(count for _role, count in lacking):
             pod = entity.next_of(role for role, _count in lacking) or pod
-    return state.pods.members[pod.uid]
+    return pods.members[pod.uid]
 
 
-def falls_short(state: State, entity: QueuedEntity) -> bool:
+def falls_short(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> bool:
     """Return whether too few members are left to be tried for the try to succeed. O(roles)."""
-    (_all, more), *lacking = quotas(state, entity)
+    (_all, more), *lacking = quotas(settings, call, entity)
     return entity.ready_count < more or any(entity.ready_of(role) < n for role, n in lacking)
 
 
-def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+def presence(
+    settings: Settings, call: CurrentCall, info: PodGroupInfo
+) -> tuple[int, tuple[tuple[str, int, int], ...]]:
     """Return how many members count for the quorum, and which roles have too few. O(roles).
 
     Returns:
         The number of members; then role, minimum and number of each role with too few.
     """
-    present, wanted = info.all, extension_points.roles_needed(state, info)
+    present, wanted = info.all, extension_points.roles_needed(settings, call, info)
     if "" in wanted and info.min_available is not None:
         present = info.min_available - wanted[""] + info.unscheduled
     absent: list[tuple[str, int, int]] = []
@@ -201,11 +213,11 @@ def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, in
     return present, tuple(absent)
 
 
-def goes_alone(state: State, info: PodGroupInfo | None) -> bool:
+def goes_alone(settings: Settings, call: CurrentCall, info: PodGroupInfo | None) -> bool:
     """Return whether pending members of a group are scheduled one by one, as regular pods."""
     if info is None:
         return True
-    number = extension_points.members_needed(state, info)
+    number = extension_points.members_needed(settings, call, info)
     return number is None or (number <= 0 and info.was_scheduled)
 
 
@@ -215,19 +227,21 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
     Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
     entity, floor = state.pods.entities.get(info.key), NOTHING
-    for each in [] if entity is None else bundles.pending(state, entity):
-        wanted = _floor(state, each.group)
+    for each in [] if entity is None else bundles.pending(state.pods, entity):
+        wanted = _floor(state.settings, state.pods, state.call, each.group)
         floor = floor + wanted if floor else wanted
     return gap(floor, state.nodes.total()) if floor else NOTHING
 
 
-def _floor(state: State, info: PodGroupInfo | None) -> Resources:
+def _floor(
+    settings: Settings, pods: Pods, call: CurrentCall, info: PodGroupInfo | None
+) -> Resources:
     """Return what must be free for a group: its own requests, less what its members hold."""
     if info is None or info.was_scheduled:
         return NOTHING
-    floor = extension_points.group_requests(state, info)
+    floor = extension_points.group_requests(settings, call, info)
     if floor and info.scheduled:
-        for member in state.pods.of_group(info):
+        for member in pods.of_group(info):
             if member.state in ON_NODES:
                 floor -= member.pod.requests
     return floor

@@ -42,6 +42,9 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName
 
@@ -160,19 +163,19 @@ def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) ->
     """
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
-        if _reads_objects(state, entity, kinds):
+        if _reads_objects(state.pods, entity, kinds):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
-        reads = _reads_objects(state, parked.sample, kinds)
+        reads = _reads_objects(state.pods, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
 
 
-def _reads_objects(state: State, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
+def _reads_objects(pods: Pods, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
     """Return whether a plugin reads objects of some kinds for an entity, or for its bundle."""
     return any(
-        not state.pods.members[pod.uid].pod_class.objects.isdisjoint(kinds)
-        for each in bundles.pending(state, entity)
+        not pods.members[pod.uid].pod_class.objects.isdisjoint(kinds)
+        for each in bundles.pending(pods, entity)
         for pod in each.pending
     )
 
@@ -190,7 +193,7 @@ def may_fit(
     """
     if not isinstance(shape, EquivalenceClass):
         return True
-    if shape.reach is not None and may_preempt_others(state, *shape.reach):
+    if shape.reach is not None and may_preempt_others(state.pods, state.reservations, *shape.reach):
         return True
     if shape.floor and gap(shape.floor, state.nodes.total()):
         return False
@@ -203,7 +206,7 @@ def may_fit(
     touched = names is None or bool(shape.floor) or _reads_pods(shape)
     for pod_class, count in counts.items():
         try:
-            filter_and_score.judged(state, pod_class, now)
+            filter_and_score.judged(state.settings, state.nodes, pod_class, now)
         except GangschedError:
             return True  # the cycle of one of its pods will raise the error, and name the pod
         needed -= min(count, pod_class.headroom)
@@ -216,34 +219,36 @@ def may_fit(
     return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
 
 
-def may_preempt_others(state: State, priority: int, displaces: bool) -> bool:
+def may_preempt_others(
+    pods: Pods, reservations: Reservations, priority: int, displaces: bool
+) -> bool:
     """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
-    if displaces and any(lower < priority for lower in state.pods.priorities):
+    if displaces and any(lower < priority for lower in pods.priorities):
         return True
-    return any(kept.priority < priority for kept in state.reservations.nominations.values())
+    return any(kept.priority < priority for kept in reservations.nominations.values())
 
 
-def begin_try(state: State, entity: QueuedEntity) -> tuple[int, int]:
+def begin_try(attempts: Attempts, entity: QueuedEntity) -> tuple[int, int]:
     """Note that a member of an entity is tried in this step; return the steps before it. O(1)."""
     before = (entity.round_step, entity.tried_step)
     if entity.ready_count == len(entity):
-        entity.round_step = state.attempts.step
-    entity.tried_step = state.attempts.step
-    state.attempts.tried[entity.seq] = entity
+        entity.round_step = attempts.step
+    entity.tried_step = attempts.step
+    attempts.tried[entity.seq] = entity
     return before
 
 
-def undo_try(state: State, entity: QueuedEntity, before: tuple[int, int]) -> None:
+def undo_try(attempts: Attempts, entity: QueuedEntity, before: tuple[int, int]) -> None:
     """Undo ``begin_try`` for a cycle that was broken off. O(1)."""
     entity.round_step, entity.tried_step = before
     if entity.tried_step < 0:
-        state.attempts.tried.pop(entity.seq, None)
+        attempts.tried.pop(entity.seq, None)
 
 
-def note_entity_event(state: State, entity: QueuedEntity) -> None:
+def note_entity_event(attempts: Attempts, entity: QueuedEntity) -> None:
     """Note an event about an entity: what its tries have proven may hold no more. O(1)."""
-    if entity.seq in state.attempts.tried:
-        entity.event_step = state.attempts.tick()
+    if entity.seq in attempts.tried:
+        entity.event_step = attempts.tick()
 
 
 def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
@@ -254,13 +259,13 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
         an event has come since with which the class may fit.
     """
     step, stirred = entity.failed_step, entity.event_step
-    forget(state, entity)
+    forget(state.attempts, entity)
     if step < 0 or stirred < 0:
         return step
     return -1 if may_fit(state, shape, now=now) else state.attempts.step
 
 
-def forget(state: State, entity: QueuedEntity) -> None:
+def forget(attempts: Attempts, entity: QueuedEntity) -> None:
     """Forget what the tries of an entity have proven. O(1)."""
     entity.tried_step = entity.failed_step = entity.event_step = -1
-    state.attempts.tried.pop(entity.seq, None)
+    attempts.tried.pop(entity.seq, None)

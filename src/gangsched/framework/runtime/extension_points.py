@@ -27,11 +27,13 @@ from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import calls, sort_keys
 from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.runtime.group_rules import group_requests, members_needed, roles_needed
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,
@@ -74,41 +76,48 @@ _PERMIT: Final = (Success, Skip, Wait, Unschedulable)
 _UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
 
 
-def queue_sort(state: State, entity: EntityView) -> Rank:
+def queue_sort(settings: Settings, call: CurrentCall, entity: EntityView) -> Rank:
     """Return the sort key of an entity; the last one if the plugin fails to give one."""
-    plugin = state.settings.profile.queue_sort
+    plugin = settings.profile.queue_sort
     try:
         answer = calls.call(plugin, "queue_sort", entity.pod, object, entity)
         key = sort_keys.comparable(answer)
         if key is None:
             raise calls.returned(plugin, "queue_sort", entity.pod, answer)
     except GangschedError as error:
-        state.call.deferred.append(error)
+        call.deferred.append(error)
         return sort_keys.last(entity)
     return key
 
 
-def pre_enqueue(state: State, pod: Pod, group: GroupView | None, now: float) -> Outcome:
+def pre_enqueue(
+    settings: Settings, call: CurrentCall, pod: Pod, group: GroupView | None, now: float
+) -> Outcome:
     """Ask whether a pod is admitted to the queue."""
     try:
         return calls.first_unschedulable(
-            state.settings.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now
+            settings.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now
         )
     except GangschedError as error:
-        state.call.deferred.append(error)
+        call.deferred.append(error)
         return Unschedulable(str(error))
 
 
 def pre_filter(
-    state: State, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
+    settings: Settings, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
 ) -> Outcome:
     """Run the checks that look at no node: of all plugins, or of *plugins*."""
-    asked = state.settings.profile.pre_filter if plugins is None else plugins
+    asked = settings.profile.pre_filter if plugins is None else plugins
     return calls.first_unschedulable(asked, "pre_filter", pod, cycle, pod, now=now)
 
 
 def pre_filter_refusal(
-    state: State, cycle: CycleState, pod: Pod, now: float, plugins: _Plugins | None = None
+    settings: Settings,
+    nodes: Nodes,
+    cycle: CycleState,
+    pod: Pod,
+    now: float,
+    plugins: _Plugins | None = None,
 ) -> Diagnosis | str | None:
     """Run the same checks; return why a pod is refused, None if it passes.
 
@@ -116,21 +125,21 @@ def pre_filter_refusal(
         A diagnosis if only an event can change the answer, because the plugin reads nothing but
         objects, nodes and pods; see ``gangsched.protocols.ObjectsRead``. Otherwise the reason.
     """
-    asked = state.settings.profile.pre_filter if plugins is None else plugins
+    asked = settings.profile.pre_filter if plugins is None else plugins
     found = calls.first_refusal(asked, "pre_filter", pod, cycle, pod, now=now)
     if found is None:
         return None
     plugin, outcome = found
-    if any(plugin is one for one in state.settings.profile.event_driven):
-        return Diagnosis(len(state.nodes.infos), (), outcome.reason)
+    if any(plugin is one for one in settings.profile.event_driven):
+        return Diagnosis(len(nodes.infos), (), outcome.reason)
     return outcome.reason
 
 
-def concerned(state: State, member: Member, point: str, plugins: _Plugins) -> _Plugins:
+def concerned(settings: Settings, member: Member, point: str, plugins: _Plugins) -> _Plugins:
     """Return those plugins that have to do with a pod; see ``IgnoresPods``. O(1).
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
         member: The pod.
         point: A name for *plugins*, the same for the same plugins.
         plugins: The plugins.
@@ -138,7 +147,7 @@ def concerned(state: State, member: Member, point: str, plugins: _Plugins) -> _P
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    if not plugins or not state.settings.profile.ignoring:
+    if not plugins or not settings.profile.ignoring:
         return plugins
     found = member.pod_class.asked.get(point)
     if found is None:
@@ -154,7 +163,7 @@ def concerned(state: State, member: Member, point: str, plugins: _Plugins) -> _P
 
 
 def post_filter(
-    state: State, cycle: CycleState, pod: Pod, reason: str, now: float
+    settings: Settings, cycle: CycleState, pod: Pod, reason: str, now: float
 ) -> Outcome | Verdict:
     """Ask what follows from a failed cycle.
 
@@ -167,7 +176,7 @@ def post_filter(
     """
     reasons: list[str] = []
     resolvable = False
-    for plugin in state.settings.profile.post_filter:
+    for plugin in settings.profile.post_filter:
         found: Outcome | Verdict = calls.call(
             plugin, "post_filter", pod, _POST_FILTER, cycle, pod, reason, now=now
         )
@@ -179,34 +188,38 @@ def post_filter(
     return Unschedulable(reasons, resolvable=resolvable) if reasons else SKIP
 
 
-def reserve(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
+def reserve(
+    settings: Settings, member: Member, now: float, plugins: _Plugins | None = None
+) -> Outcome:
     """Run ``reserve`` for a tentative placement: of all plugins, or of *plugins*."""
     args = (member.cycle, member.pod, member.node)
     asked = plugins
     if asked is None:
-        asked = concerned(state, member, "reserve", state.settings.profile.reserve)
+        asked = concerned(settings, member, "reserve", settings.profile.reserve)
     return calls.first_unschedulable(asked, "reserve", member.pod, *args, now=now)
 
 
 def unreserve(
-    state: State, member: Member, cause: str, now: float
+    settings: Settings, call: CurrentCall, member: Member, cause: str, now: float
 ) -> RejectGroup | EvictGroup | None:
     """Run ``unreserve`` of every plugin; return the first verdict."""
     verdict: RejectGroup | EvictGroup | None = None
     args = (member.cycle, member.pod, member.node)
-    for plugin in reversed(concerned(state, member, "reserve", state.settings.profile.reserve)):
+    for plugin in reversed(concerned(settings, member, "reserve", settings.profile.reserve)):
         try:
             answer: RejectGroup | EvictGroup | None = calls.call(
                 plugin, "unreserve", member.pod, _UNRESERVE, *args, cause=cause, now=now
             )
         except GangschedError as error:
-            state.call.deferred.append(error)
+            call.deferred.append(error)
             continue
         verdict = verdict or answer
     return verdict
 
 
-def permit(state: State, member: Member, now: float, plugins: _Plugins | None = None) -> Outcome:
+def permit(
+    settings: Settings, member: Member, now: float, plugins: _Plugins | None = None
+) -> Outcome:
     """Ask whether a pod may be released: of all plugins, or of *plugins*.
 
     Returns:
@@ -214,7 +227,7 @@ def permit(state: State, member: Member, now: float, plugins: _Plugins | None = 
     """
     wait: Wait | None = None
     args = (member.cycle, member.pod, member.node)
-    for plugin in state.settings.profile.permit if plugins is None else plugins:
+    for plugin in settings.profile.permit if plugins is None else plugins:
         answer = calls.call(plugin, "permit", member.pod, _PERMIT, *args, now=now)
         if isinstance(answer, Unschedulable):
             return answer
@@ -223,16 +236,14 @@ def permit(state: State, member: Member, now: float, plugins: _Plugins | None = 
     return wait or SUCCESS
 
 
-def pre_bind(state: State, member: Member, now: float) -> Outcome:
+def pre_bind(settings: Settings, member: Member, now: float) -> Outcome:
     """Run ``pre_bind`` of every plugin for a pod that is about to be bound."""
     pod = member.pod
     args = (member.cycle, pod, member.node)
-    return calls.first_unschedulable(
-        state.settings.profile.pre_bind, "pre_bind", pod, *args, now=now
-    )
+    return calls.first_unschedulable(settings.profile.pre_bind, "pre_bind", pod, *args, now=now)
 
 
-def bind(state: State, member: Member, now: float) -> Bind:
+def bind(settings: Settings, member: Member, now: float) -> Bind:
     """Ask for the effect that binds a pod; the first answer other than ``Skip`` counts.
 
     Raises:
@@ -242,7 +253,7 @@ def bind(state: State, member: Member, now: float) -> Bind:
     pod, node = member.pod, member.node
     plugin: Any = None
     try:
-        for plugin in state.settings.profile.bind:
+        for plugin in settings.profile.bind:
             answer = plugin.bind(pod, node, member.attempt, now=now)
             if type(answer) is Skip:
                 continue
@@ -252,19 +263,19 @@ def bind(state: State, member: Member, now: float) -> Bind:
                 and answer.node == node
                 and answer.attempt == member.attempt
             ):
-                return _with_volumes(state, answer, pod)
+                return _with_volumes(settings, answer, pod)
             raise calls.returned(plugin, "bind", pod, answer)
     except PluginError:
         raise
     except Exception as error:
         raise calls.raised(plugin, "bind", pod, error) from error
-    names = ", ".join(name_of(plugin) for plugin in state.settings.profile.bind)
+    names = ", ".join(name_of(plugin) for plugin in settings.profile.bind)
     raise PluginError(names, "bind", pod.key, "every plugin skipped the pod")
 
 
-def _with_volumes(state: State, bind: Bind, pod: Pod) -> Bind:
+def _with_volumes(settings: Settings, bind: Bind, pod: Pod) -> Bind:
     """Return a bind with the volumes that plugins chose for the claims of its pod."""
-    choosers = state.settings.profile.volume_choosers
+    choosers = settings.profile.volume_choosers
     if not choosers or not pod.volume_claims:
         return bind
     found: list[VolumeChoice] = []
@@ -280,11 +291,13 @@ def _with_volumes(state: State, bind: Bind, pod: Pod) -> Bind:
     return evolve(bind, volumes=tuple(found)) if found else bind
 
 
-def post_bind(state: State, member: Member, node: NodeName, now: float) -> None:
+def post_bind(
+    settings: Settings, call: CurrentCall, member: Member, node: NodeName, now: float
+) -> None:
     """Notify every plugin of a pod that was bound."""
     pod = member.pod
-    for plugin in concerned(state, member, "post_bind", state.settings.profile.post_bind):
+    for plugin in concerned(settings, member, "post_bind", settings.profile.post_bind):
         try:
             calls.call(plugin, "post_bind", pod, type(None), pod, node, now=now)
         except GangschedError as error:
-            state.call.deferred.append(error)
+            call.deferred.append(error)

@@ -25,10 +25,11 @@ from typing import Any, Final, final
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.runtime import calls, pod_readers
 from gangsched.framework.state.pods import Member
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -49,19 +50,26 @@ class _Judge:
     """
 
     def __init__(
-        self, state: State, cycle: CycleState, pod_class: PodClass, pod: Pod, now: float
+        self,
+        settings: Settings,
+        nodes: Nodes,
+        cycle: CycleState,
+        pod_class: PodClass,
+        pod: Pod,
+        now: float,
     ) -> None:
-        self._state = state
+        self._profile = settings.profile
+        self._nodes = nodes
         self._cycle = cycle
         self._answers = pod_class.answers
-        profile = state.settings.profile
+        profile = settings.profile
         self._filters: tuple[Any, ...] = profile.filter
         self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
         self._normalizers: Mapping[int, Any] = profile.normalizers
         self._headrooms: tuple[Any, ...] = profile.headrooms
         if pod_class.reads_pods:
             # these are asked about single nodes; see pod_readers
-            reading = {id(plugin) for plugin in pod_readers.readers(state, pod)}
+            reading = {id(plugin) for plugin in pod_readers.readers(settings, pod)}
             self._filters = tuple(p for p in profile.filter if id(p) not in reading)
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
@@ -95,7 +103,7 @@ class _Judge:
         return True
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
-        profile = self._state.settings.profile
+        profile = self._profile
         if not profile.pre_score and not self._normalizers:
             return
         views = self._views(found)
@@ -117,7 +125,7 @@ class _Judge:
         return sum(weight * self._ask(plugin, "score", given) for plugin, weight in self._weighted)
 
     def _ask(self, plugin: Any, point: str, given: NodeClass) -> Any:
-        part = self._state.settings.profile.parts.get(id(plugin))
+        part = self._profile.parts.get(id(plugin))
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
@@ -144,7 +152,7 @@ class _Judge:
 
     def _views(self, found: Sequence[NodeClass]) -> dict[NodeName, NodeView]:
         """Return the nodes of classes, in the order of nodes; of an empty class, its sample."""
-        nodes = self._state.nodes.by_index
+        nodes = self._nodes.by_index
         indices = sorted(index for given in found for index in given.nodes)
         views: dict[NodeName, NodeView] = {nodes[n].node.name: nodes[n] for n in indices}
         for given in found:
@@ -153,7 +161,7 @@ class _Judge:
         return views
 
     def _names(self, given: NodeClass) -> list[NodeName]:
-        nodes = self._state.nodes.by_index
+        nodes = self._nodes.by_index
         return [nodes[n].node.name for n in given.nodes] or [given.sample.node.name]
 
     def _normalize(self, found: Sequence[NodeClass]) -> None:
@@ -198,25 +206,26 @@ class _Judge:
         return score
 
 
-def judged(state: State, pod_class: PodClass, now: float) -> PodClass:
+def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = CycleState(None, state.nodes.infos, state.settings.cluster)
-    pod_class.refresh(state.nodes, _Judge(state, cycle, pod_class, pod_class.sample, now))
+    cycle = CycleState(None, nodes.infos, settings.cluster)
+    judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
+    pod_class.refresh(nodes, judge)
     return pod_class
 
 
-def evaluate_ahead(state: State, pod_class: PodClass, now: float) -> None:
+def evaluate_ahead(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> None:
     """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
-    if state.settings.profile.signed:
+    if settings.profile.signed:
         with suppress(GangschedError):
-            judged(state, pod_class, now)
+            judged(settings, nodes, pod_class, now)
 
 
 def evaluate_nodes(
-    state: State, cycle: CycleState, member: Member, now: float
+    settings: Settings, nodes: Nodes, cycle: CycleState, member: Member, now: float
 ) -> tuple[PodClass, Judge, Outcome]:
     """Filter and score the nodes for one pod.
 
@@ -225,18 +234,23 @@ def evaluate_nodes(
         returned.
     """
     pod_class = member.pod_class
-    if not state.settings.profile.signed:
+    if not settings.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
         pod_class = PodClass(
             pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
         )
-    judge = _Judge(state, cycle, pod_class, member.pod, now)
-    pod_class.refresh(state.nodes, judge)
+    judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
+    pod_class.refresh(nodes, judge)
     return pod_class, judge, judge.outcome
 
 
 def is_resolvable(
-    state: State, cycle: CycleState, member: Member, given: NodeClass, now: float
+    settings: Settings,
+    nodes: Nodes,
+    cycle: CycleState,
+    member: Member,
+    given: NodeClass,
+    now: float,
 ) -> bool:
     """Return whether evictions may make nodes of a class take a pod.
 
@@ -244,6 +258,7 @@ def is_resolvable(
     ``UnschedulableAndUnresolvable``.
     """
     pod_class = member.pod_class
-    if not state.settings.profile.signed:
+    if not settings.profile.signed:
         pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
-    return _Judge(state, cycle, pod_class, member.pod, now).is_resolvable(given)
+    judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
+    return judge.is_resolvable(given)

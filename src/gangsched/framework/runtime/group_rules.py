@@ -12,39 +12,40 @@ from typing import Any, cast
 from gangsched._core import _quorum
 from gangsched.errors import GangschedError
 from gangsched.framework.runtime import calls
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.settings import Settings
 from gangsched.protocols import GroupView
 from gangsched.resources import NOTHING, Resources
 
 __all__ = ["group_requests", "members_needed", "roles_needed"]
 
 
-def members_needed(state: State, group: GroupView) -> int | None:
+def members_needed(settings: Settings, call: CurrentCall, group: GroupView) -> int | None:
     """Return how many more members a group needs; None if its members are released singly."""
-    rule = state.settings.profile.quorum
+    rule = settings.profile.quorum
     if rule is not None:
         try:
             answer = calls.call(rule, "members_needed", group, (int, type(None)), group)
             if answer is True or answer is False:
                 raise calls.returned(rule, "members_needed", group, answer)
         except GangschedError as error:
-            state.call.deferred.append(error)
+            call.deferred.append(error)
         else:
             return cast("int | None", answer)
     return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
 
 
-def roles_needed(state: State, group: GroupView) -> Mapping[str, int]:
+def roles_needed(settings: Settings, call: CurrentCall, group: GroupView) -> Mapping[str, int]:
     """Return how many more members of each role a group needs; see ``RoleRule``. O(roles)."""
-    rule = state.settings.profile.roles
+    rule = settings.profile.roles
     if group.roles and rule is not None:
         try:
             return _roles(rule, group)
         except GangschedError as error:
-            state.call.deferred.append(error)
-    if state.settings.profile.quorum is None:
+            call.deferred.append(error)
+    if settings.profile.quorum is None:
         return _quorum.roles_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
-    more = members_needed(state, group)
+    more = members_needed(settings, call, group)
     return {} if more is None else {"": more}
 
 
@@ -59,14 +60,14 @@ def _roles(rule: Any, group: GroupView) -> Mapping[str, int]:
     return roles
 
 
-def group_requests(state: State, group: GroupView) -> Resources:
+def group_requests(settings: Settings, call: CurrentCall, group: GroupView) -> Resources:
     """Return what a group needs of the cluster in total: the sum over all plugins."""
     wanted = NOTHING
-    for plugin in state.settings.profile.requests:
+    for plugin in settings.profile.requests:
         try:
             answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
         except GangschedError as error:
-            state.call.deferred.append(error)
+            call.deferred.append(error)
         else:
             wanted = wanted + answer if wanted else answer
     return wanted

@@ -23,7 +23,7 @@ from typing import Any, Final, final
 
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.runtime import calls
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
@@ -34,11 +34,11 @@ _FILTERED: Final = (Success, Skip, Unschedulable)
 _BEST: Final = 100
 
 
-def readers(state: State, pod: Pod) -> tuple[Any, ...]:
+def readers(settings: Settings, pod: Pod) -> tuple[Any, ...]:
     """Return the filter and score plugins that read, for *pod*, which pods are on nodes."""
     return tuple(
         plugin
-        for plugin in state.settings.profile.pod_readers
+        for plugin in settings.profile.pod_readers
         if calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
@@ -48,7 +48,7 @@ class NodeCheck:
     """The plugins that read pods on nodes, for one pod or for pods like it.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
         cycle: The cycle that the plugins are given; of like pods, that of the first.
         pod: The pod; of like pods, the first.
 
@@ -58,16 +58,14 @@ class NodeCheck:
 
     __slots__ = ("_cycle", "_extensions", "_filters", "_normalizers", "_pod", "_weighted", "scores")
 
-    def __init__(self, state: State, cycle: CycleState, pod: Pod) -> None:
-        reading = readers(state, pod)
+    def __init__(self, settings: Settings, cycle: CycleState, pod: Pod) -> None:
+        reading = readers(settings, pod)
         numbers = {id(plugin) for plugin in reading}
         self._cycle = cycle
         self._pod = pod
         self._filters = tuple(p for p in reading if callable(getattr(p, "filter", None)))
-        self._weighted = tuple(
-            each for each in state.settings.profile.weighted if id(each[0]) in numbers
-        )
-        self._normalizers = state.settings.profile.normalizers
+        self._weighted = tuple(each for each in settings.profile.weighted if id(each[0]) in numbers)
+        self._normalizers = settings.profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
 

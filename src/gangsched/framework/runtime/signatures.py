@@ -17,7 +17,9 @@ from typing import Any, Final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.runtime import calls
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.settings import Settings
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
@@ -27,112 +29,117 @@ __all__ = ["fitted", "labels_read", "node_signature", "objects_read", "reads_pod
 _NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
 
-def signature(state: State, pod: Pod) -> Hashable:
+def signature(settings: Settings, pod: Pod) -> Hashable:
     """Return the part of a pod that filters and scores read; its UID if a plugin does not say.
 
     Raises:
         PluginError: A plugin raised, or returned a value that cannot be hashed.
     """
-    if not state.settings.profile.signed:
+    if not settings.profile.signed:
         return pod.uid
     try:  # with every pod event, so all plugins at once
-        parts = tuple([plugin.pod_signature(pod) for plugin in state.settings.profile.signers])
+        parts = tuple([plugin.pod_signature(pod) for plugin in settings.profile.signers])
         hash(parts)
     except Exception:
         # one by one, to name the plugin that failed
-        return _signature_by_plugin(state, pod)
+        return _signature_by_plugin(settings, pod)
     return parts
 
 
-def _signature_by_plugin(state: State, pod: Pod) -> tuple[Hashable, ...]:
+def _signature_by_plugin(settings: Settings, pod: Pod) -> tuple[Hashable, ...]:
     return tuple(
-        _hashable(plugin, "pod_signature", pod, pod) for plugin in state.settings.profile.signers
+        _hashable(plugin, "pod_signature", pod, pod) for plugin in settings.profile.signers
     )
 
 
-def labels_read(state: State, pod: Pod) -> frozenset[str]:
+def labels_read(settings: Settings, pod: Pod) -> frozenset[str]:
     """Return the keys of the node labels that plugins read for pods like *pod*.
 
     Raises:
         PluginError: A plugin raised, or returned anything but strings.
     """
     keys: set[str] = set()
-    for plugin in state.settings.profile.label_readers:
+    for plugin in settings.profile.label_readers:
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
 
-def reads_pods(state: State, pod: Pod) -> bool:
+def reads_pods(settings: Settings, pod: Pod) -> bool:
     """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes.
 
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    if not state.settings.profile.pod_readers:
+    if not settings.profile.pod_readers:
         return False
     answers = [
-        calls.call(plugin, "reads_pods", pod, bool, pod)
-        for plugin in state.settings.profile.pod_readers
+        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in settings.profile.pod_readers
     ]
     return any(answers)
 
 
-def objects_read(state: State, pod: Pod) -> frozenset[type[Any]]:
+def objects_read(settings: Settings, pod: Pod) -> frozenset[type[Any]]:
     """Return the classes of objects that plugins read for pods like *pod*.
 
     Raises:
         PluginError: A plugin raised, or returned anything but classes of objects.
     """
     found: set[type[Any]] = set()
-    for plugin in state.settings.profile.object_readers:
+    for plugin in settings.profile.object_readers:
         found.update(calls.call_for_kinds(plugin, "objects_read", pod, pod))
     return frozenset(found) if found else _NO_OBJECTS
 
 
-def fitted(state: State, pod: Pod) -> frozenset[str]:
+def fitted(settings: Settings, pod: Pod) -> frozenset[str]:
     """Return the resources of which a node must have free what *pod* requests.
 
     Raises:
         PluginError: A plugin raised, or returned anything but strings.
     """
     names: set[str] = set()
-    for plugin in state.settings.profile.fittings:
+    for plugin in settings.profile.fittings:
         names.update(calls.call_for_names(plugin, "fitted", pod, pod))
     return frozenset(names)
 
 
 def node_signature(
-    state: State, view: NodeView, keys: Iterable[str] | None = None
+    settings: Settings,
+    pod_classes: PodClasses,
+    call: CurrentCall,
+    view: NodeView,
+    keys: Iterable[str] | None = None,
 ) -> tuple[Hashable, ...] | None:
     """Return what plugins read of a node; None if a plugin does not say, or failed.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        pod_classes: The equivalence classes of pods.
+        call: What the current call gathers.
         view: The node.
         keys: The keys of the labels that are read; None for those that are read at present.
     """
-    signers = state.settings.profile.node_signers
+    signers = settings.profile.node_signers
     if not signers:
         return None
     labels = view.node.labels
-    names = state.pod_classes.labels.keys if keys is None else keys
+    names = pod_classes.labels.keys if keys is None else keys
     read = tuple((key, labels.get(key)) for key in names)
     try:
         parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
         hash(parts)
     except Exception:
-        _defer_signing_error(state, view)
+        _defer_signing_error(settings, call, view)
         return None
     return (*parts, read)
 
 
-def _defer_signing_error(state: State, view: NodeView) -> None:
+def _defer_signing_error(settings: Settings, call: CurrentCall, view: NodeView) -> None:
     """Ask the plugins again one by one, to name the plugin that failed."""
-    for plugin in state.settings.profile.node_signers:
+    for plugin in settings.profile.node_signers:
         try:
             _hashable(plugin, "node_signature", view.node, view)
         except GangschedError as error:
-            state.call.deferred.append(error)
+            call.deferred.append(error)
             return
 
 

@@ -81,7 +81,7 @@ HELD: Final[Mapping[type, Held]] = {
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
     PodClasses: Held(kept="by_signature labels"),
-    Attempts: Held(kept="step tried holding yielding exhausted_searches"),
+    Attempts: Held(kept="step tried waiting_since giving_way exhausted_searches"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
     Member: Held(
@@ -175,7 +175,7 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
         raise InvalidValueError("gangsched", version, "a version")
     try:
         rows = SNAPSHOT.read(given, "")
-        _check_made_for(blank, rows)
+        _check_made_for(blank.settings, blank.reservations, rows)
         read_into(blank, rows)
         blank._check()
     except InternalError as error:
@@ -192,18 +192,18 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
     return rows
 
 
-def _check_made_for(state: State, rows: SnapshotRow) -> None:
-    if rows.unit is not state.settings.unit:
+def _check_made_for(settings: Settings, reservations: Reservations, rows: SnapshotRow) -> None:
+    if rows.unit is not settings.unit:
         raise InvalidValueError(
-            "unit", rows.unit.value, f"{state.settings.unit.value}, the unit of this scheduler"
+            "unit", rows.unit.value, f"{settings.unit.value}, the unit of this scheduler"
         )
-    names = tuple(extension_points.name_of(plugin) for plugin in state.settings.profile.plugins)
+    names = tuple(extension_points.name_of(plugin) for plugin in settings.profile.plugins)
     if rows.plugins != names:
         raise InvalidValueError("plugins", rows.plugins, f"{names}, the plugins of this scheduler")
-    if rows.nominations and state.settings.preemption is None:
+    if rows.nominations and settings.preemption is None:
         expected = "0, because preemption is off"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
-    if state.reservations.backfill.policy is None:
+    if reservations.backfill.policy is None:
         expected = "None, because backfill is off"
         if rows.reserving is not None:
             made = rows.reserving.reservation
@@ -212,7 +212,7 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
         expecting = sum(row.returning is not None for row in rows.reserved)
         if expecting:
             raise InvalidValueError("reserved", expecting, expected)
-    keepers = tuple(extension_points.name_of(plugin) for plugin in state.settings.profile.keepers)
+    keepers = tuple(extension_points.name_of(plugin) for plugin in settings.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:
         raise InvalidValueError(
@@ -220,24 +220,22 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
         )
 
 
-def restore_plugins(state: State, rows: SnapshotRow) -> None:
+def restore_plugins(settings: Settings, rows: SnapshotRow) -> None:
     """Restore the state of all plugins, or of none.
 
     Raises:
         PluginError: A plugin raised. The other plugins have their previous state. The error names
             each plugin whose state could not be put back.
     """
-    before = plugin_states(state)
+    before = plugin_states(settings)
     for number, (plugin, (name, data)) in enumerate(
-        zip(state.settings.profile.keepers, rows.plugin_states, strict=True)
+        zip(settings.profile.keepers, rows.plugin_states, strict=True)
     ):
         try:
             plugin.restore(data)
         except Exception as error:
             problem = f"raised {error!r}"
-            for done, (other, kept) in zip(
-                state.settings.profile.keepers[:number], before, strict=False
-            ):
+            for done, (other, kept) in zip(settings.profile.keepers[:number], before, strict=False):
                 try:
                     done.restore(kept)
                 except Exception as again:

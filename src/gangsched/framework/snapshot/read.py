@@ -88,8 +88,8 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
-        state.attempts.holding.update(rows.holding)
-        state.attempts.yielding.update(rows.yielding)
+        state.attempts.waiting_since.update(rows.holding)
+        state.attempts.giving_way.update(rows.yielding)
         state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
         state.call.out.extend(rows.out)
         state.attempts.step, state.pods.numbers, state.attempts.exhausted_searches = (
@@ -145,10 +145,10 @@ class _Reader:
     def _read_pod_classes(self) -> None:
         state = self._state
         for n, row in enumerate(self._rows.pod_classes):
-            signature = signatures.signature(state, row.sample)
-            labels = signatures.labels_read(state, row.sample)
-            reads_pods = signatures.reads_pods(state, row.sample)
-            objects = signatures.objects_read(state, row.sample)
+            signature = signatures.signature(state.settings, row.sample)
+            labels = signatures.labels_read(state.settings, row.sample)
+            reads_pods = signatures.reads_pods(state.settings, row.sample)
+            objects = signatures.objects_read(state.settings, row.sample)
             pod_class = PodClass(
                 signature, row.sample, labels, reads_pods=reads_pods, objects=objects
             )
@@ -324,7 +324,9 @@ class _Reader:
         sample = Snapshot(row.node, dict(row.free), row.pods)
         key: tuple[Hashable, ...] | None = None
         if not row.alone:
-            key = signatures.node_signature(state, sample, row.labels)
+            key = signatures.node_signature(
+                state.settings, state.pod_classes, state.call, sample, row.labels
+            )
             _fresh(classes._known, key, path)
         given = NodeClass(key, row.number, sample)
         if key is not None:

@@ -17,6 +17,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
@@ -39,9 +40,11 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
 )
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod
 
 __all__ = ["plugin_states", "written"]
@@ -62,17 +65,19 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         state.queue,
         state.pods.registry,
     )
-    numbered = _PodClasses(state)
+    numbered = _NumberedClasses(state.pod_classes)
     lines = tuple(_line(line, numbered) for line in queue._queues.values())
     reserved = {id(entry): number for number, entry in enumerate(nodes.ledger)}
     reserving = _reserving(state.reservations.backfill, numbered, reserved)
-    members = tuple(_member(state, member, numbered) for member in state.pods.members.values())
+    members = tuple(
+        _member(state.settings, member, numbered) for member in state.pods.members.values()
+    )
     return SnapshotRow(
         unit=state.settings.unit,
         plugins=tuple(
             extension_points.name_of(plugin) for plugin in state.settings.profile.plugins
         ),
-        plugin_states=plugin_states(state),
+        plugin_states=plugin_states(state.settings),
         now=now,
         listed=listed,
         step=state.attempts.step,
@@ -87,7 +92,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
                 holders=tuple(info.holders.items()),
                 withheld=tuple(info.withheld.items()),
                 withheld_pods=info.withheld_pods,
-                pods=tuple(pod for pod in info.pods if not _is_known(state, pod)),
+                pods=tuple(pod for pod in info.pods if not _is_known(state.pods, pod)),
             )
             for info in nodes.infos.values()
         ),
@@ -107,10 +112,12 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         departed=tuple(nodes.departed),
         unread=tuple(nodes.unread),
         assumed=tuple(
-            AssumedRow(uid=uid, node=name, pod=None if _is_known(state, pod) else pod)
+            AssumedRow(uid=uid, node=name, pod=None if _is_known(state.pods, pod) else pod)
             for uid, (name, pod) in nodes.assumed.items()
         ),
-        node_classes=tuple(_node_class(state, found) for found in _reachable(state)),
+        node_classes=tuple(
+            _node_class(state.pod_classes, found) for found in _reachable(state.nodes)
+        ),
         node_classes_made=classes._made,
         node_class_numbers=classes._numbers,
         occupied=tuple(found.number for found in classes.occupied()),
@@ -119,7 +126,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         groups=tuple(_group(info) for info in registry),
         groups_left=tuple(registry._left.items()),
         group_numbers=registry._numbers,
-        entities=tuple(_entity(entity) for entity in _entities(state)),
+        entities=tuple(_entity(entity) for entity in _entities(state.pods)),
         members=members,
         waiting=tuple(state.pods.waiting),
         active=tuple(entity.seq for entity in queue.active),
@@ -132,8 +139,8 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
             _nomination(each, reserved) for each in state.reservations.nominations.values()
         ),
         reserving=reserving,
-        holding=tuple(state.attempts.holding.items()),
-        yielding=tuple(state.attempts.yielding.items()),
+        holding=tuple(state.attempts.waiting_since.items()),
+        yielding=tuple(state.attempts.giving_way.items()),
         tried=tuple(state.attempts.tried),
         out=tuple(state.call.out),
         deferred=tuple(_error(error) for error in state.call.deferred),
@@ -141,11 +148,11 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
 
 
 @final
-class _PodClasses:
+class _NumberedClasses:
     """Pod classes with numbers, in the order of first use."""
 
-    def __init__(self, state: State) -> None:
-        known = state.pod_classes.by_signature.values()
+    def __init__(self, pod_classes: PodClasses) -> None:
+        known = pod_classes.by_signature.values()
         self._numbers: dict[int, int] = {id(each): n for n, each in enumerate(known)}
         self._met: list[tuple[PodClass, bool]] = [(each, True) for each in known]
 
@@ -161,14 +168,14 @@ class _PodClasses:
         return (PodClassRow(sample=each.sample, known=known) for each, known in self._met)
 
 
-def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
+def plugin_states(settings: Settings) -> tuple[tuple[str, Any], ...]:
     """Return the state of each plugin that implements ``KeepsState``.
 
     Raises:
         PluginError: A plugin raised.
     """
     found: list[tuple[str, Any]] = []
-    for plugin in state.settings.profile.keepers:
+    for plugin in settings.profile.keepers:
         name = extension_points.name_of(plugin)
         try:
             found.append((name, plugin.snapshot()))
@@ -177,9 +184,9 @@ def plugin_states(state: State) -> tuple[tuple[str, Any], ...]:
     return tuple(found)
 
 
-def _reachable(state: State) -> list[NodeClass]:
+def _reachable(nodes: Nodes) -> list[NodeClass]:
     """Return every class that a node is in or may move to; known classes first."""
-    classes = state.nodes.classes
+    classes = nodes.classes
     found: dict[int, NodeClass] = {}
     todo = [*reversed(classes._occupied), *reversed(classes._known.values())]
     while todo:
@@ -192,12 +199,12 @@ def _reachable(state: State) -> list[NodeClass]:
     return list({**known, **found}.values())
 
 
-def _node_class(state: State, given: NodeClass) -> NodeClassRow:
+def _node_class(pod_classes: PodClasses, given: NodeClass) -> NodeClassRow:
     labels: tuple[str, ...] | None = None
     if given.key is not None:
         read: Any = given.key[-1]
         names = tuple(name for name, _value in read)
-        labels = None if names == state.pod_classes.labels.keys else names
+        labels = None if names == pod_classes.labels.keys else names
     sample, alone = given.sample, given.key is None
     return NodeClassRow(
         number=given.number,
@@ -238,10 +245,10 @@ def _group(info: PodGroupInfo) -> GroupRow:
     )
 
 
-def _entities(state: State) -> Iterator[QueuedEntity]:
+def _entities(pods: Pods) -> Iterator[QueuedEntity]:
     """Iterate over those of groups, then over those of regular pods."""
-    yield from state.pods.entities.values()
-    for member in state.pods.members.values():
+    yield from pods.entities.values()
+    for member in pods.members.values():
         if member.group is None:
             yield member.entity
 
@@ -268,7 +275,7 @@ def _entity(entity: QueuedEntity) -> EntityRow:
     )
 
 
-def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
+def _member(settings: Settings, member: Member, classes: _NumberedClasses) -> MemberRow:
     return MemberRow(
         pod=member.pod,
         seq=member.seq,
@@ -277,7 +284,7 @@ def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
         state=member.state,
         node=member.node,
         attempt=member.attempt,
-        cycle=None if member.cycle is None else _scratch(state, member, member.cycle),
+        cycle=None if member.cycle is None else _scratch(settings, member, member.cycle),
         reason=member.reason,
         bind_failures=member.bind_failures,
         role=member.role,
@@ -285,19 +292,19 @@ def _member(state: State, member: Member, classes: _PodClasses) -> MemberRow:
     )
 
 
-def _scratch(state: State, member: Member, cycle: CycleState) -> tuple[tuple[str, Any], ...]:
+def _scratch(settings: Settings, member: Member, cycle: CycleState) -> tuple[tuple[str, Any], ...]:
     found: list[tuple[str, Any]] = []
     for key, value in (cycle._scratch or {}).items():
-        if state.settings.profile.scratch_keys.get(key.name) is not key:
+        if settings.profile.scratch_keys.get(key.name) is not key:
             expected = "a key that a plugin names in its state_keys"
             raise InvalidValueError(f"{member.pod.key}: scratch", key.name, expected)
         found.append((key.name, value))
     return tuple(found)
 
 
-def _is_known(state: State, pod: Pod) -> bool:
+def _is_known(pods: Pods, pod: Pod) -> bool:
     """Return whether a pod equals the known member of its UID."""
-    member = state.pods.members.get(pod.uid)
+    member = pods.members.get(pod.uid)
     return member is not None and member.pod == pod
 
 
@@ -323,7 +330,7 @@ def _nomination(nomination: Nomination, reserved: Mapping[int, int]) -> Nominati
 
 
 def _reserving(
-    reserving: BackfillState, classes: _PodClasses, reserved: Mapping[int, int]
+    reserving: BackfillState, classes: _NumberedClasses, reserved: Mapping[int, int]
 ) -> ReservingRow | None:
     """Return the row of the state of backfill; None if it is empty."""
     made = reserving.reservation
@@ -354,7 +361,7 @@ def _reserving(
     return None if row == ReservingRow() else row
 
 
-def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
+def _line(line: EquivalenceQueue, classes: _NumberedClasses) -> LineRow:
     return LineRow(
         shape=_shape(line.equivalence_class, classes),
         blocked=line.blocked,
@@ -367,14 +374,14 @@ def _line(line: EquivalenceQueue, classes: _PodClasses) -> LineRow:
     )
 
 
-def _shape(shape: Hashable, classes: _PodClasses) -> int | ShapeRow:
+def _shape(shape: Hashable, classes: _NumberedClasses) -> int | ShapeRow:
     if isinstance(shape, EquivalenceClass):
         return _shape_row(shape, classes)
     assert isinstance(shape, int)
     return shape
 
 
-def _shape_row(shape: EquivalenceClass, classes: _PodClasses) -> ShapeRow:
+def _shape_row(shape: EquivalenceClass, classes: _NumberedClasses) -> ShapeRow:
     return ShapeRow(
         needed=shape.needed,
         runs=tuple((classes.number(pod_class), count) for pod_class, count in shape.runs),

@@ -29,15 +29,15 @@ class Attempts:
     Attributes:
         step: The number of the current step. It ascends with each decision and each event.
         tried: The entities of which a member was tried in the current attempt, by number.
-        holding: The groups with members that wait on permit, and the step since when.
-        yielding: The groups that are rejected when another entity is next, with the reason.
+        waiting_since: The groups with members that wait on permit, and the step since when.
+        giving_way: The groups that are rejected when another entity is next, with the reason.
         exhausted_searches: How many searches for a placement ended with their budget.
     """
 
     step: int = 0
     tried: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
-    holding: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
-    yielding: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
+    waiting_since: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    giving_way: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     exhausted_searches: int = 0
 
     def tick(self) -> int:
@@ -49,9 +49,9 @@ class Attempts:
         for seq, entity in self.tried.items():
             if entity.seq != seq or not 0 <= entity.tried_step <= self.step:
                 raise InternalError(f"entity {seq} was not tried, or is gone")
-        for key, since in self.holding.items():
+        for key, since in self.waiting_since.items():
             if since > self.step:
                 raise InternalError(f"{key} holds nodes since step {since} > {self.step}")
-        for key in self.yielding:
-            if key not in self.holding:
+        for key in self.giving_way:
+            if key not in self.waiting_since:
                 raise InternalError(f"{key} gives way, and no member of it waits on permit")

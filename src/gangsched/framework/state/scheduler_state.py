@@ -91,11 +91,11 @@ class State:
 
     def _check_attempts(self) -> None:
         for info in self.pods.registry:
-            if bool(info.waiting) != (info.key in self.attempts.holding):
+            if bool(info.waiting) != (info.key in self.attempts.waiting_since):
                 raise InternalError(
                     f"{info.key}: {info.waiting} members wait on permit, holding disagrees"
                 )
-        for key in self.attempts.holding:
+        for key in self.attempts.waiting_since:
             if self.pods.registry.get(key) is None:
                 raise InternalError(f"{key} is not a known group, and holds nodes")
         known = {id(member.entity) for member in self.pods.members.values()}

@@ -20,8 +20,11 @@ from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import why as answers
 from gangsched.framework.what_if.simulate import Ahead
@@ -83,7 +86,14 @@ def search(
             break
         number += 1
     why = answers.why(ahead.state, key)
-    return Insufficient(key, shape, number, until, why, _refusal(ahead.state, key, shape, until))
+    return Insufficient(
+        key,
+        shape,
+        number,
+        until,
+        why,
+        _refusal(ahead.state.settings, ahead.state.nodes, ahead.state.pods, key, shape, until),
+    )
 
 
 def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
@@ -114,23 +124,25 @@ def _is_start(effect: object, key: GroupKey) -> bool:
     return isinstance(effect, GroupScheduled) and effect.group == key
 
 
-def _refusal(state: State, key: GroupKey, shape: Node, now: float) -> str:
+def _refusal(
+    settings: Settings, nodes: Nodes, pods: Pods, key: GroupKey, shape: Node, now: float
+) -> str:
     """Return why an empty node of a shape takes none of a group's pending members.
 
     An empty string if it takes one, or if ``pre_filter`` refuses one, because that does not depend
     on the node.
     """
-    entity = state.pods.entities.get(key)
+    entity = pods.entities.get(key)
     empty = NodeClass(None, 0, Snapshot(shape, shape.allocatable.to_milli(), 0))
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
-        member = state.pods.members[pod.uid]
-        cycle = CycleState(member.group, state.nodes.infos, state.settings.cluster)
+        member = pods.members[pod.uid]
+        cycle = CycleState(member.group, nodes.infos, settings.cluster)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
-        if isinstance(extension_points.pre_filter(state, cycle, pod, now), Unschedulable):
+        if isinstance(extension_points.pre_filter(settings, cycle, pod, now), Unschedulable):
             return ""
-        judge = filter_and_score.evaluate_nodes(state, cycle, member, now)[1]
+        judge = filter_and_score.evaluate_nodes(settings, nodes, cycle, member, now)[1]
         _max_pods, refused = judge.screen(empty)
         if not refused:
             return ""

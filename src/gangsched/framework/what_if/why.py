@@ -12,6 +12,7 @@ from typing import assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
@@ -30,7 +31,7 @@ from gangsched.explain import (
 )
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
@@ -89,7 +90,7 @@ def _why_pod(state: State, member: Member) -> Why:
             assert waiting is not None
             return OnPermit((uid,), waiting.since, 0, waiting.deadline)
         case MemberState.UNSCHEDULED if group is None:
-            return _why_entity(state, member.entity)
+            return _why_entity(state.queue, member.entity)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert group is not None
             return _why_group(state, group)
@@ -108,7 +109,7 @@ def _why_pod(state: State, member: Member) -> Why:
 
 def _why_group(state: State, info: PodGroupInfo) -> Why:
     entity = state.pods.entities.get(info.key)
-    needed = extension_points.members_needed(state, info)
+    needed = extension_points.members_needed(state.settings, state.call, info)
     if info.waiting:
         waiting = state.pods.waiting.of(info.key)
         return OnPermit(
@@ -119,14 +120,14 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
             None if entity is None else entity.unschedulable_member,
         )
     unknown = info.min_available is None and not info.was_scheduled
-    present, absent = equivalence.presence(state, info)
+    present, absent = equivalence.presence(state.settings, state.call, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
         return NotEnoughMembers(
-            info.key, present, info.min_available, _apart(info), absent, _refused(state, info)
+            info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
-    return _why_entity(state, entity)
+    return _why_entity(state.queue, entity)
 
 
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
@@ -134,33 +135,33 @@ def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
     return tuple((word, count) for word, count in counts if count)
 
 
-def _refused(state: State, info: PodGroupInfo) -> tuple[Refused, ...]:
+def _refused(pods: Pods, info: PodGroupInfo) -> tuple[Refused, ...]:
     return tuple(
         Refused(member.pod.uid, member.reason)
-        for member in state.pods.of_group(info)
+        for member in pods.of_group(info)
         if member.state is MemberState.REFUSED
     )
 
 
-def _why_entity(state: State, entity: QueuedEntity) -> Why:
-    if state.queue.is_gated(entity):
+def _why_entity(queue: SchedulingQueue, entity: QueuedEntity) -> Why:
+    if queue.is_gated(entity):
         return NotAdmitted(entity.reason)
     if entity.place is Place.BACKOFF:
         return BackingOff(
             entity.backoff_until, entity.failures, entity.reason, entity.unschedulable_member
         )
     if entity.place is Place.UNSCHEDULABLE:
-        leader = state.queue.leader_of(entity)
+        leader = queue.leader_of(entity)
         if leader is None:
             return NoNodeFits(entity.failures, entity.reason, entity.unschedulable_member)
-        return Queued(_ahead(state, entity), _name(leader), entity.unschedulable_member)
-    return Queued(_ahead(state, entity), None, entity.unschedulable_member)
+        return Queued(_ahead(queue, entity), _name(leader), entity.unschedulable_member)
+    return Queued(_ahead(queue, entity), None, entity.unschedulable_member)
 
 
-def _ahead(state: State, entity: QueuedEntity) -> int:
+def _ahead(queue: SchedulingQueue, entity: QueuedEntity) -> int:
     rank = entity.rank
     assert rank is not None
-    return sum(other.rank < rank for other in state.queue.active if other.rank is not None)
+    return sum(other.rank < rank for other in queue.active if other.rank is not None)
 
 
 def _name(entity: QueuedEntity) -> str:

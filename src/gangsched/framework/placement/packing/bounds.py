@@ -48,13 +48,13 @@ def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
         return afforded
     payers = [kind for kind in need.kinds if price[kind]]
     model, after, nodes = problem.states.model, problem.states.after, problem.states.nodes
-    purse = sum(
+    free = sum(
         count * max(0, model.free(nodes[state]).get(resource, 0) // piece * piece)
         for state, count in problem.nodes
         if any(after(state, kind) != NOWHERE for kind in payers)
     )
     for kind in sorted(payers, key=lambda kind: price[kind]):
-        bought = min(problem.counts[kind], purse // price[kind])
+        bought = min(problem.counts[kind], free // price[kind])
         afforded += bought
-        purse -= bought * price[kind]
+        free -= bought * price[kind]
     return afforded

@@ -151,11 +151,11 @@ def pack(
     needs = tuple(_need(quota, demands) for quota in quotas)
     states: States[N, P] = States(model, (demand.kind for demand in demands))
     problem = Problem(states, tuple(demands), needs, tuple(nodes))
-    purse = Budget(budget)
-    found = _decide(problem, purse)
+    left = Budget(budget)
+    found = _decide(problem, left)
     if isinstance(found, BudgetExhausted):
         return found
-    return _reason(problem, quotas, purse) if found is None else _packed(problem, found, purse)
+    return _reason(problem, quotas, left) if found is None else _packed(problem, found, left)
 
 
 def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
@@ -163,7 +163,7 @@ def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
     return Need(tuple(kinds), quota.at_least)
 
 
-def _decide(problem: _AnyProblem, purse: Budget) -> _Fills | BudgetExhausted | None:
+def _decide(problem: _AnyProblem, budget: Budget) -> _Fills | BudgetExhausted | None:
     """Return what each node takes to meet every need; None if there is no placement."""
     placed = 0
     for number, one in enumerate(passes(problem)):
@@ -173,9 +173,9 @@ def _decide(problem: _AnyProblem, purse: Budget) -> _Fills | BudgetExhausted | N
             return None
         placed = max(placed, sum(one.placed))
     try:
-        found = Search(problem, purse).place()
+        found = Search(problem, budget).place()
     except BudgetSpent:
-        return BudgetExhausted(purse.steps, placed)
+        return BudgetExhausted(budget.steps, placed)
     if found is None:
         return None
     return [
@@ -184,7 +184,7 @@ def _decide(problem: _AnyProblem, purse: Budget) -> _Fills | BudgetExhausted | N
     ]
 
 
-def _packed(problem: Problem[N, P], fills: _Fills, purse: Budget) -> Packed[N, P]:
+def _packed(problem: Problem[N, P], fills: _Fills, budget: Budget) -> Packed[N, P]:
     """Return the placement, reduced to the pods that are needed."""
     left = _necessary(problem, fills)
     states = problem.states
@@ -199,7 +199,7 @@ def _packed(problem: Problem[N, P], fills: _Fills, purse: Budget) -> Packed[N, P
                     takes.append((states.kinds[kind], number))
             if takes:
                 nodes.append((states.nodes[state], tuple(takes)))
-    return Packed(tuple(nodes), purse.steps)
+    return Packed(tuple(nodes), budget.steps)
 
 
 def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
@@ -219,16 +219,16 @@ def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
 # Reasons ----------------------------------------------------------------------------------
 
 
-def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Budget) -> Impossible[P]:
+def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], budget: Budget) -> Impossible[P]:
     """Return which quota fails, how many of its pods fit, and which resource is short."""
-    before, number = _failing(problem, purse)
+    before, number = _failing(problem, budget)
     need = problem.needs[number]
     narrow = problem.narrowed((*before, need))
-    fits, exact = _most(narrow, purse)
+    fits, exact = _most(narrow, budget)
     pending = need.placed(problem.counts)
     resource, in_pieces = None, False
     if pending >= need.at_least:
-        resource, in_pieces = _binding(narrow, purse)
+        resource, in_pieces = _binding(narrow, budget)
     return Impossible(
         quotas[number],
         fits,
@@ -237,25 +237,25 @@ def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], purse: Budget) -> 
         pending,
         resource,
         in_pieces,
-        purse.steps,
+        budget.steps,
     )
 
 
-def _failing(problem: _AnyProblem, purse: Budget) -> tuple[tuple[Need, ...], int]:
+def _failing(problem: _AnyProblem, budget: Budget) -> tuple[tuple[Need, ...], int]:
     """Return the first need that fails, alone or beside earlier needs, and these earlier needs."""
     needs = problem.needs
     if len(needs) == 1:
         return (), 0
     for number, need in enumerate(needs):
-        if _decide(problem.narrowed((need,)), purse) is None:
+        if _decide(problem.narrowed((need,)), budget) is None:
             return (), number
     for number in range(1, len(needs) - 1):
-        if _decide(problem.narrowed(needs[: number + 1]), purse) is None:
+        if _decide(problem.narrowed(needs[: number + 1]), budget) is None:
             return needs[:number], number
     return needs[:-1], len(needs) - 1
 
 
-def _most(problem: _AnyProblem, purse: Budget) -> tuple[int, bool]:
+def _most(problem: _AnyProblem, budget: Budget) -> tuple[int, bool]:
     """Return how many pods of the last need fit beside the others, and whether that is exact."""
     need = problem.needs[-1]
     number = len(problem.needs) - 1
@@ -266,7 +266,7 @@ def _most(problem: _AnyProblem, purse: Budget) -> tuple[int, bool]:
         if least == most:
             return most, True
     try:
-        search = Search(problem, purse)
+        search = Search(problem, budget)
         most = search.at_most(number, least, most)
         found = search.most(number, least + 1) if least < most else None
     except BudgetSpent:
@@ -274,13 +274,13 @@ def _most(problem: _AnyProblem, purse: Budget) -> tuple[int, bool]:
     return least if found is None else found, True
 
 
-def _binding(problem: _AnyProblem, purse: Budget) -> tuple[str | None, bool]:
+def _binding(problem: _AnyProblem, budget: Budget) -> tuple[str | None, bool]:
     """Return the scarcest resource that alone is missing, and whether its sum is enough."""
     wanted = problem.wanted()
     free = problem.free_anywhere()
     order = sorted(wanted, key=lambda name: (free.get(name, 0) / wanted[name], name))
     for resource in order:
-        fills = _decide(problem.without(resource), purse)
+        fills = _decide(problem.without(resource), budget)
         if isinstance(fills, list):
             counts = zip(problem.demands, _necessary(problem, fills), strict=True)
             taken = sum(demand.requests.amount(resource) * count for demand, count in counts)

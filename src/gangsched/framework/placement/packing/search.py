@@ -52,18 +52,18 @@ class Search:
 
     Args:
         problem: The problem.
-        purse: The budget. A step is one set of pods that is tried while fills are listed, or one
+        budget: The budget. A step is one set of pods that is tried while fills are listed, or one
             position that is reached.
 
     Raises:
         BudgetSpent: Listing the fills exhausted the budget.
     """
 
-    __slots__ = ("_fixed", "_layers", "_loads", "_problem", "_purse", "_slack", "_start")
+    __slots__ = ("_budget", "_fixed", "_layers", "_loads", "_problem", "_slack", "_start")
 
-    def __init__(self, problem: _AnyProblem, purse: Budget) -> None:
+    def __init__(self, problem: _AnyProblem, budget: Budget) -> None:
         self._problem = problem
-        self._purse = purse
+        self._budget = budget
         self._slack = [need.placed(problem.counts) - need.at_least for need in problem.needs]
         self._fixed: list[tuple[int, int, _Counts]] = []
         choices: dict[tuple[_Counts, ...], list[tuple[int, int]]] = {}
@@ -96,7 +96,7 @@ class Search:
         after = self._problem.states.after
         stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, state, ())]
         while stack:
-            self._purse.spend()
+            self._budget.spend()
             first, state, taken = stack.pop()
             able = [d for d in range(first, len(kinds)) if after(state, kinds[d]) != NOWHERE]
             if able:
@@ -221,7 +221,7 @@ class Search:
                 continue
             fill, rest = step
             layer = len(open_)
-            self._purse.spend()
+            self._budget.spend()
             if rest in seen[layer]:
                 continue
             seen[layer].add(rest)

@@ -18,7 +18,7 @@ from attrs import define, field
 
 from gangsched.kubernetes._api import ConnectionLost, Response
 
-__all__ = ["FakeApi", "Fault", "lost_after", "lost_before", "refused"]
+__all__ = ["MemoryApi", "Fault", "lost_after", "lost_before", "refused"]
 
 Object = dict[str, Any]
 
@@ -58,7 +58,7 @@ def refused(status: int, message: str = "refused", **headers: str) -> Fault:
 
 
 @define(eq=False)
-class FakeApi:
+class MemoryApi:
     """The API server.
 
     Attributes:

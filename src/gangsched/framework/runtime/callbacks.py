@@ -1,0 +1,43 @@
+"""The questions that the node table and the queue of one state ask its plugins.
+
+Rules:
+  R1  each state asks the plugins of its own profile;
+  R2  an error of a plugin is put off until the end of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import final
+
+from gangsched.framework.runtime import extension_points, signatures
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pod_classes import PodClasses
+from gangsched.framework.state.settings import Settings
+from gangsched.protocols import EntityView, NodeView, Rank
+
+__all__ = ["Callbacks"]
+
+
+@final
+class Callbacks:
+    """What a node table and a queue are given to ask the plugins with.
+
+    A class and not two closures, because a fork copies objects with their attributes and shares
+    functions; see ``gangsched.framework.what_if.copying``.
+    """
+
+    __slots__ = ("_call", "_pod_classes", "_settings")
+
+    def __init__(self, settings: Settings, pod_classes: PodClasses, call: CurrentCall) -> None:
+        self._settings = settings
+        self._pod_classes = pod_classes
+        self._call = call
+
+    def sign(self, view: NodeView) -> tuple[Hashable, ...] | None:
+        """Return the signature of a node; see ``signatures.node_signature``."""
+        return signatures.node_signature(self._settings, self._pod_classes, self._call, view)
+
+    def rank(self, entity: EntityView) -> Rank:
+        """Return the sort key of an entity; see ``extension_points.queue_sort``."""
+        return extension_points.queue_sort(self._settings, self._call, entity)
