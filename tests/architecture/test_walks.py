@@ -73,16 +73,16 @@ MOST: dict[SchedulingUnit, dict[str, tuple[int, int]]] = {
     SchedulingUnit.POD: {
         "PodAdded": (7, 14),
         "schedule_one": (9, 32),
-        "Bound": (7, 17),
+        "Bound": (7, 18),
         "schedule_one that fails": (9, 16),
-        "NodeAdded that requeues": (7, 19),
+        "NodeAdded that requeues": (7, 21),
     },
     SchedulingUnit.GROUP: {
         "PodAdded": (7, 14),
-        "schedule_one": (9, 63),
-        "Bound": (7, 17),
+        "schedule_one": (9, 64),
+        "Bound": (7, 18),
         "schedule_one that fails": (9, 16),
-        "NodeAdded that requeues": (7, 19),
+        "NodeAdded that requeues": (7, 21),
     },
 }
 """Packages and returns of each walk, at most."""

@@ -1,9 +1,9 @@
 """Why a pod is not scheduled although nothing is wrong with it: its gates.
 
 Rules:
-  R1  a pod with a scheduling gate is not scheduled, and neither is one with a hard constraint that
-      the library does not know, or that no plugin of the profile checks. Constraints of a pod's
-      group count too;
+  R1  a pod with a scheduling gate is not scheduled. Neither is a pod with a hard constraint that
+      the library does not know, or that no plugin of the profile checks. Constraints of its group
+      count too;
   R2  a gated pod does not count for the quorum of its group.
 """
 

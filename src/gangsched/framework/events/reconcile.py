@@ -306,7 +306,7 @@ def _admit(
         member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
         entity.add(pod, member.seq, member.role)
-    _tell_held(state, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     is_pending = wanted is MemberState.UNSCHEDULED
     requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
@@ -350,7 +350,7 @@ def _update(
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
     state.pods.put(member, wanted)
-    _tell_held(state, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     is_pending = wanted is MemberState.UNSCHEDULED
     outcome = PENDING_CHANGED if is_pending else CHANGED
@@ -475,15 +475,21 @@ def _put_down(
     requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
-def _tell_held(state: State, member: Member, problem: InvalidPodGroupError | None) -> None:
+def _tell_held(
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    member: Member,
+    problem: InvalidPodGroupError | None,
+) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
-        state.call.out.append(PodRefused(pod.uid, member.reason))
+        call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
         group = None if member.group is None else member.group.key
-        member.reason = "; ".join(gates(state.settings, state.pods, pod, group))
-        state.call.out.append(PodNotAdmitted(pod.uid, member.reason))
+        member.reason = "; ".join(gates(settings, pods, pod, group))
+        call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
 def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
