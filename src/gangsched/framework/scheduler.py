@@ -520,9 +520,7 @@ class Scheduler:
                 error.add_note(f"and also: {other}")
             state.call.deferred.clear()
             raise error
-        effects = tuple(state.call.out)
-        state.call.out.clear()
-        return effects
+        return state.call.take()
 
     def _check(self) -> None:
         self._state._check()

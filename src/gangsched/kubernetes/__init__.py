@@ -27,11 +27,13 @@ from gangsched.kubernetes.convert import (
 )
 
 if TYPE_CHECKING:
+    from gangsched.kubernetes._configuration import ConfigurationError
     from gangsched.kubernetes._run import run
 
 __all__ = [
     "DEFAULT_SCHEDULERS",
     "ClientConnection",
+    "ConfigurationError",
     "LeaderElection",
     "Notification",
     "ProfileSettings",
@@ -47,9 +49,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load ``run`` when it is first used: the rest works without the extra."""
-    if name != "run":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gangsched.kubernetes._run import run
+    """Load what talks to an API server when it is first used: the rest needs no extra."""
+    match name:
+        case "run":
+            from gangsched.kubernetes._run import run
 
-    return run
+            return run
+        case "ConfigurationError":
+            from gangsched.kubernetes._configuration import ConfigurationError
+
+            return ConfigurationError
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,12 @@
 """Place a pod where its claims for storage can be met, and choose the volumes for them.
 
 Theory of operation. A claim that is bound has a volume, which some nodes reach. A claim of a
-storage class that waits for its first consumer is bound only when the pod is placed. It is bound to
-a volume that exists, or a volume is provisioned for the node. Which volume that is depends on the node,
-and on the volumes that other pods are about to take. A pod takes volumes from ``reserve`` on; until
-the pod is bound, the plugin remembers them. Siblings that are planned in the same decision take
-volumes too: ``add_pod`` notes them in the cycle. The choice goes out with the ``Bind`` of the pod.
+storage class that waits for its first consumer is bound only when the pod is placed. It is bound
+to a volume that exists, or a volume is provisioned for the node. Which volume that is depends on
+the node, and on the volumes that other pods are about to take. A pod takes volumes from
+``reserve`` on; until the pod is bound, the plugin remembers them. Siblings that are planned in the
+same decision take volumes too: ``add_pod`` notes them in the cycle. The choice goes out with the
+``Bind`` of the pod.
 
 Rules:
   R1  a claim that does not exist, or that should have been bound already, refuses the pod before

@@ -178,7 +178,6 @@ _ENTITY: Final = Record(
     event_step=WHOLE,
     round_step=WHOLE,
     refused_at=WHOLE,
-    is_helped=FLAG,
     reason=TEXT,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     pending=_TEXTS,
@@ -212,6 +211,7 @@ _SHAPE: Final[Record[Any]] = Record(
     topology=optional(TOPOLOGY.form),
     parts=many(_PART),
     reach=optional(row(WHOLE, FLAG)),
+    affected=_TEXTS,
 )
 
 

@@ -88,6 +88,9 @@ class _Reader:
         self._read_nominations()
         self._read_reserving()
         self._check_claimed()
+        for pod_class in state.pod_classes.by_signature.values():
+            if pod_class.watches_pods:
+                state.pod_classes.watch(pod_class, 1, state.nodes)
         state.attempts.waiting_since.update(rows.holding)
         state.attempts.giving_way.update(rows.yielding)
         state.attempts.tried.update((seq, self._entity(seq, "tried")) for seq in rows.tried)
@@ -148,9 +151,17 @@ class _Reader:
             signature = signatures.signature(state.settings, row.sample)
             labels = signatures.labels_read(state.settings, row.sample)
             reads_pods = signatures.reads_pods(state.settings, row.sample)
+            carried = signatures.carried(state.settings.profile, row.sample)
+            watches_pods = signatures.watches_pods(state.settings, row.sample)
             objects = signatures.objects_read(state.settings, row.sample)
             pod_class = PodClass(
-                signature, row.sample, labels, reads_pods=reads_pods, objects=objects
+                signature,
+                row.sample,
+                labels,
+                reads_pods=reads_pods,
+                watches_pods=watches_pods,
+                carried=carried,
+                objects=objects,
             )
             self._pod_classes[n] = pod_class
             if row.known:
@@ -178,7 +189,7 @@ class _Reader:
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.event_step, entity.round_step = row.event_step, row.round_step
-            entity.refused_at, entity.is_helped = row.refused_at, row.is_helped
+            entity.refused_at = row.refused_at
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             if row.rank is not None and not sort_keys.is_comparable(row.rank):
                 expected = "a sort key that compares with every other one"
@@ -221,7 +232,9 @@ class _Reader:
                 f"{path}.cycle", row.cycle, "present exactly if the member holds a node"
             )
         if row.cycle is not None:
-            member.cycle = CycleState(entity.group, state.nodes.infos, state.settings.cluster)
+            member.cycle = CycleState(
+                entity.group, state.nodes.infos, state.settings.cluster, state.nodes.counts
+            )
             for name, value in row.cycle:
                 key = _get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
                 member.cycle.write(key, value)
@@ -441,9 +454,6 @@ class _Reader:
             line = self._line(row, f"lines[{n}]")
             _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
             queue._queues[line.equivalence_class] = line
-        for entity in queue.backoff:
-            if entity.equivalence_class is None:
-                queue._early.enter(entity, None)
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)
@@ -484,6 +494,7 @@ class _Reader:
             row.topology,
             tuple(self._whole_shape(part, f"{path}.parts") for part in row.parts),
             row.reach,
+            row.affected,
         )
 
 
