@@ -73,6 +73,10 @@ class NodeVolumeLimits:
         """Return the claims and the disks."""
         return (pod_part(pod), pod.disks) if pod.volume_claims or pod.disks else None
 
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no volumes that the plugin checks."""
+        return not self.reads_pods(pod)
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: pods with volumes are asked about single nodes."""
         return None
@@ -80,6 +84,9 @@ class NodeVolumeLimits:
     def reads_pods(self, pod: Pod) -> bool:
         """Return whether the pod has volumes that may be limited."""
         return bool(pod.volume_claims) or any(disk.kind in _PLUGINS for disk in pod.disks)
+
+    def topology_keys(self, state: CycleView, pod: Pod) -> None:
+        """Return None: labels do not tell apart which volumes a node reaches or can attach."""
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
         """Return the name of the node: each node has volumes and limits of its own."""

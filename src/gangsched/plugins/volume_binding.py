@@ -84,6 +84,10 @@ class VolumeBinding:
         """Return whether the pod has no volumes that the plugin checks."""
         return not pod.volume_claims
 
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no volumes that the plugin checks."""
+        return not pod.volume_claims
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: pods with claims are asked about single nodes."""
         return None
@@ -91,6 +95,9 @@ class VolumeBinding:
     def reads_pods(self, pod: Pod) -> bool:
         """Return whether the pod has claims."""
         return bool(pod.volume_claims)
+
+    def topology_keys(self, state: CycleView, pod: Pod) -> None:
+        """Return None: labels do not tell apart which volumes a node reaches or can attach."""
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
         """Return the name of the node: each node has volumes and limits of its own."""

@@ -58,6 +58,10 @@ class VolumeRestrictions:
         """Return whether the pod has no volumes that the plugin checks."""
         return not (pod.volume_claims or pod.disks)
 
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no volumes that the plugin checks."""
+        return not (pod.volume_claims or pod.disks)
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only pods."""
         return None

@@ -51,6 +51,10 @@ class VolumeZone:
         """Return whether the pod has no volumes that the plugin checks."""
         return not pod.volume_claims
 
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no volumes that the plugin checks."""
+        return not pod.volume_claims
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only labels."""
         return None
