@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         PodUnschedulable,
         PodUpdated,
         PodWaiting,
+        PriorityOverruled,
         Release,
         VolumeChoice,
     )
@@ -217,6 +218,7 @@ __all__ = [
     "PreemptionPolicy",
     "PreferredSchedulingTerm",
     "PriorityHeap",
+    "PriorityOverruled",
     "Profile",
     "ProfileError",
     "QOSClass",

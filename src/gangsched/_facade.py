@@ -47,8 +47,8 @@ ORIGINS: Final = {
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
         "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
-        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release "
-        "VolumeChoice"
+        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
+        "PriorityOverruled Release VolumeChoice"
     ),
     "explain": "Why",
     "framework": (

@@ -238,6 +238,7 @@ def coscheduling(
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
+    strict_priorities: bool = False,
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
@@ -255,6 +256,8 @@ def coscheduling(
         backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
         preemption: Whether pods and gangs may preempt lower priorities; None for never.
         backfill: With the unit ``group``, which gang gets a reservation; None for no reservations.
+        strict_priorities: Whether a pod with another priority than its group is refused. If not,
+            the priority of the group decides.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -271,6 +274,7 @@ def coscheduling(
         backoff=backoff,
         preemption=preemption,
         backfill=backfill,
+        strict_priorities=strict_priorities,
     )
 
 
@@ -287,6 +291,7 @@ def gang(
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
+    strict_priorities: bool = False,
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
 
@@ -305,6 +310,8 @@ def gang(
         backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
         preemption: Whether pods and gangs may preempt lower priorities; None for never.
         backfill: Which gang gets a reservation; None for no reservations.
+        strict_priorities: Whether a pod with another priority than its group is refused. If not,
+            the priority of the group decides.
     """
     policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
     return Scheduler(
@@ -316,6 +323,7 @@ def gang(
         backoff=backoff,
         preemption=preemption,
         backfill=backfill,
+        strict_priorities=strict_priorities,
     )
 
 
