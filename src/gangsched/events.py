@@ -260,6 +260,11 @@ class Bind:
     attempt: int
     volumes: tuple[VolumeChoice, ...] = ()
 
+    def __repr__(self) -> str:
+        # most pods have no claims, and a log has many binds
+        more = f", volumes={self.volumes!r}" if self.volumes else ""
+        return f"Bind(uid={self.uid!r}, node={self.node!r}, attempt={self.attempt!r}{more})"
+
 
 @final
 @frozen
