@@ -21,7 +21,7 @@ Source: VolumeBinding of kube-scheduler 1.36.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from gangsched._volumes import (
     CLAIM_KINDS,
@@ -181,9 +181,9 @@ class VolumeBinding:
         """
         if not isinstance(data, Mapping):
             raise InvalidValueError("data", data, "a mapping of strings to strings")
-        given: Mapping[Any, Any] = data
+        given = cast("Mapping[Any, Any]", data)
         if not all(isinstance(one, str) for pair in given.items() for one in pair):
-            raise InvalidValueError("data", data, "a mapping of strings to strings")
+            raise InvalidValueError("data", given, "a mapping of strings to strings")
         self._taken = dict(given)
 
     def fork(self) -> VolumeBinding:
@@ -234,7 +234,7 @@ class VolumeBinding:
     def _planned(self, state: CycleView) -> dict[str, str]:
         planned = state.read(_PLANNED)
         if planned is None:
-            planned = {}
+            planned = dict[str, str]()
             state.write(_PLANNED, planned)
         return planned
 
