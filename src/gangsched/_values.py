@@ -69,10 +69,12 @@ from gangsched.events import (
     PodWaiting,
     PriorityOverruled,
     Release,
+    VolumeChoice,
 )
 from gangsched.model import (
     Comparison,
     ContainerImage,
+    Disk,
     HostPort,
     LabelSelector,
     LabelSelectorRequirement,
@@ -91,6 +93,7 @@ from gangsched.model import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 )
@@ -153,6 +156,8 @@ _TOLERATION: Final = Record(
     comparison=optional(choice(Comparison)),
 )
 TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
+_VOLUME_CLAIM: Final = Record(VolumeClaim, name=TEXT, ephemeral=FLAG)
+_DISK: Final = Record(Disk, kind=TEXT, identity=TEXT, read_only=FLAG, monitors=many(TEXT))
 POD: Final = Record(
     Pod,
     uid=TEXT,
@@ -184,6 +189,9 @@ POD: Final = Record(
     images=many(TEXT),
     image_volumes=many(TEXT),
     required_features=many(TEXT),
+    volume_claims=many(_VOLUME_CLAIM.form),
+    disks=many(_DISK.form),
+    unmodelled=many(TEXT),
 )
 GROUP: Final = Record(
     PodGroup,
@@ -198,6 +206,8 @@ GROUP: Final = Record(
     topology=optional(TOPOLOGY.form),
     bundle=many(TEXT),
     preemption_policy=optional(choice(PreemptionPolicy)),
+    evicted_whole=FLAG,
+    unmodelled=many(TEXT),
 )
 NODE: Final = Record(
     Node,
@@ -295,7 +305,7 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
     *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
-    _SOURCE,
+    *(_SOURCE, _VOLUME_CLAIM, _DISK),
     *OBJECTS,
 )
 """The model classes and the classes of their fields."""
@@ -317,9 +327,10 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
 )
 """The events."""
 
+_CHOICE: Final = Record(VolumeChoice, claim=TEXT, node=TEXT, volume=TEXT)
 EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Release, group=TEXT, members=many(TEXT)),
-    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE),
+    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE, volumes=many(_CHOICE.form)),
     Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
     Record(PodRefused, uid=TEXT, reason=TEXT),
     Record(PriorityOverruled, uid=TEXT, group=TEXT, priority=WHOLE, used=WHOLE),

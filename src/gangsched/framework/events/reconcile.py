@@ -26,6 +26,7 @@ from gangsched.events import (
     PriorityOverruled,
 )
 from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
@@ -146,7 +147,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
-    wanted = _wanted(pod, problem)
+    wanted = _wanted(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
@@ -179,7 +180,8 @@ def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> 
     seen, member = prefetch.look(settings, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
-    return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
+    group = None if member.group is None else member.group.key
+    return _is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -249,7 +251,10 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+def _wanted(
+    settings: Settings, pods: Pods, seen: Seen, problem: InvalidPodGroupError | None
+) -> MemberState:
+    pod, claim = seen.pod, seen.claim
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
@@ -262,7 +267,8 @@ def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
+    reasons = gates(settings, pods, pod, None if claim is None else claim.group)
+    return MemberState.GATED if reasons else MemberState.UNSCHEDULED
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
@@ -317,7 +323,7 @@ def _admit(
     if wanted is MemberState.UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
-    _tell_held(state.call, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     requeue_entity.settle(state, entity, now=now)
 
@@ -361,7 +367,7 @@ def _update(
         member.entity.add(pod, member.seq, member.role)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
-    _tell_held(state.call, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     requeue_entity.settle(state, member.entity, now=now)
 
@@ -452,7 +458,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     assume.note_permit_ended(state.attempts, member.group)
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state.settings, state.call, member.pod, node, now)
+    extension_points.post_bind(state.settings, state.call, member, node, now)
 
 
 def _put_down(
@@ -497,13 +503,20 @@ def _tell_priority(call: CurrentCall, member: Member) -> None:
         call.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
 
 
-def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:
+def _tell_held(
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    member: Member,
+    problem: InvalidPodGroupError | None,
+) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
         call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
-        member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
+        group = None if member.group is None else member.group.key
+        member.reason = "; ".join(gates(settings, pods, pod, group))
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 

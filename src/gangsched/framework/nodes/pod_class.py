@@ -84,6 +84,8 @@ class PodClass:
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
         objects: The classes of objects that plugins read for these pods.
+        asked: By extension point, the positions of the plugins that have to do with these pods;
+            see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -103,6 +105,7 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "asked",
         "carried",
         "filters",
         "fitted",
@@ -141,6 +144,7 @@ class PodClass:
         self.headroom: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
         self.answers: dict[Hashable, Any] = {}
+        self.asked: dict[str, tuple[int, ...]] = {}
         self._seen = -1
         self._epoch = 0
         self._nodes = 0
