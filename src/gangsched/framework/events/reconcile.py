@@ -396,7 +396,7 @@ def _join_class(
             pod_classes.watch(pod_class, 1, nodes)
         if pod_classes.labels.add(seen.labels):
             nodes.classify_anew()
-        filter_and_score.evaluate_ahead(settings, nodes, pod_class, now)
+        filter_and_score.evaluate_ahead(settings, nodes, pod_classes, pod_class, now)
     pod_class.users += 1
     return pod_class
 
@@ -406,6 +406,8 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
+        if pod_classes.latest.get(pod_class.like) is pod_class:
+            del pod_classes.latest[pod_class.like]
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
         if pod_classes.labels.discard(pod_class.labels):
