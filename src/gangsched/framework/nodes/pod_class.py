@@ -183,11 +183,12 @@ class PodClass:
     def adopt(self, other: PodClass) -> None:
         """Take over the judgements of a class for which every judge gives the same answers.
 
-        Copying them costs much less than asking the plugins again. O(classes of nodes).
+        The two share the judgements from now on, so that each class of nodes is judged once for
+        both. Counts and orders are copied. O(classes of nodes).
         """
         self._seen, self._epoch, self._nodes = other._seen, other._epoch, other._nodes
-        self.headroom, self.answers = other.headroom, dict(other.answers)
-        self._judged, self._ordered = dict(other._judged), dict(other._ordered)
+        self.headroom, self.answers = other.headroom, other.answers
+        self._judged, self._ordered = other._judged, dict(other._ordered)
         self._reasons = other._reasons.copy()
         self._order = None if other._order is None else other._order.copy()
         self._by_max_pods = None if other._by_max_pods is None else other._by_max_pods.copy()
