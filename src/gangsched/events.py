@@ -48,6 +48,7 @@ __all__ = [
     "PodUnschedulable",
     "PodUpdated",
     "PodWaiting",
+    "PriorityOverruled",
     "Release",
 ]
 
@@ -271,6 +272,24 @@ class PodRefused:
 
 @final
 @frozen
+class PriorityOverruled:
+    """A pending member has another priority than its group; the priority of the group decides.
+
+    Attributes:
+        uid: The member.
+        group: The group.
+        priority: The priority of the member.
+        used: The priority of the group, with which the member is queued.
+    """
+
+    uid: PodUID
+    group: GroupKey
+    priority: int
+    used: int
+
+
+@final
+@frozen
 class PodNotAdmitted:
     """A pod is not admitted to the queue yet.
 
@@ -339,11 +358,12 @@ class PodRejected:
 @final
 @frozen
 class GroupRejected:
-    """An attempt of a group was rejected; no member is assumed on a node any more.
+    """An attempt of a group was rejected; no member waits on permit any more.
 
     Attributes:
         group: The group.
-        attempt: The number of the attempt of the group, from 1.
+        attempt: The number of the attempt of the group, from 1. If a failed bind takes a release
+            back, it is the number of the ``GroupScheduled`` before; otherwise it is a new one.
         reason: Why the attempt was rejected.
         retry_after: When the backoff of the group ends.
     """
@@ -424,6 +444,7 @@ class NominationLapsed:
 
 Notice: TypeAlias = (
     PodRefused
+    | PriorityOverruled
     | PodNotAdmitted
     | GroupIncomplete
     | PodUnschedulable

@@ -209,6 +209,11 @@ class RoleView(Protocol):
         """The number of unscheduled members of this role that the attempt has not tried yet."""
         ...
 
+    @property
+    def succeeded(self) -> int:
+        """The number of members of this role that have succeeded on their nodes."""
+        ...
+
 
 class GroupView(Protocol):
     """A pod group as the scheduler knows it, read-only.
@@ -316,6 +321,11 @@ class GroupView(Protocol):
     @property
     def untried(self) -> int:
         """The number of unscheduled members that the current attempt has not tried yet."""
+        ...
+
+    @property
+    def succeeded(self) -> int:
+        """The number of members that have succeeded on their nodes, and are not being deleted."""
         ...
 
 

@@ -31,8 +31,15 @@ from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._evict import Evictor
-from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._facts import (
+    GroupFacts,
+    NamespaceFacts,
+    NodeFacts,
+    PodFacts,
+    PriorityClassFacts,
+)
 from gangsched.kubernetes._reflector import Delta
+from gangsched.model import PodUID
 
 __all__ = ["Owner"]
 
@@ -89,6 +96,15 @@ class Owner:
         if event is not None and self.driver is not None:
             self.driver.tell(event)
 
+    def spare(self, uid: PodUID) -> None:
+        """Let the scheduler see a pod as a new one: it was to be evicted, and was never bound.
+
+        For the scheduler a pod that it has asked to evict is terminating until it is gone.
+        """
+        if self.driver is not None:
+            for event in self.cache.renew(uid):
+                self.driver.tell(event)
+
     def binds_waiting(self) -> int:
         """Return how many binds wait for a connection."""
         return 0 if self.driver is None else self.driver.binds_waiting
@@ -123,6 +139,12 @@ class Owner:
             if self._is_object(delta):
                 for event in self.cache.priority_class(delta):
                     self.tell(event)
+
+    def namespaces(self, deltas: Iterable[Delta[NamespaceFacts]]) -> None:
+        """Take in changes of namespaces."""
+        for delta in deltas:
+            if self._is_object(delta):
+                self.tell(self.cache.namespace(delta))
 
     @staticmethod
     def _is_object(delta: Delta[Any]) -> bool:

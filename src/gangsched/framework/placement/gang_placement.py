@@ -21,6 +21,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Final
@@ -146,16 +147,25 @@ def _is_like(member: Member, other: Member) -> bool:
 
 
 def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
-    """Try each domain of a gang; if none will do, return a member of the one that comes closest."""
+    """Place a gang in the domain that takes most of its members, the first of equal domains.
+
+    If none will do, return a member of the domain that comes closest.
+    """
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
-    for domain in domains:
+    best: Plan | None = None
+    for domain, most in domains:
+        # all nodes come last, and only if no value will do
+        if best is not None and (domain is None or most <= len(best.placed) - len(begun.placed)):
+            break
         plan = begun.within(domain)
         rest = _extend(task, plan)
-        if task.met(plan):
-            return plan
+        if task.met(plan) and (best is None or len(plan.placed) > len(best.placed)):
+            best = plan
         if rest is not None:
             left[domain] = rest
+    if best is not None:
+        return best
     budget, closest = task.budget, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
@@ -184,7 +194,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
     found: UnschedulableMember | None = None
     left, steps, closest = task.budget, 0, -1
     places = [_domains(task.part(info.key), info) for info in groups]
-    for within in product(*places):
+    for within in product(*([domain for domain, _most in each] for each in places)):
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
         domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
@@ -240,7 +250,8 @@ def _place_anew(
     left, steps = task.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
-    for within in product(*(_domains(part, info) for part, info in parts)):
+    places = [[domain for domain, _most in _domains(part, info)] for part, info in parts]
+    for within in product(*places):
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
@@ -263,10 +274,10 @@ def _place_anew(
     return found
 
 
-def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
-    """Return the domains of a gang in the order in which to try them; None is all nodes."""
+def _domains(task: Task, info: PodGroupInfo) -> Sequence[tuple[Domain | None, float]]:
+    """Return the domains of a gang in the order in which to try them; see ``topology.domains``."""
     if not topology.asked(info):
-        return (None,)
+        return ((None, math.inf),)
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
     return topology.domains(task.nodes, task.pods, info, counts, task.needed)
 

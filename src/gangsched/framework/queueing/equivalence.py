@@ -15,6 +15,7 @@ from typing import TypeAlias, final
 from attrs import frozen
 
 from gangsched._core._capacity import gap
+from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.node_table import Nodes
@@ -266,9 +267,11 @@ def _floor(
     if info is None or info.was_scheduled:
         return NOTHING
     floor = extension_points.group_requests(settings, call, info)
-    if floor and info.scheduled:
+    counts_succeeded = info.succeeded > 0 and info.all < (info.min_available or 0)
+    if floor and (info.scheduled or counts_succeeded):
         for member in pods.of_group(info):
-            if member.state in ON_NODES:
+            has_succeeded = counts_succeeded and member.state is MemberState.SUCCEEDED
+            if has_succeeded or member.state in ON_NODES:
                 floor -= member.pod.requests
     return floor
 

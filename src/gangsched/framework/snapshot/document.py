@@ -78,6 +78,7 @@ HELD: Final[Mapping[type, Held]] = {
     State: Held(kept="nodes queue pods pod_classes attempts reservations call", given="settings"),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
+        " strict_priorities"
     ),
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
@@ -138,17 +139,17 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member _pod _is_ready",
+        " round_step refused_at reason unschedulable_member _pod _is_ready",
         anew="place equivalence_class expected_run _handle",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member _pending",
+        " round_step refused_at reason unschedulable_member _pending",
         anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
         " _ready_by_role",
         passing="_pod _is_ready",
     ),
-    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
+    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace _strict_priorities"),
     PodGroupInfo: Held(
         kept="key uid spec claimed_min claimed_priority first_seen_at claims members attempts"
         " attempt_started_at last_failure_at failures backoff_until complete_at was_scheduled",

@@ -178,7 +178,6 @@ _ENTITY: Final = Record(
     event_step=WHOLE,
     round_step=WHOLE,
     refused_at=WHOLE,
-    is_helped=FLAG,
     reason=TEXT,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     pending=_TEXTS,

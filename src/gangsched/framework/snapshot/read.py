@@ -189,7 +189,7 @@ class _Reader:
             entity.failures, entity.backoff_until = row.failures, row.backoff_until
             entity.tried_step, entity.failed_step = row.tried_step, row.failed_step
             entity.event_step, entity.round_step = row.event_step, row.round_step
-            entity.refused_at, entity.is_helped = row.refused_at, row.is_helped
+            entity.refused_at = row.refused_at
             entity.reason, entity.unschedulable_member = row.reason, row.unschedulable_member
             if row.rank is not None and not sort_keys.is_comparable(row.rank):
                 expected = "a sort key that compares with every other one"
@@ -454,9 +454,6 @@ class _Reader:
             line = self._line(row, f"lines[{n}]")
             _fresh(queue._queues, line.equivalence_class, f"lines[{n}].shape")
             queue._queues[line.equivalence_class] = line
-        for entity in queue.backoff:
-            if entity.equivalence_class is None:
-                queue._early.enter(entity, None)
 
     def _place(self, seq: int, place: Place, path: str) -> QueuedEntity:
         entity = self._entity(seq, path)

@@ -170,7 +170,6 @@ class EntityRow:
     event_step: int = -1
     round_step: int = -1
     refused_at: int = -1
-    is_helped: bool = False
     reason: str = ""
     unschedulable_member: UnschedulableMember | None = None
     pending: tuple[PodUID, ...] = ()

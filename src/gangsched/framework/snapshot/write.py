@@ -267,7 +267,6 @@ def _entity(entity: QueuedEntity) -> EntityRow:
         event_step=entity.event_step,
         round_step=entity.round_step,
         refused_at=entity.refused_at,
-        is_helped=entity.is_helped,
         reason=entity.reason,
         unschedulable_member=entity.unschedulable_member,
         pending=tuple(uid for uid, _is_ready in records),

@@ -49,6 +49,7 @@ _APART = (
     MemberState.TERMINATING,
     MemberState.SUCCEEDED,
     MemberState.FAILED,
+    MemberState.ENDED,
 )
 
 
@@ -118,7 +119,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
             return Running(member.pod.node_name)
         case MemberState.TERMINATING:
             return Terminating(member.reason)
-        case MemberState.SUCCEEDED | MemberState.FAILED:
+        case MemberState.SUCCEEDED | MemberState.FAILED | MemberState.ENDED:
             return Finished(member.pod.phase)
         case _:
             assert_never(member.state)
