@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gangsched.kubernetes import ProfileSettings, Settings
+from gangsched.kubernetes import LeaderElection, ProfileSettings, Settings
 from gangsched.kubernetes._api import Response
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import Fault, MemoryApi, lost_after, lost_before, refused
@@ -220,6 +220,43 @@ async def test_rest_of_a_gang_is_evicted_when_a_bind_fails_for_good() -> None:
         await until(lambda: "GangReleased" in reasons(api, "g-0"))
     patched = [path for method, path in api.requests if method == "PATCH" and "/g-0/" in path]
     assert patched == ["/api/v1/namespaces/default/pods/g-0/status"]
+
+
+@on_a_loop
+async def test_rest_of_a_gang_is_evicted_by_budget_when_that_is_asked_for() -> None:
+    api = cluster()
+    gang(api)
+    budget = [refused(429, "the disruption budget needs 2", retry_after="0.05") for _ in range(2)]
+
+    def fault(method: str, path: str) -> Fault | None:
+        if path.endswith("/pods/g-2/binding"):
+            return refused(422, "invalid")
+        return budget.pop() if path.endswith("/eviction") and budget else None
+
+    api.fault = fault
+    settings = Settings(leader_election=ALONE.leader_election, respect_budgets=True)
+    async with running(api, settings):
+        await until(lambda: "default/g-0" not in api.pods() and "default/g-1" not in api.pods())
+    assert not any(method == "DELETE" for method, _path in api.requests)
+    assert sum(path.endswith("/eviction") for _method, path in api.requests) == 4
+
+
+@on_a_loop
+async def test_lost_lease_ends_all_writes_and_a_new_term_goes_on() -> None:
+    api = cluster()
+    election = LeaderElection(lease_duration=0.6, renew_deadline=0.4, retry_period=0.05)
+    leases = "/apis/coordination.k8s.io/v1/leases"
+    async with running(api, Settings(leader_election=election)):
+        await until(lambda: api.watchers.get(PODS))
+        held = api.get(leases, "kube-system/gangsched")
+        assert held is not None
+        held["spec"]["holderIdentity"] = "another"
+        api.put(leases, held)
+        await until(lambda: not api.watchers.get(PODS))
+        gang(api)
+        await asyncio.sleep(0.2)
+        assert not any(api.pods().values())
+        await until(lambda: all_bound(api))  # the other one does not renew, so its lease expires
 
 
 @on_a_loop

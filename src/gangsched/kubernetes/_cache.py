@@ -141,10 +141,6 @@ class Cache:
         self._renewed[uid] = pod
         return PodDeleted(uid), PodAdded(pod)
 
-    def is_ours(self, uid: PodUID) -> bool:
-        """Return whether a pod is there and has a scheduler name of ours. O(1)."""
-        return uid not in self._foreign and self.cluster.pod(uid) is not None
-
     def group_facts(self, key: GroupKey) -> GroupFacts | None:
         """Return the object of a group; None if the group has no specification. O(1)."""
         known = self._groups.get(key)

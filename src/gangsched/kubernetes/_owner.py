@@ -26,7 +26,6 @@ from typing import Any, Final, final
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.drivers.aio import Driver
 from gangsched.events import Event, Evict
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
@@ -56,18 +55,15 @@ class Owner:
 
     Attributes:
         driver: The driver, once the scheduler has begun; None before.
-        scheduler: The scheduler; None before.
     """
 
     def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
         self.cache: Final = cache
         self._clock = clock
         self.driver: Driver | None = None
-        self.scheduler: Scheduler | None = None
 
     def begin(
         self,
-        scheduler: Scheduler,
         driven: DrivenScheduler,
         *,
         bind: Binder,
@@ -77,7 +73,6 @@ class Owner:
         observers: Sequence[Any] = (),
     ) -> Driver:
         """Begin to schedule; return the driver, which is to be run."""
-        self.scheduler = scheduler
         self.driver = Driver(
             driven,
             apply=self.cache.apply,

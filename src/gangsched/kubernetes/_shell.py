@@ -164,7 +164,6 @@ class Shell:
             respect_budgets=self._settings.respect_budgets,
         )
         driver = owner.begin(
-            scheduler,
             WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
             bind=binder,
             evict=evictor,
