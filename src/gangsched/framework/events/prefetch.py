@@ -168,10 +168,7 @@ def _ask(settings: Settings, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"returned {claim!r}")
     signature = signatures.signature(settings, shown)
     labels = signatures.labels_read(settings, shown)
-    reads_pods = signatures.reads_pods(settings, shown)
-    watches_pods = reads_pods and signatures.watches_pods(settings, shown)
-    # a pod that carries terms is one for which plugins read pods; see PodsAffected
-    carried = signatures.carried(settings.profile, shown) if reads_pods else ()
+    reads_pods, watches_pods, carried = signatures.pods_read(settings, shown)
     objects = signatures.objects_read(settings, shown)
     return Seen(
         shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects

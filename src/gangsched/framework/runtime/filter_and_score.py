@@ -260,7 +260,6 @@ def evaluate_ahead(
             )
             like = pod_classes.latest.get(key)
             if like is not None:
-                judged(settings, nodes, like, now)
                 pod_class.filters = _filters(settings, pod)
                 if like.filters == pod_class.filters:
                     pod_class.adopt(like)
