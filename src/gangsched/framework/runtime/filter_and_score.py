@@ -249,7 +249,7 @@ def evaluate_ahead(
     if not settings.profile.signed:
         return
     with suppress(GangschedError):
-        if settings.profile.pod_readers:
+        if settings.profile.pod_readers and pod_class.reads_pods:
             pod = pod_class.sample
             apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
             signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
