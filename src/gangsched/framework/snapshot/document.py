@@ -126,7 +126,8 @@ HELD: Final[Mapping[type, Held]] = {
     PodClass: Held(
         kept="sample",
         anew="signature labels objects reads_pods watches_pods carried filters like users pending"
-        " fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts _by_max_pods _reasons",
+        " fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts _by_max_pods"
+        " _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
