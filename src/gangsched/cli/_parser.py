@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         words = [word for action in self._actions for word in action.option_strings]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
-                found: Any = action.choices
+                found: Any = vars(action)["choices"]
                 parsers = cast("Mapping[str, object]", found).values()
                 known = (each for each in parsers if isinstance(each, Parser))
                 words += [word for each in known for word in each._options()]
