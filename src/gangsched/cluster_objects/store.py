@@ -59,8 +59,7 @@ class ObjectStore:
 
     def put(self, value: Any) -> None:
         """Add an object, or replace the object of its kind and key. O(1)."""
-        kind: type[Any] = type(value)
-        self._changed.setdefault(kind, {})[_key(value)] = value
+        self._changed.setdefault(value.__class__, {})[_key(value)] = value
 
     def remove(self, kind: type[Any], key: str) -> None:
         """Remove the object of a kind with a key, if there is one. O(1)."""

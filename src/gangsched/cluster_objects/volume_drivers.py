@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast, final
+from typing import Any, final
 
 from attrs import Attribute, field, frozen
 from attrs.validators import instance_of, optional
@@ -71,9 +71,9 @@ class StorageClass:
 
 
 def _check_limits(_owner: Any, _attribute: Attribute[Any], value: Any) -> None:
+    limits = value
     if not isinstance(value, FrozenMap):
         raise InvalidValueError("limits", value, "a mapping of names of drivers to ints")
-    limits = cast("FrozenMap[Any]", value)
     for name, limit in limits.items():
         if type(limit) is not int or limit < 0:
             raise InvalidValueError(f"limits.{name}", limit, "an int >= 0")

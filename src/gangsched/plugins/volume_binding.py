@@ -21,7 +21,7 @@ Source: VolumeBinding of kube-scheduler 1.36.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from gangsched._volumes import (
     CLAIM_KINDS,
@@ -179,9 +179,9 @@ class VolumeBinding:
         Raises:
             InvalidValueError: *data* is not what ``snapshot`` returns.
         """
+        given = data
         if not isinstance(data, Mapping):
             raise InvalidValueError("data", data, "a mapping of strings to strings")
-        given = cast("Mapping[Any, Any]", data)
         if not all(isinstance(one, str) for pair in given.items() for one in pair):
             raise InvalidValueError("data", given, "a mapping of strings to strings")
         self._taken = dict(given)
