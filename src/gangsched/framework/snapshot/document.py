@@ -90,7 +90,7 @@ HELD: Final[Mapping[type, Held]] = {
     Member: Held(
         kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
         " started_at",
-        anew="group requests",
+        anew="group requests is_counted",
     ),
     CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
     Nodes: Held(
@@ -122,11 +122,11 @@ HELD: Final[Mapping[type, Held]] = {
     # transitions are stored only for a class without a key; the others are looked up by key
     NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
     Snapshot: Held(kept="node free pod_count"),
-    LabelsRead: Held(kept="_readers", anew="keys"),
+    LabelsRead: Held(kept="_readers _idle_changes", anew="keys idle _seen"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels objects reads_pods watches_pods carried filters users headroom"
-        " answers asked _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
+        anew="signature labels objects reads_pods watches_pods carried filters users pending fitted"
+        " headroom answers asked _seen _epoch _nodes _judged _order _firsts _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),

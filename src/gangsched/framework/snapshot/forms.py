@@ -298,6 +298,7 @@ SNAPSHOT: Final = Record(
     node_class_numbers=WHOLE,
     occupied=_NUMBERS,
     labels=_AMOUNTS,
+    idle_label_changes=WHOLE,
     pod_classes=many(_POD_CLASS.form),
     groups=many(_GROUP_ROW.form),
     groups_left=many(row(TEXT, SECONDS)),

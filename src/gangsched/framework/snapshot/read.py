@@ -33,6 +33,7 @@ from gangsched.framework.snapshot.rows import (
     ShapeRow,
     SnapshotRow,
 )
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.reservation_state import ActiveReservation
@@ -167,10 +168,11 @@ class _Reader:
             if row.known:
                 _fresh(state.pod_classes.by_signature, signature, f"pod_classes[{n}].sample")
                 state.pod_classes.by_signature[signature] = pod_class
+        readers: dict[str, int] = {}
         for n, (key, count) in enumerate(self._rows.labels):
-            _fresh(state.pod_classes.labels._readers, key, f"labels[{n}]")
-            state.pod_classes.labels._readers[key] = count
-        state.pod_classes.labels.keys = tuple(sorted(state.pod_classes.labels._readers))
+            _fresh(readers, key, f"labels[{n}]")
+            readers[key] = count
+        state.pod_classes.labels.restore(readers, self._rows.idle_label_changes)
 
     def _read_entities(self) -> None:
         for n, row in enumerate(self._rows.entities):
@@ -225,6 +227,8 @@ class _Reader:
         pod_class.users += 1
         member = Member(row.pod, row.seq, entity, entity.group, pod_class, row.state)
         member.node, member.attempt = row.node, row.attempt
+        member.is_counted = label_readers.is_pending(member)
+        pod_class.pending += member.is_counted
         member.reason, member.bind_failures = row.reason, row.bind_failures
         member.role, member.started_at = row.role, row.started_at
         if (row.cycle is None) != (row.node is None):

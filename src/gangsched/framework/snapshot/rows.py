@@ -336,6 +336,7 @@ class SnapshotRow:
     node_class_numbers: int = 0
     occupied: tuple[int, ...] = ()
     labels: tuple[tuple[str, int], ...] = ()
+    idle_label_changes: int = 0
     pod_classes: tuple[PodClassRow, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     groups_left: tuple[tuple[GroupKey, float], ...] = ()

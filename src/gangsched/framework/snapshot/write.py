@@ -122,6 +122,7 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         node_class_numbers=classes._numbers,
         occupied=tuple(found.number for found in classes.occupied()),
         labels=tuple(state.pod_classes.labels._readers.items()),
+        idle_label_changes=state.pod_classes.labels.idle_changes(nodes.version),
         pod_classes=tuple(numbered.rows()),
         groups=tuple(_group(info) for info in registry),
         groups_left=tuple(registry._left.items()),
