@@ -585,7 +585,8 @@ class PodsAffected(Protocol):
     def pods_affected(self, pod: Pod) -> Iterable[CarriedTerm]:
         """Return the terms that *pod* carries to its node; empty for most pods.
 
-        Pure. Pods with equal ``pod_signature`` get equal answers.
+        Empty for a pod for which ``reads_pods`` returns False. Pure. Pods with equal
+        ``pod_signature`` get equal answers.
         """
         ...
 

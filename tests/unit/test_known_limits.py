@@ -193,7 +193,7 @@ def test_group_with_an_unmodelled_constraint_holds_its_pods(
     held = [name for name in fields if DIALECTS[api][name] is Treatment.HELD]
     for name in (*held, "somethingNew"):
         value = {"apiVersion": f"{api}/v1", "kind": "PodGroup", "metadata": metadata}
-        value["spec"] = {**minimum, name: "q" if name == "queue" else {"x": 1}}  # type: ignore[dict-item]
+        value["spec"] = {**minimum, name: "q" if name == "queue" else {"x": 1}}
         cluster = InMemoryCluster()
         scheduler = presets.gang(cluster)
         events = [

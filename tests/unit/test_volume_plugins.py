@@ -489,8 +489,8 @@ def test_nothing_is_remembered_once_the_pods_are_bound_or_gone() -> None:
 
 
 def test_snapshot_keeps_the_volumes_that_are_taken() -> None:
-    objects = (LOCAL, *(claim(n, storage_class="local") for n in "xy"), volume("v", "b"))
-    host = Host(*objects, binds=False)
+    claims = [claim(n, storage_class="local") for n in "xy"]
+    host = Host(LOCAL, *claims, volume("v", "b"), binds=False)
     host.tell(PodAdded(pod("p", "x")))
     restored = presets.coscheduling(host.cluster)
     restored.restore(json.loads(json.dumps(host.scheduler.snapshot())))
@@ -499,8 +499,8 @@ def test_snapshot_keeps_the_volumes_that_are_taken() -> None:
 
 
 def test_question_does_not_take_volumes() -> None:
-    objects = (LOCAL, *(claim(n, storage_class="local") for n in "xy"), volume("v", "b"))
-    host = Host(*objects)
+    claims = [claim(n, storage_class="local") for n in "xy"]
+    host = Host(LOCAL, *claims, volume("v", "b"))
     answer = host.scheduler.what_if(PodAdded(pod("p", "x")))
     assert nodes_of([effect for _at, effect in answer.timed]) == {"default/p": "b"}
     assert nodes_of(host.tell(PodAdded(pod("q", "y")))) == {"default/q": "b"}

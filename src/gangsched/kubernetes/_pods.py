@@ -98,7 +98,6 @@ class _Template:
     Attributes:
         values: The shared attributes.
         notes: What could not be represented.
-        unmodelled: The paths of the fields that the model lacks.
         affinity: The affinity, also in *values*.
         named: The node that the affinity names, which is each pod's own; empty for none.
     """

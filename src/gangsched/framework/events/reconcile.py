@@ -319,7 +319,9 @@ def _admit(
     if claim is not None:
         member.role = claim.role
     if is_first:
-        filter_and_score.evaluate_ahead(state.settings, state.nodes, pod_class, now)
+        filter_and_score.evaluate_ahead(
+            state.settings, state.nodes, state.pod_classes, pod_class, now
+        )
     if wanted is MemberState.UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
@@ -423,6 +425,8 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
+        if pod_classes.latest.get(pod_class.like) is pod_class:
+            del pod_classes.latest[pod_class.like]
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
 

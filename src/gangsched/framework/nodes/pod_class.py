@@ -86,6 +86,7 @@ class PodClass:
         objects: The classes of objects that plugins read for these pods.
         asked: By extension point, the positions of the plugins that have to do with these pods;
             see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
+        like: The key under which ``PodClasses.latest`` may have this class; None for none.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -111,6 +112,7 @@ class PodClass:
         "fitted",
         "headroom",
         "labels",
+        "like",
         "objects",
         "pending",
         "reads_pods",
@@ -138,6 +140,7 @@ class PodClass:
         self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
         self.filters: tuple[Any, ...] | None = None
+        self.like: Hashable = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.pending: int = 0
@@ -182,6 +185,19 @@ class PodClass:
             self._count(node_class, count)
         self._seen = classes.version
         self._forget_unused(classes)
+
+    def adopt(self, other: PodClass) -> None:
+        """Take over the judgements of a class for which every judge gives the same answers.
+
+        The two share the judgements from now on, so that each class of nodes is judged once for
+        both. Counts and orders are copied. O(classes of nodes).
+        """
+        self._seen, self._epoch, self._nodes = other._seen, other._epoch, other._nodes
+        self.headroom, self.answers = other.headroom, other.answers
+        self._judged, self._firsts = other._judged, dict(other._firsts)
+        self._reasons = other._reasons.copy()
+        self._order = None if other._order is None else other._order.copy()
+        self._by_max_pods = None if other._by_max_pods is None else other._by_max_pods.copy()
 
     def forget_judgements(self) -> None:
         """Forget all answers, because something besides the nodes has changed. O(1).

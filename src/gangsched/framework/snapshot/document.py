@@ -83,7 +83,7 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(kept="by_signature labels", anew="watching"),
+    PodClasses: Held(kept="by_signature labels", anew="latest watching"),
     Attempts: Held(kept="step tried waiting_since giving_way exhausted_searches"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
@@ -125,8 +125,9 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(kept="_readers _idle_changes", anew="keys idle _seen"),
     PodClass: Held(
         kept="sample",
-        anew="signature labels objects reads_pods watches_pods carried filters users pending fitted"
-        " headroom answers asked _seen _epoch _nodes _judged _order _firsts _by_max_pods _reasons",
+        anew="signature labels objects reads_pods watches_pods carried filters like users pending"
+        " fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
+        " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
