@@ -480,7 +480,7 @@ def _put_down(
     was_waiting = member.state is MemberState.WAITING
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state.call, member, node, reason)
-    if not (was_waiting or _is_tried(state, verdict)):
+    if not (was_waiting or _is_tried(state.pods, verdict)):
         verdict = None  # the member was released before: no attempt depends on it
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
@@ -492,11 +492,11 @@ def _put_down(
     requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
-def _is_tried(state: State, verdict: RejectGroup | EvictGroup | None) -> bool:
+def _is_tried(pods: Pods, verdict: RejectGroup | EvictGroup | None) -> bool:
     """Return whether a verdict is about more than a group between two attempts."""
     if not isinstance(verdict, RejectGroup):
         return verdict is not None
-    info = state.pods.registry.get(verdict.group)
+    info = pods.registry.get(verdict.group)
     return info is not None and info.attempt_started_at is not None
 
 
