@@ -50,6 +50,7 @@ __all__ = [
     "node_changed",
     "objects_changed",
     "pod_changed",
+    "wanted_state",
 ]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
@@ -139,7 +140,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
-    wanted = _wanted(pod, problem)
+    wanted = wanted_state(pod, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     if member is None:
@@ -238,7 +239,8 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def _wanted(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+def wanted_state(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+    """Return the state of a pod that is not assumed, by what the cluster state shows of it."""
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
