@@ -181,7 +181,12 @@ def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
 
 
 STRS_BY_NAME: Final[Form[Any]] = mapping(STR)
-_AMOUNTS: Final[Form[Any]] = mapping(INT)
+_MOST: Final = 1 << 96
+_AMOUNTS: Final[Form[Any]] = mapping(
+    _checked(
+        lambda value: type(value) is int and -_MOST <= value <= _MOST, "an int of at most 96 bits"
+    )
+)
 RESOURCES: Final[Form[Resources]] = Form(
     Resources.to_milli, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
 )

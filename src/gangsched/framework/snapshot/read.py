@@ -68,6 +68,7 @@ def _read_counters(reading: Reading) -> None:
     ):
         most = max(given, default=0)
         require(last >= most, name, last, f"an int >= {most}, the largest number in use")
+    reading.numbers.update(numbers)
     state.pods.numbers, state.pods.attempt_floor = rows.arrivals, rows.attempt_floor
     state.pods.registry._numbers = rows.group_arrivals
     state.attempts.step = rows.step
@@ -216,6 +217,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
 def _check_state(row: MemberRow, seen: Seen, path: str, *, is_evicted: bool) -> None:
     """Check the state of a pod against what the pod says of itself."""
     found, value = row.state, row.state.name.lower()
+    allowed: tuple[MemberState, ...]
     if row.node is not None:
         allowed = (MemberState.TERMINATING,) if is_evicted else HOLDING
     elif is_evicted:

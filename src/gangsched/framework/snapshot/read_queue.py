@@ -39,6 +39,8 @@ def read_queue(reading: Reading) -> None:
     for entity in queue.backoff:
         if entity.equivalence_class is None:
             queue._early.enter(entity, None)
+    for n, row in enumerate(rows.queues):
+        _check_asked(reading, row, f"queues[{n}].asked")
 
 
 def _place(reading: Reading, seq: int, place: Place, path: str) -> QueuedEntity:
@@ -84,6 +86,22 @@ def _enter(reading: Reading, queue: EquivalenceQueue, seq: int, path: str) -> No
         _place(reading, seq, Place.UNSCHEDULABLE, path)
         entity.equivalence_class = queue.equivalence_class
         entity._handle = queue.queued.push(entity.rank, entity)
+
+
+def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
+    """Compare the class of a queue with what each entity asks for now.
+
+    An event about an entity takes it out of its queue, so both are equal. Only a leader may have
+    changed since: it is being tried.
+    """
+    state = reading.state
+    for seq in row.entities:
+        entity = reading.entities[seq]
+        asked = equivalence.shape(state.settings, state.pods, state.call, entity)
+        expected = f"what entity {seq} asks for, or the number of that entity"
+        require(entity.equivalence_class in (asked, seq), path, row.asked, expected)
+    is_own = not isinstance(row.asked, int) or {row.leader, *row.entities} <= {row.asked, None}
+    require(is_own, path, row.asked, "the number of the only entity of the queue")
 
 
 def equivalence_class(reading: Reading, row: int | EquivalenceClassRow, path: str) -> Hashable:

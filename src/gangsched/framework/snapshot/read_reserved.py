@@ -9,6 +9,7 @@ from gangsched.framework.snapshot.reading import Reading, each_once, get, requir
 from gangsched.framework.snapshot.rows import NominatedPodRow, NominationRow, ReservationRow
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.reservation_state import ActiveReservation
+from gangsched.model import NodeName, PodUID
 
 __all__ = ["read_backfill", "read_nominations"]
 
@@ -27,7 +28,7 @@ def read_nominations(reading: Reading) -> None:
 def _nomination(
     reading: Reading, row: NominationRow, entity: QueuedEntity, path: str
 ) -> Nomination:
-    pods: dict[str, NominatedPod] = {}
+    pods: dict[PodUID, NominatedPod] = {}
     each_once((key for key, _spec in row.specs), f"{path}.specs")
     for n, (key, spec) in enumerate(row.specs):
         own = None if spec is None else spec.key
@@ -62,6 +63,10 @@ def _check_nominated(
     """Compare a nominated pod with the known pod, unless that was made anew since."""
     member = reading.state.pods.members.get(row.uid)
     if member is None or member.seq != row.seq:
+        last = reading.rows.arrivals
+        is_gone = row.seq <= last and row.seq not in reading.numbers
+        expected = f"the number of {row.uid}, or of a pod that is gone"
+        require(is_gone, f"{path}.seq", row.seq, expected)
         return
     group = None if member.group is None else member.group.key
     require(row.group == group, f"{path}.group", row.group, f"{group}, the group of the pod")
@@ -116,7 +121,7 @@ def _reservation(reading: Reading, row: ReservationRow) -> ActiveReservation:
     assert entity.group is not None
     require(row.since <= now, f"{path}.since", row.since, f"an instant until now={now!r}")
     each_once((uid for uid, _end in row.ends), f"{path}.ends")
-    capacity: dict[str, ReservedCapacity] = {}
+    capacity: dict[NodeName, ReservedCapacity] = {}
     for n, each in enumerate(row.nodes):
         at = f"{path}.nodes[{n}]"
         unique(capacity, each.node, f"{at}.node")

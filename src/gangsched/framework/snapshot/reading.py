@@ -35,12 +35,14 @@ class Reading:
         rows: The rows of the snapshot.
         entities: The entities that were read, by number.
         of_pods: The entities of regular pods, by the UID of the pod.
+        numbers: The numbers of the known pods and entities.
     """
 
     state: State
     rows: SnapshotRow
     entities: dict[int, QueuedEntity] = field(factory=dict[int, QueuedEntity])
     of_pods: dict[PodUID, QueuedEntity] = field(factory=dict[PodUID, QueuedEntity])
+    numbers: set[int] = field(factory=set[int])
 
     def entity(self, seq: int, path: str) -> QueuedEntity:
         """Return an entity by its number."""
