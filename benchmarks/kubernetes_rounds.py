@@ -133,12 +133,29 @@ class Cluster:
         process = self.start(contestant)
         try:
             # the first decisions of a process cost more than all later ones
-            self._place(process, contestant, Shape("warm-up", 1, 2, 2))
-            return self._place(process, contestant, shape)
+            self.place(process, contestant, Shape("warm-up", 1, 2, 2))
+            return self.place(process, contestant, shape)
         finally:
             process.stop()
 
-    def _place(self, process: Process, contestant: str, shape: Shape) -> Figures:
+    def add_running(self, count: int, nodes: int) -> None:
+        """Create pods that run already, spread over the nodes that ``add_nodes`` created."""
+        self._admin.create("/api/v1/namespaces", {"metadata": {"name": "running"}})
+        pods = "/api/v1/namespaces/running/pods"
+
+        def add(number: int) -> None:
+            resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+            spec = {
+                "schedulerName": "other",
+                "nodeName": f"n{number % nodes}",
+                "containers": [{"name": "c", "image": "i", "resources": resources}],
+            }
+            self._admin.create(pods, {"metadata": {"name": f"r{number}"}, "spec": spec})
+
+        self._all(add, range(count))
+
+    def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
+        """Let a running contestant place one shape, and return what that took."""
         namespace = f"round-{next(self._numbers)}"
         self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -156,7 +156,7 @@ class Coscheduling:
         shares = _quorum.shares(group, self.match_policy)
         verdict = _quorum.decide(
             min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy),
+            scheduled=_quorum.counted(group, self.match_policy, minimum),
             remaining=group.untried,
             roles=[(each.role, each.least, each.scheduled, each.untried) for each in shares],
         )
@@ -235,7 +235,7 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy),
+            scheduled=_quorum.counted(group, self.match_policy, minimum),
             remaining=group.unscheduled,
             roles=roles,
             timeout=timeout,
@@ -243,7 +243,7 @@ class Coscheduling:
 
     def _held(self, group: GroupView, minimum: int) -> str:
         """Return how many members held a node, including the one that just gave its own back."""
-        held = _quorum.counted(group, self.match_policy) + 1
+        held = _quorum.counted(group, self.match_policy, minimum) + 1
         lacking = [
             f"{each.least - each.scheduled} {each.role}"
             for each in _quorum.shares(group, self.match_policy)
@@ -262,7 +262,8 @@ class Coscheduling:
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        present = group.unscheduled + _quorum.counted(group, self.match_policy)
+        counted = _quorum.counted(group, self.match_policy, group.min_available)
+        present = group.unscheduled + counted
         if not group.roles:
             return _quorum.complete(min_available=group.min_available, present=present)
         shares = _quorum.shares(group, self.match_policy)

@@ -339,11 +339,12 @@ class PodRejected:
 @final
 @frozen
 class GroupRejected:
-    """An attempt of a group was rejected; no member is assumed on a node any more.
+    """An attempt of a group was rejected; no member waits on permit any more.
 
     Attributes:
         group: The group.
-        attempt: The number of the attempt of the group, from 1.
+        attempt: The number of the attempt of the group, from 1. If a failed bind takes a release
+            back, it is the number of the ``GroupScheduled`` before; otherwise it is a new one.
         reason: Why the attempt was rejected.
         retry_after: When the backoff of the group ends.
     """

@@ -11,6 +11,8 @@ the first plugin that does not skip ends the point.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
@@ -27,17 +29,50 @@ from gangsched.framework import (
 )
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
+    CountingTaintToleration,
     DefaultBinder,
+    ImageLocality,
+    InterPodAffinity,
     NodeAffinity,
+    NodeDeclaredFeatures,
+    NodePorts,
     NodeResources,
+    NodeResourcesBalancedAllocation,
+    NodeResourcesFit,
     NodeUnschedulable,
+    PodTopologySpread,
+    PreferredInterPodAffinity,
+    PreferredNodeAffinity,
     PrioritySort,
+    ScoringPodTopologySpread,
     Strategy,
     TaintToleration,
 )
 from gangsched.protocols import ClusterState
 
-__all__ = ["coscheduling", "coscheduling_profile", "default_profile", "gang", "pod_by_pod"]
+__all__ = [
+    "KUBE_WEIGHTS",
+    "coscheduling",
+    "coscheduling_profile",
+    "default_profile",
+    "gang",
+    "kube_default",
+    "kube_default_profile",
+    "pod_by_pod",
+]
+
+KUBE_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "NodeResourcesFit": 1,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+)
+"""The weights of kube-scheduler's default profile."""
 
 
 def default_profile(
@@ -60,6 +95,76 @@ def default_profile(
     sorts = any(callable(getattr(plugin, "queue_sort", None)) for plugin in added)
     before = () if sorts else (PrioritySort(),)
     return Profile(*before, *_placement(strategy, added), weights=weights)
+
+
+def kube_default_profile(
+    policy: Coscheduling | None = None,
+    *,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
+) -> Profile:
+    """Return the filters, scores and weights of kube-scheduler's default profile.
+
+    The scores of a node depend on the other nodes, so a scheduling cycle costs O(nodes). The other
+    presets have the same filters, and scores that do not.
+
+    Args:
+        policy: The gang policy, which orders the queue too; None for no gangs.
+        plugins: Further plugins. Without *policy*, one with ``queue_sort`` replaces
+            ``PrioritySort``.
+        weights: By the name of a score plugin, its weight if it is not the default.
+
+    Raises:
+        ProfileError: The profile cannot work.
+    """
+    added = _added(plugins)
+    sorts = any(callable(getattr(plugin, "queue_sort", None)) for plugin in added)
+    first = (policy,) if policy is not None else () if sorts else (PrioritySort(),)
+    return Profile(
+        *first,
+        NodeUnschedulable(),
+        CountingTaintToleration(),
+        PreferredNodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(),
+        ScoringPodTopologySpread(),
+        PreferredInterPodAffinity(),
+        NodeResourcesBalancedAllocation(),
+        ImageLocality(),
+        NodeDeclaredFeatures(),
+        *added,
+        DefaultBinder(),
+        weights={**KUBE_WEIGHTS, **(weights or {})},
+    )
+
+
+def kube_default(
+    cluster: ClusterState,
+    *,
+    policy: Coscheduling | None = None,
+    unit: SchedulingUnit = SchedulingUnit.POD,
+    plugins: Iterable[object] = (),
+    weights: Mapping[str, int] | None = None,
+    backoff: Backoff | None = None,
+    preemption: Preemption | None = None,
+) -> Scheduler:
+    """Return a scheduler that places each pod where kube-scheduler would.
+
+    Args:
+        cluster: The cluster state.
+        policy: The gang policy; None to bind each pod as soon as it fits.
+        unit: Whether one scheduling cycle is about a pod, or about a whole gang.
+        plugins: Further plugins.
+        weights: By the name of a score plugin, its weight if it is not the default.
+        backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
+        preemption: Whether pods and gangs may preempt lower priorities; None for never.
+    """
+    profile = kube_default_profile(policy, plugins=plugins, weights=weights)
+    if policy is None:
+        return Scheduler(
+            cluster, profile, membership=ungrouped, backoff=backoff, preemption=preemption
+        )
+    return Scheduler(cluster, profile, unit=unit, backoff=backoff, preemption=preemption)
 
 
 def coscheduling_profile(
@@ -220,7 +325,11 @@ def _placement(strategy: Strategy, added: tuple[object, ...]) -> tuple[object, .
         NodeUnschedulable(),
         TaintToleration(),
         NodeAffinity(),
+        NodePorts(),
         NodeResources(strategy),
+        PodTopologySpread(),
+        InterPodAffinity(),
+        NodeDeclaredFeatures(),
         *added,
         DefaultBinder(),  # last, since it never skips
     )

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from attrs import frozen
 
 from gangsched.cluster_objects import ClusterObject
+from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.events import Bind, Effect, Event
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "BindPlugin",
     "ClusterState",
     "CycleView",
+    "DomainCounts",
     "EntityView",
     "FilterPlugin",
     "Fitting",
@@ -37,6 +39,7 @@ __all__ = [
     "Headroom",
     "KeepsScratch",
     "KeepsState",
+    "NamesNodes",
     "NodeLabelsRead",
     "NodeSignature",
     "NodeView",
@@ -46,7 +49,9 @@ __all__ = [
     "Observer",
     "PermitPlugin",
     "Plugin",
+    "PodCounts",
     "PodSignature",
+    "PodsAffected",
     "PodsRead",
     "PostBindPlugin",
     "PostFilterPlugin",
@@ -62,8 +67,10 @@ __all__ = [
     "RoleRule",
     "RoleView",
     "ScorePlugin",
+    "SkipsPods",
     "ShowsObjects",
     "StateKey",
+    "TopologyKeys",
 ]
 
 T = TypeVar("T")
@@ -202,6 +209,11 @@ class RoleView(Protocol):
         """The number of unscheduled members of this role that the attempt has not tried yet."""
         ...
 
+    @property
+    def succeeded(self) -> int:
+        """The number of members of this role that have succeeded on their nodes."""
+        ...
+
 
 class GroupView(Protocol):
     """A pod group as the scheduler knows it, read-only.
@@ -311,6 +323,11 @@ class GroupView(Protocol):
         """The number of unscheduled members that the current attempt has not tried yet."""
         ...
 
+    @property
+    def succeeded(self) -> int:
+        """The number of members that have succeeded on their nodes, and are not being deleted."""
+        ...
+
 
 class EntityView(Protocol):
     """An entity of the queue, a pod or a pod group, read-only."""
@@ -374,6 +391,58 @@ class NodeView(Protocol):
         ...
 
 
+class DomainCounts(Protocol):
+    """How many matching pods are in each domain: on the nodes with one value of a label."""
+
+    @property
+    def total(self) -> int:
+        """The number of matching pods in all domains."""
+        ...
+
+    @property
+    def domains(self) -> int:
+        """The number of domains."""
+        ...
+
+    @property
+    def least(self) -> int:
+        """The smallest number of matching pods in a domain; 0 without domains."""
+        ...
+
+    def get(self, value: str) -> int:
+        """Return the number of matching pods in the domain of a value. O(1)."""
+        ...
+
+    def nodes(self, value: str) -> int:
+        """Return the number of counted nodes with a value of the label. O(1)."""
+        ...
+
+
+class PodCounts(Protocol):
+    """Counts of the pods on nodes by domain, in the same state as the nodes of the cycle."""
+
+    def matching(
+        self, pods: PodMatcher, key: str, nodes: NodeMatcher | None = None
+    ) -> DomainCounts:
+        """Return how many matching pods are in each domain. O(1), O(pods + nodes) the first time.
+
+        The counts follow the pods as they are placed and taken off; do not keep them.
+
+        Args:
+            pods: The pods; its namespaces are given by name, or as every namespace.
+            key: The key of the node label whose values are the domains.
+            nodes: The nodes that count; None for all.
+        """
+        ...
+
+    def carried_about(self, pod: Pod) -> Iterable[tuple[CarriedTerm, DomainCounts]]:
+        """Iterate over the terms of pods on nodes that may be about *pod*; see ``PodsAffected``.
+
+        Whether the labels of the pod's namespace match is left to the caller.
+        """
+        ...
+
+
 @frozen(eq=False)
 class StateKey(Generic[T]):
     """A typed key of cycle state: make one per plugin, at module level."""
@@ -392,6 +461,11 @@ class CycleView(Protocol):
     @property
     def nodes(self) -> Mapping[NodeName, NodeView]:
         """All nodes, in the same state as the node that ``filter`` and ``score`` are given."""
+        ...
+
+    @property
+    def counts(self) -> PodCounts:
+        """Counts of the pods on these nodes by domain; see ``PodsRead``."""
         ...
 
     @property
@@ -474,6 +548,72 @@ class PodsRead(Protocol):
 
     def reads_pods(self, pod: Pod) -> bool:
         """Return whether the answers for *pod* depend on which pods are on nodes.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class PodsAffected(Protocol):
+    """Optional for a plugin with ``reads_pods``: which other pods a pod on a node affects.
+
+    A pod whose labels no carried term is about is evaluated as if there were none, at no cost. So
+    for a pod for which ``reads_pods`` returns False, ``filter`` must accept every node unless a pod
+    carries a term about it. It finds these terms with ``state.counts.carried_about``.
+
+    Source: the required anti-affinity of existing pods in ``InterPodAffinity`` of kube-scheduler.
+    """
+
+    def pods_affected(self, pod: Pod) -> Iterable[CarriedTerm]:
+        """Return the terms that *pod* carries to its node; empty for most pods.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class TopologyKeys(Protocol):
+    """Optional for a plugin with ``reads_pods``: the labels that tell its answers apart.
+
+    Nodes with equal values of these labels get equal answers while no pod is placed or taken off.
+    So ``filter`` is called once for all of them, if the labels tell classes of nodes apart. Name a
+    label in ``labels_read`` too, unless it differs from node to node.
+    """
+
+    def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str] | None:
+        """Return the keys of the labels; None if ``filter`` reads more of a node or its pods."""
+        ...
+
+    def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
+        """Return what tells *node* from other nodes without pods that are of its class.
+
+        None if nothing does: then a search need try only one of them.
+        """
+        ...
+
+
+class NamesNodes(Protocol):
+    """Optional for a plugin with ``reads_pods``: the only nodes that it can accept, by name.
+
+    Source: ``PreFilterResult`` of kube-scheduler.
+    """
+
+    def nodes_named(self, pod: Pod) -> Iterable[NodeName] | None:
+        """Return the names of the only nodes that ``filter`` may accept; None for any node.
+
+        Pure. ``filter`` is not called for other nodes.
+        """
+        ...
+
+
+class SkipsPods(Protocol):
+    """Optional for a plugin with ``filter``: for which pods it accepts every node.
+
+    Source: the status ``Skip`` of ``PreFilter`` in kube-scheduler.
+    """
+
+    def skips(self, pod: Pod) -> bool:
+        """Return whether ``filter`` accepts every node for *pod*, so that it need not be called.
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
         """

@@ -56,6 +56,8 @@ _ALLOCATABLE: Final = st.fixed_dictionaries(
     }
 ).map(_without_none)
 
+_ROOMY: Final = {"cpu": "8", "memory": "32Gi", "pods": "20"}
+
 _NODE_TAINTS: Final = st.lists(
     st.fixed_dictionaries(
         {
@@ -84,7 +86,8 @@ def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
             {
                 "metadata": {"name": f"n{number}", "labels": labels},
                 "spec": spec,
-                "status": {"allocatable": draw(_ALLOCATABLE)},
+                # where nothing is requested, pods shall meet their other constraints
+                "status": {"allocatable": draw(_ALLOCATABLE) if "fit" in kinds else _ROOMY},
             }
         )
     return ranked(tuple(nodes))

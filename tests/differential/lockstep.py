@@ -8,43 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen
-
-from differential.scene import RANK, Object
+from differential.judge import Judge
+from differential.scene import Object, Scene
 from differential.verdict import Verdict, placed, refused
 from gangsched import Bind, Bound, InMemoryCluster, PodUnschedulable, Profile, Scheduler
 from gangsched.kubernetes import read_event
 from gangsched.membership import ungrouped
-from gangsched.model import NodeName, Pod, PodUID
-from gangsched.protocols import CycleView, NodeView
+from gangsched.model import NodeName, PodUID
 
-__all__ = ["Lockstep", "Rank"]
-
-
-@frozen
-class Rank:
-    """Score a node by its rank; see ``scene``."""
-
-    @property
-    def name(self) -> str:
-        """``Rank``."""
-        return "Rank"
-
-    def pod_signature(self, pod: Pod) -> None:
-        """Return a constant: the plugin reads nothing of a pod."""
-        return
-
-    def node_signature(self, node: NodeView) -> str:
-        """Return the rank."""
-        return node.node.labels.get(RANK, "0")
-
-    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
-        """Return the rank."""
-        return int(node.node.labels.get(RANK, "0"))
+__all__ = ["Lockstep", "compare"]
 
 
 class Lockstep:
-    """A scheduler with *profile*, which must contain ``Rank``."""
+    """A scheduler with *profile*, which must score by the rank; see ``profiles``."""
 
     def __init__(self, profile: Profile) -> None:
         self._cluster: Final = InMemoryCluster()
@@ -81,3 +57,23 @@ class Lockstep:
             self._scheduler.handle(self._cluster.apply(bound), now=self._now)
         else:
             self.tell("DELETED", pod)
+
+
+def compare(judge: Judge, scene: Scene, profile: Profile, *, scheduler_name: str = "") -> None:
+    """Check that both schedulers decide alike about each pending pod.
+
+    Args:
+        judge: kube-scheduler.
+        scene: What is decided about.
+        profile: Our plugins.
+        scheduler_name: The profile of kube-scheduler; empty for its filters.
+    """
+    ours = Lockstep(profile)
+    nodes, running = judge.stage(scene)
+    for stored in (*nodes, *running):
+        ours.tell("ADDED", stored)
+    for pod in scene.pending:
+        stored = judge.create(pod, scheduler_name)
+        expected = judge.verdict(stored)
+        assert ours.verdict(stored) == expected, f"about pod {pod['metadata']['name']}"
+        ours.follow(stored, expected)

@@ -1,4 +1,4 @@
-"""The configuration of kube-scheduler: one profile that filters, and one for each score plugin.
+"""The profiles of both schedulers: one that filters, and one for each score plugin.
 
 Scores of a plugin are from 0 to 100. Weights of 1 and ``WEIGHT`` make the rank of a node decide
 between nodes that the plugin scores alike, so that there is one best node. kube-scheduler knows
@@ -10,9 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from differential.scene import HIGHEST, RANK
+from attrs import frozen
 
-__all__ = ["FILTERS", "SCORES", "WEIGHT", "configuration"]
+from differential.scene import HIGHEST, RANK
+from gangsched import Profile
+from gangsched.model import Pod
+from gangsched.plugins import (
+    DefaultBinder,
+    NodeAffinity,
+    NodeResources,
+    NodeUnschedulable,
+    PrioritySort,
+    TaintToleration,
+)
+from gangsched.protocols import CycleView, NodeView
+
+__all__ = ["FILTERS", "SCORES", "WEIGHT", "Rank", "configuration", "rank_and"]
 
 FILTERS: Final = "judge-filters"
 WEIGHT: Final = 1000
@@ -39,6 +52,54 @@ SCORES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "judge-spread": ("PodTopologySpread", {}),
 }
 """By name of the profile, the score plugin that it has, and the plugin's arguments."""
+
+
+@frozen
+class Rank:
+    """Score a node by its rank; see ``scene``."""
+
+    @property
+    def name(self) -> str:
+        """``Rank``."""
+        return "Rank"
+
+    def pod_signature(self, pod: Pod) -> None:
+        """Return a constant: the plugin reads nothing of a pod."""
+        return
+
+    def node_signature(self, node: NodeView) -> str:
+        """Return the rank."""
+        return node.node.labels.get(RANK, "0")
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the rank."""
+        return int(node.node.labels.get(RANK, "0"))
+
+
+@frozen
+class _FilterOnly:
+    """A plugin without its score."""
+
+    plugin: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("score", "pre_score", "normalize_score"):
+            raise AttributeError(name)
+        return getattr(self.plugin, name)
+
+
+def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
+    """Return a profile with every filter, and with the scores of *scoring* and of the rank."""
+    filters: list[Any] = [NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources()]
+    # kube-scheduler reports the first filter that refuses a node, so the order matters
+    plugins = [
+        scoring if scoring is not None and scoring.name == each.name else _FilterOnly(each)
+        for each in filters
+    ]
+    if scoring is not None and scoring not in plugins:
+        plugins.append(scoring)
+    weights = {scoring.name: weight} if scoring is not None else {}
+    return Profile(PrioritySort(), *plugins, Rank(), DefaultBinder(), weights=weights)
 
 
 def configuration() -> dict[str, Any]:

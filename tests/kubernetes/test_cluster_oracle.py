@@ -127,3 +127,14 @@ def test_in_tree_gang_scheduling_is_accepted_behind_a_proxy(
         assert proxy.plan.happened[Fault.DELAY] == 2
         assert not oracle.unstarted()
         scheduler.stop()
+
+
+def test_scheduler_without_gangs_is_caught(
+    control_plane: ControlPlane, nodes: Client, namespace: str
+) -> None:
+    profiles = [{"schedulerName": "without-gangs"}]
+    scheduler = control_plane.start_scheduler({"profiles": profiles}, features={})
+    with ClusterOracle(nodes, bound=0.5) as oracle:
+        create_gang(nodes, namespace, "large", 5, "without-gangs")
+        sees(oracle, r"gang .*/large is partial: 4 of 5 members")
+    scheduler.stop()

@@ -31,6 +31,8 @@ from support.fault_proxy import FaultProxy, Rates
 
 BOUND: Final = 15.0
 _SETTLES: Final = 60.0
+_STARTS: Final = 20.0
+_WATCHED: Final = {"/api/v1/nodes", "/api/v1/pods"}
 _COUNTS: Final = {"fast": 2, "ci": 30, "deep": 1000}
 _NAME: Final = "gangsched"
 _CPUS: Final = 4
@@ -79,6 +81,13 @@ class Replicas:
         self._configuration.write_text(json.dumps(configuration), encoding="utf-8")
         self.running: Final = [self._start(number) for number in range(count)]
 
+    def wait_until_watching(self, proxy: FaultProxy) -> None:
+        """Return once one of them watches; not after long, as faults may keep it from that."""
+        until = time.monotonic() + _STARTS
+        while time.monotonic() < until and not proxy.plan.watched >= _WATCHED:
+            self.revive()
+            time.sleep(0.05)
+
     def kill(self, number: int) -> None:
         """Kill one, and start another in its place."""
         self.running[number].kill()
@@ -121,9 +130,9 @@ class Story:
         for number in range(self._nodes):
             self._add_node(number)
         rates = Rates(
-            requests=chance.choice((0.0, 0.05, 0.2)),
+            requests=chance.choice((0.0, 0.1, 0.3)),
             watches=chance.choice((0.0, 0.1, 0.3)),
-            events=chance.choice((0.0, 0.02, 0.1)),
+            events=chance.choice((0.0, 0.05, 0.2)),
             longest_delay=chance.choice((0.05, 0.5)),
         )
         with (
@@ -137,6 +146,7 @@ class Story:
             kubeconfig = self._plane.kubeconfig(name, token, url=proxy.url)
             replicas = Replicas(self._plane.folder, kubeconfig, chance.choice((1, 1, 1, 2)))
             try:
+                replicas.wait_until_watching(proxy)
                 gangs = self._act(proxy, actors, replicas)
                 proxy.calm()
                 proxy.heal()
@@ -161,16 +171,16 @@ class Story:
             (1 if chance.random() < 0.1 else 0, self._restart_apiserver),
         ]
         weights = [weight for weight, _deed in deeds]
-        for _ in range(chance.randint(4, 10)):
+        for _ in range(chance.randint(6, 14)):
             size = chance.randint(1, 6)
-            if chance.random() < 0.7 and size <= left + 4:
+            if chance.random() < 0.6 and size <= left + 4:
                 name = f"g{len(gangs)}"
                 actors.add_gang(name, size, _NAME)
                 gangs[name] = size
                 left -= size
             else:
                 chance.choices([deed for _weight, deed in deeds], weights)[0]()
-            time.sleep(chance.uniform(0, 0.5))
+            time.sleep(chance.choice((0.0, chance.uniform(0, 0.1), chance.uniform(0, 1.0))))
         return gangs
 
     def _settle(self, oracle: ClusterOracle, replicas: Replicas, gangs: dict[str, int]) -> None:

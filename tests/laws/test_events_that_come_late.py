@@ -121,7 +121,7 @@ def test_evicted_member_that_reports_failed_has_not_started_its_group(
     first, second, failing = host.decide()
     host.bind([first, second])
     before = host.released()
-    host.update(pods[0], phase=PodPhase.SUCCEEDED)
+    host.update(pods[0], phase=PodPhase.FAILED)
     host.tell(BindFailed(failing.uid, failing.attempt, "no"))
     assert [e.uid for e in host.effects if isinstance(e, Evict)] == [second.uid]
     host.update(pods[1], deleted_at=1.0)

@@ -13,7 +13,17 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
-from gangsched import ClusterState, GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched import (
+    ClusterState,
+    GroupKey,
+    Node,
+    NodeName,
+    Pod,
+    PodGroup,
+    PodPhase,
+    PodUID,
+    Resources,
+)
 
 _LABELS = (
     ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
@@ -117,6 +127,19 @@ class Record:
     def bound(self) -> NodeName | None:
         """The node that events show it on, until it has finished."""
         return None if self.gone or self.pod.is_finished else self.pod.node_name
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it has run to its end, and was not told to stop (KEP-34)."""
+        ended = self.pod.phase is PodPhase.SUCCEEDED and self.pod.node_name is not None
+        return ended and not (self.gone or self.evicted or self.pod.deleted_at is not None)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it may still get a node."""
+        pod = self.pod
+        free = not (pod.node_name or pod.scheduling_gates or pod.is_finished or pod.deleted_at)
+        return free and self.hold is None and not self.gone and not self.evicted
 
     @property
     def is_being_bound(self) -> bool:

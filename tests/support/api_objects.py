@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["Document", "drawn_nodes", "drawn_pods", "node", "pod", "pod_group", "raw"]
+__all__ = ["Document", "drawn_nodes", "drawn_pods", "event_line", "node", "pod", "pod_group", "raw"]
 
 Document = dict[str, Any]
 
@@ -86,6 +86,51 @@ def pod_group(name: str = "train", *, version: str = "7", **spec: Any) -> Docume
         },
         "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec},
     }
+
+
+_FIELDS = {
+    "f:spec": {
+        "f:containers": {
+            'k:{"name":"c"}': {
+                ".": {},
+                "f:image": {},
+                "f:imagePullPolicy": {},
+                "f:name": {},
+                "f:resources": {".": {}, "f:limits": {".": {}, "f:nvidia.com/gpu": {}}},
+                "f:terminationMessagePath": {},
+                "f:terminationMessagePolicy": {},
+            }
+        },
+        "f:dnsPolicy": {},
+        "f:enableServiceLinks": {},
+        "f:restartPolicy": {},
+        "f:schedulerName": {},
+        "f:schedulingGroup": {".": {}, "f:podGroupName": {}},
+    }
+}
+
+
+def event_line(number: int) -> bytes:
+    """Return one line of a watch: a pod of a job, of the size that pods have."""
+    document = pod(
+        f"train-{number // 100}-{number}",
+        version=str(number + 1),
+        tolerations=[
+            {
+                "key": f"node.kubernetes.io/{what}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for what in ("not-ready", "unreachable")
+        ],
+        dnsPolicy="ClusterFirst",
+        terminationGracePeriodSeconds=30,
+        enableServiceLinks=True,
+        schedulingGroup={"podGroupName": f"train-{number // 100}"},
+    )
+    document["metadata"]["managedFields"][0]["fieldsV1"] = _FIELDS
+    return raw({"type": "ADDED", "object": document}) + b"\n"
 
 
 _LABELS = st.dictionaries(st.sampled_from(["a", "b", "c/d"]), st.sampled_from(["", "x", "y"]))
@@ -192,7 +237,9 @@ _SPEC: dict[str, st.SearchStrategy[Any]] = {
     "priority": st.sampled_from([0, 7, -1, "7", None, 1.5, 2**40]),
     "priorityClassName": st.sampled_from(["", "system-node-critical", "unknown", None]),
     "preemptionPolicy": st.sampled_from(["Never", "PreemptLowerPriority", "Maybe", "", None]),
-    "schedulingGroup": st.sampled_from([{}, {"podGroupName": "g"}, {"podGroupName": 3}, None]),
+    "schedulingGroup": st.sampled_from(
+        [{}, {"podGroupName": "g"}, {"podGroupName": ""}, {"podGroupName": 3}, [], None]
+    ),
     "schedulerName": st.sampled_from(["gangsched", "", None]),
     "hostname": st.sampled_from(["h", ""]),
     "hostNetwork": st.booleans(),

@@ -82,10 +82,14 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (_one("events"),),
     (_one("_checks"),),
-    (_one("protocols"), _one("membership"), _one("_values"), _one("what_if")),
+    (_one("protocols"), _one("membership"), _one("_values"), _one("what_if"), _one("listings")),
     (_one("memory"), _one("status"), _one("run_times"), _one("gangs")),
     (_CORE, _one("overlay")),
-    (_one("coscheduling"), Room((("plugins.*",), ("plugins",))), _FRAMEWORK),
+    (
+        _one("coscheduling"),
+        Room((("plugins._terms", "plugins._scores"), ("plugins.*",), ("plugins",))),
+        _FRAMEWORK,
+    ),
     (_one("presets"),),
     (
         _one(FACADE),

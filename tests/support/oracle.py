@@ -243,6 +243,8 @@ class LawOracle:
         holding = sum(member.counts for member in group.members.values())
         if self._match is MatchPolicy.ONLY_WAITING:
             holding = self._together + group.waiting
+        if need is not None:
+            holding += self._succeeded(group.members.values(), need - holding)
         if self._cluster is not None and (need is None or holding < need):
             need, holding = self._latest(group)
         if need is None or holding < need:
@@ -251,6 +253,14 @@ class LawOracle:
         if not group.started:
             self._starting.append((group, self._gone_together))
         group.started = True
+
+    @staticmethod
+    def _succeeded(members: Iterable[Record], missing: int) -> int:
+        """Return how many succeeded members count: none if pending members could be the rest."""
+        found = list(members)
+        if sum(member.is_pending for member in found) >= missing:
+            return 0
+        return sum(member.has_succeeded for member in found)
 
     def _starts_with_its_bundle(self, group: Group) -> None:
         """Check that the bundle of a group has started, counting delayed events as delivered."""
@@ -307,8 +317,17 @@ class LawOracle:
             for uid, member in group.members.items()
             if self._holds(uid, member)
         ]
-        if not any(_meets(held, each) for each in minima):
+        if not any(self._meets(group, held, each) for each in minima):
             self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
+
+    def _meets(self, group: Group, held: list[set[str | None]], minima: Mapping[str, int]) -> bool:
+        """Return whether the roles have their minima; succeeded members fill what is missing."""
+        for role, least in minima.items():
+            count = sum(role in some for some in held)
+            own = [m for m in group.members.values() if role_of(m.pod) == role]
+            if count + self._succeeded(own, least - count) < least:
+                return False
+        return True
 
     def _roles_of(self, uid: PodUID, member: Record) -> set[str | None]:
         """Return the role of a member by its delivered and by its current pod."""
@@ -337,6 +356,7 @@ class LawOracle:
         late = self._cluster.pod_group(group.key)
         needs = [group.need, None if late is None else late.min_available]
         holding = sum(m.counts or self._shown(uid) for uid, m in group.members.items())
+        holding += sum(member.has_succeeded for member in group.members.values())
         return min((need for need in needs if need is not None), default=None), holding
 
     def _on_release(self, effect: Release) -> None:
@@ -465,7 +485,3 @@ class LawOracle:
     @staticmethod
     def _broken(law: int, problem: str) -> NoReturn:
         raise AssertionError(f"law {law}: {problem}")
-
-
-def _meets(held: list[set[str | None]], minima: Mapping[str, int]) -> bool:
-    return all(sum(role in some for some in held) >= n for role, n in minima.items())

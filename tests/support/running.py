@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
 
 from gangsched.kubernetes import LeaderElection, Settings
+from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._run import run
-from support.memory_api import MemoryApi
 
 __all__ = ["ALONE", "on_a_loop", "running", "until"]
 
@@ -39,7 +39,7 @@ async def until(true: Callable[[], object], seconds: float = 10.0) -> None:
 
 @asynccontextmanager
 async def running(
-    api: MemoryApi, settings: Settings = ALONE, **named: Any
+    api: Api, settings: Settings = ALONE, **named: Any
 ) -> AsyncIterator[asyncio.Event]:
     """Run a scheduler; yields what stops it. At the end it is stopped, and must have ended well."""
     stop = asyncio.Event()

@@ -120,9 +120,8 @@ def run(cluster: InMemoryCluster, scheduler: Scheduler, *, now: float, most: int
         log.append(repr(effects))
         if effects is None:
             break
-        for effect in effects:
-            if isinstance(effect, Bind):
-                log.append(repr(scheduler.handle(_reported(cluster, effect), now=now)))
+        binds = [effect for effect in effects if isinstance(effect, Bind)]
+        log += [repr(scheduler.handle(_reported(cluster, bind), now=now)) for bind in binds]
     return log
 
 

@@ -110,7 +110,7 @@ def test_check_reports_wrong_count() -> None:
     counters._counts[MemberState.WAITING] = 2
     with pytest.raises(InternalError) as caught:
         counters._check()
-    said = "member counts [0, 0, 2, 0, 0, 0, 0, 0, 0] are not [0, 0, 1, 0, 0, 0, 0, 0, 0]"
+    said = "member counts [0, 0, 2, 0, 0, 0, 0, 0, 0, 0] are not [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]"
     assert caught.value.invariant == said
 
 

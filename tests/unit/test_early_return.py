@@ -19,7 +19,6 @@ from gangsched import (
     Pod,
     PodAdded,
     PodDeleted,
-    PodGroupUpdated,
     PodUnschedulable,
     Scheduler,
     SchedulingUnit,
@@ -28,7 +27,7 @@ from gangsched import (
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._ordering import sort_key
 from gangsched._core._queue import SchedulingQueue
-from gangsched.testing import make_group, make_node, make_pod
+from gangsched.testing import make_node, make_pod
 from support.entities import a_pod
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
@@ -150,19 +149,6 @@ def test_active_entity_goes_before_one_that_returns_early(unit: SchedulingUnit) 
     assert "default/old" in host.binds
 
 
-@EACH_UNIT
-def test_changed_group_in_backoff_is_tried_when_no_other_is_active(unit: SchedulingUnit) -> None:
-    host = Host(unit)
-    host.tell(NodeAdded(make_node("n", cpu=2)), now=0.0)
-    pods = [make_pod(f"g-{n}", group="g", cpu=1) for n in range(3)]
-    group = make_group("g", 3)
-    host.tell(*map(PodAdded, pods), now=0.0)
-    host.tell(PodGroupUpdated(group), now=0.0)
-    assert host.binds == {}
-    host.tell(PodGroupUpdated(make_group("g", 2)), now=0.1)
-    assert len(host.binds) == 2
-
-
 def test_early_attempt_that_fails_backs_off_for_longer() -> None:
     """Each member would fit alone, so the event seems to help."""
     host = Host(SchedulingUnit.GROUP)
@@ -262,8 +248,7 @@ def test_entity_returns_early_only_after_an_event_later_than_its_failure(
             queue.open(line, step=step, now=now, helps=True)
             helped.update({each.seq: step for each in entities if each.equivalence_class == name})
         elif move == "event" and entity.place is Place.BACKOFF:
-            queue.activate(entity, now=now, helped=True)
-            helped[seq] = step
+            queue.activate(entity, now=now)
         elif move == "end":
             now += 2.0
             queue.advance(now=now)

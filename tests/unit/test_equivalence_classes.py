@@ -35,7 +35,7 @@ NOTHING = Resources({})
 def shape(driver: Driver, key: str) -> equivalence.EquivalenceClass:
     state = driver.scheduler._state
     found = equivalence.shape(
-        state.settings, state.pods, state.call, state.pods.entities[GroupKey(key)]
+        state.settings, state.nodes, state.pods, state.call, state.pods.entities[GroupKey(key)]
     )
     assert isinstance(found, equivalence.EquivalenceClass)
     return found
@@ -136,6 +136,7 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     assert isinstance(
         equivalence.shape(
             driver.scheduler._state.settings,
+            driver.scheduler._state.nodes,
             driver.scheduler._state.pods,
             driver.scheduler._state.call,
             entity,
@@ -149,6 +150,7 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     assert (
         equivalence.shape(
             driver.scheduler._state.settings,
+            driver.scheduler._state.nodes,
             driver.scheduler._state.pods,
             driver.scheduler._state.call,
             entity,

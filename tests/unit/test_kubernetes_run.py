@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from gangsched.kubernetes import ProfileSettings, Settings
@@ -313,21 +312,26 @@ async def test_gang_is_called_scheduled_when_its_last_bind_is_done() -> None:
 
 
 @on_a_loop
-async def test_nothing_is_bound_to_a_node_that_is_gone() -> None:
+async def test_nothing_is_bound_to_a_node_that_is_gone_and_nothing_deleted() -> None:
     api = cluster(1)
     gang(api)
 
     def vanish(method: str, path: str) -> Fault | None:
-        if path.endswith("/pods/g-0/binding") and api.get(NODES, "n0") is not None:
+        if path.endswith("/binding") and "n1" not in api.objects[NODES]:
             api.remove(NODES, "n0")
-            return refused(429, retry_after="0.05")
+            return refused(429, retry_after="0.1")
         return None
 
     api.fault = vanish
     async with running(api):
         await until(lambda: api.get(NODES, "n0") is None)
         await asyncio.sleep(0.3)
-        assert api.pods().get("default/g-0") is None
+        assert not any(api.pods().values())
+        api.put(NODES, node_json("n1"))
+        await until(lambda: all_bound(api))
+    assert set(api.pods().values()) == {"n1"}
+    assert len(api.pods()) == 3
+    assert not any(method == "DELETE" for method, _path in api.requests)
 
 
 # Watches ----------------------------------------------------------------------------------------
@@ -418,28 +422,3 @@ async def test_stop_waits_for_binds_under_way() -> None:
         await begun.wait()
         stop.set()
     assert all_bound(api)
-
-
-@on_a_loop
-async def test_pages_tell_whether_the_scheduler_is_ready() -> None:
-    api = cluster()
-
-    async def page(path: str, port: int) -> tuple[int, str]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        answer = (await reader.read()).decode()
-        writer.close()
-        head, _, body = answer.partition("\r\n\r\n")
-        return int(head.split(" ")[1]), body
-
-    from gangsched.kubernetes._server import Page, Server
-
-    ready: list[bool] = []
-    server = Server({"/readyz": lambda: Page(b"ok") if ready else Page(b"no", 503)})
-    port = await server.start("127.0.0.1", 0)
-    assert await page("/readyz", port) == (503, "no")
-    ready.append(True)
-    assert await page("/readyz?verbose", port) == (200, "ok")
-    assert (await page("/else", port))[0] == 404
-    await server.stop()
-    assert json.dumps(sorted(api.objects)) == json.dumps([NODES])

@@ -338,7 +338,9 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
     made.tell(PodGroupAdded(PodGroup(name="g", roles=roles, min_available=3)))
     made.add(*pods)
     state = made.scheduler._state
-    found = equivalence.shape(state.settings, state.pods, state.call, state.pods.entities[G])
+    found = equivalence.shape(
+        state.settings, state.nodes, state.pods, state.call, state.pods.entities[G]
+    )
     assert isinstance(found, equivalence.EquivalenceClass)
     runs = tuple((each.signature, count) for each, count in found.runs)
     return (found.needed, runs, found.quotas, found.roles)
@@ -361,9 +363,13 @@ def test_shape_may_fit_only_where_each_role_has_capacity() -> None:
     state = made.scheduler._state
     entity = state.pods.entities[G]
     assert not requeue.may_fit(
-        state, equivalence.shape(state.settings, state.pods, state.call, entity), now=0.0
+        state,
+        equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+        now=0.0,
     )
     made.add(member("t", "ps"))
     assert requeue.may_fit(
-        state, equivalence.shape(state.settings, state.pods, state.call, entity), now=0.0
+        state,
+        equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+        now=0.0,
     )

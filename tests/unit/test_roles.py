@@ -205,7 +205,11 @@ class RoleMachine(RuleBasedStateMachine):
             untried = {n for n in self.ready if self.roles[n] == role}
             holding = [state for state in states if state in (s.WAITING, s.BINDING, s.ASSIGNED)]
             assert self.info.role(role) == RoleCounts(
-                states.count(s.UNSCHEDULED), states.count(s.WAITING), len(holding), len(untried)
+                states.count(s.UNSCHEDULED),
+                states.count(s.WAITING),
+                len(holding),
+                len(untried),
+                states.count(s.SUCCEEDED),
             )
             assert self.entity.ready_of(role) == len(untried)
             first = self.entity.next_of([role])
@@ -231,8 +235,8 @@ def test_give_role_refuses_unknown_uid() -> None:
     [
         (
             "_by_role",
-            "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0]}"
-            " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0]}",
+            "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0, 0]}"
+            " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]}",
         ),
         ("_roles", "a role is recorded for a pod that is not a member"),
     ],

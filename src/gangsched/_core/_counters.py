@@ -38,11 +38,13 @@ class MemberState(enum.IntEnum):
     TERMINATING = 5
     """Has a deletion timestamp; does not count for the quorum."""
     SUCCEEDED = 6
-    """Has finished; does not count for the quorum."""
+    """Has succeeded on its node; counts for the quorum if the other members are too few."""
     FAILED = 7
-    """Has finished; does not count for the quorum."""
+    """Has failed; does not count for the quorum."""
     REFUSED = 8
     """Contradicts its group or itself; does not count for the quorum."""
+    ENDED = 9
+    """Has succeeded without a node, or while it was deleted; does not count for the quorum."""
 
 
 # Looking up a member of an enum is slow, and these are read for every member of every gang.
@@ -50,6 +52,7 @@ _UNSCHEDULED: Final = int(MemberState.UNSCHEDULED)
 _WAITING: Final = int(MemberState.WAITING)
 _BINDING: Final = int(MemberState.BINDING)
 _ASSIGNED: Final = int(MemberState.ASSIGNED)
+_SUCCEEDED: Final = int(MemberState.SUCCEEDED)
 
 
 @final
@@ -61,6 +64,7 @@ class RoleCounts:
     waiting: int = 0
     scheduled: int = 0
     untried: int = 0
+    succeeded: int = 0
 
 
 class PodGroupCounters:
@@ -171,7 +175,7 @@ class PodGroupCounters:
             return RoleCounts(untried=untried)
         waiting = counts[_WAITING]
         scheduled = waiting + counts[_BINDING] + counts[_ASSIGNED]
-        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried)
+        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried, counts[_SUCCEEDED])
 
     def __len__(self) -> int:
         """Return the number of members, whether they count for the quorum or not."""
@@ -186,7 +190,7 @@ class PodGroupCounters:
 
     @property
     def all(self) -> int:
-        """The number of members that count for the quorum: unscheduled and scheduled."""
+        """The number of unscheduled and scheduled members."""
         return self.unscheduled + self.scheduled
 
     @property
@@ -214,6 +218,11 @@ class PodGroupCounters:
         """The number of members with a node: assumed or bound."""
         counts = self._counts
         return counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
+
+    @property
+    def succeeded(self) -> int:
+        """The number of members that have succeeded on their nodes."""
+        return self._counts[_SUCCEEDED]
 
     @property
     def started(self) -> int:

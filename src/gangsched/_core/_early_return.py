@@ -8,8 +8,7 @@ help it. So each event costs one failed attempt for each equivalence class at mo
 does the same when its active queue is empty (``PopFromBackoffQ``).
 
 Of each equivalence queue that such an event has opened, the best entity in backoff is the
-*candidate*. The candidates of all queues are in one heap, with the entities in backoff that are in
-no equivalence queue and that an event about themselves has helped.
+*candidate*. The candidates of all queues are in one heap.
 
 Invariants (checked by ``_check``):
   I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,
@@ -18,7 +17,7 @@ Invariants (checked by ``_check``):
   I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
       hopeful or was until now;
   I4  no hopeful entity has a better rank than the candidate;
-  I5  the heap has the candidates, and the helped entities in backoff without a queue.
+  I5  the heap has exactly the candidates of all queues.
 
 Source: KEP-5142.
 """
@@ -28,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._entity import QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
@@ -52,9 +51,8 @@ class EarlyReturn:
     def enter(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
         """Note that an entity went into backoff, in an equivalence queue or in none."""
         if queue is None:
-            if entity.is_helped:
-                entity._handle = self._heap.push(entity.rank, entity)
-        elif 0 <= entity.refused_at < queue.helped_at:
+            return
+        if 0 <= entity.refused_at < queue.helped_at:
             entity._handle = queue.hopeful.push(entity.rank, entity)
             self._choose_again(queue)
         elif entity.refused_at >= 0:
@@ -63,9 +61,8 @@ class EarlyReturn:
     def leave(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
         """Note that an entity leaves backoff; the next one of its queue becomes the candidate."""
         if queue is None:
-            if entity.is_helped:
-                self._heap.remove(entity._handle)
-        elif queue.candidate is entity:
+            return
+        if queue.candidate is entity:
             self._heap.remove(entity._handle)
             queue.candidate = None
             self._choose(queue)
@@ -112,11 +109,9 @@ class EarlyReturn:
         candidate._handle = queue.hopeful.push(candidate.rank, candidate)
         queue.candidate = None
 
-    def _check(
-        self, queues: Iterable[EquivalenceQueue], in_backoff: Iterable[QueuedEntity]
-    ) -> None:
+    def _check(self, queues: Iterable[EquivalenceQueue]) -> None:
         self._heap._check()
-        expected = {entity.seq for entity in in_backoff if _is_alone(entity) and entity.is_helped}
+        expected: set[int] = set()
         for queue in queues:
             hopeful, candidate = list(queue.hopeful), queue.candidate
             queue.hopeful._check()
@@ -141,10 +136,6 @@ class EarlyReturn:
                 raise InternalError("a hopeful entity has a better rank than the candidate")
         if sorted(entity.seq for entity in self._heap) != sorted(expected):
             raise InternalError("the entities that may return early differ from the candidates")
-
-
-def _is_alone(entity: QueuedEntity) -> bool:
-    return entity.equivalence_class is None and entity.place is Place.BACKOFF
 
 
 def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:

@@ -54,7 +54,6 @@ class QueuedEntity:
         round_step: The step at which the first member of this round was tried.
         refused_at: The step at which its last attempt failed, if every node had refused a member;
             -1 if it failed for another reason, and before any.
-        is_helped: In backoff without an equivalence queue: whether an event may have helped it.
         reason: Why the entity is not scheduled; empty if no reason is known.
         unschedulable_member: The member that last found no node since the last release.
         expected_run: The priority and the expected run time in seconds, cached; None until computed
@@ -72,7 +71,6 @@ class QueuedEntity:
         "failed_step",
         "failures",
         "group",
-        "is_helped",
         "place",
         "queued_at",
         "rank",
@@ -98,7 +96,6 @@ class QueuedEntity:
         self.event_step: int = -1
         self.round_step: int = -1
         self.refused_at: int = -1
-        self.is_helped: bool = False
         self.reason: str = ""
         self.unschedulable_member: UnschedulableMember | None = None
         self.expected_run: tuple[int, float] | None = None

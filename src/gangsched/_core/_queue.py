@@ -130,21 +130,13 @@ class SchedulingQueue:
 
     # Moving -------------------------------------------------------------------------------
 
-    def activate(self, entity: QueuedEntity, *, now: float, helped: bool = False) -> None:
-        """Move an entity to the active heap, or to backoff until its backoff ends. O(log n).
-
-        Args:
-            entity: The entity.
-            now: The current instant.
-            helped: Whether an event about the entity may help it. If every node refused a member
-                in its last attempt, it may return early from backoff then; see ``hasten``.
-        """
+    def activate(self, entity: QueuedEntity, *, now: float) -> None:
+        """Move an entity to the active heap, or to backoff until its backoff ends. O(log n)."""
         rank = self._sort(entity)
         if entity.place is not _NOWHERE:
             self.remove(entity, now=now)
         entity.rank = rank
         if entity.backoff_until > now:
-            entity.is_helped = helped and entity.refused_at >= 0
             self._back_off(entity)
         else:
             entity._handle = self._active.push(rank, entity)
@@ -398,4 +390,4 @@ class SchedulingQueue:
                 raise InternalError(
                     "an entity in backoff in an equivalence queue is not in the backoff queue"
                 )
-        self._early._check(self._queues.values(), self._backoff.values())
+        self._early._check(self._queues.values())

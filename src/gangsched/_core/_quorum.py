@@ -5,6 +5,11 @@ role at least its minimum. A member of a role with a minimum counts twice: for i
 total. A member without such a role counts for the total only. The match policy says which members
 count.
 
+Members that have succeeded have done their part. They count under every match policy if the other
+members are too few to be a quorum: a recreated member need not wait for members that are done. If
+the others suffice, they are a new gang, and the succeeded members do not count. Members that have
+failed never count. So a gang of which all members failed needs a whole quorum again.
+
 Given the members that hold a node (*scheduled*) and those that may still get one in this attempt
 (*remaining*), there are three cases:
 
@@ -17,8 +22,8 @@ Rules:
   R2  for all counts >= 0 and minima >= 1 exactly one of the three cases holds;
   R3  only this module decides which members count for a quorum.
 
-Source: the three branches of PlacementFeasible in kube-scheduler (KEP-4671); the match policies
-are Koordinator's.
+Source: KEP-34 for succeeded members; the three branches of PlacementFeasible in kube-scheduler
+(KEP-4671); the match policies are Koordinator's.
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ class MatchPolicy(enum.Enum):
 
     ONCE_SATISFIED = "once_satisfied"
     """All members with a node. After the first release, later members are released one by one,
-    as long as a member remains that holds a node or has finished."""
+    as long as a member holds a node."""
     WAITING_AND_RUNNING = "waiting_and_running"
     """All members with a node, for every release: a replacement of a member is released if enough
     of the others still run."""
@@ -72,7 +77,7 @@ class Share:
     Attributes:
         role: The role.
         least: The minimum of the role.
-        scheduled: The number of its members that hold a node and count.
+        scheduled: The number of its members that count; see ``counted``.
         unscheduled: The number of its members without a node.
         untried: The number of unscheduled members not tried in the current attempt.
     """
@@ -84,9 +89,10 @@ class Share:
     untried: int = 0
 
 
-def counted(group: GroupView | RoleView, policy: MatchPolicy) -> int:
-    """Return the number of members that count for the quorum. O(1)."""
-    return group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
+def counted(group: GroupView | RoleView, policy: MatchPolicy, least: int) -> int:
+    """Return the number of members that count for a minimum, of a group or of a role. O(1)."""
+    held = group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
+    return held + group.succeeded if held + group.unscheduled < least else held
 
 
 def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
@@ -94,7 +100,9 @@ def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
     found: list[Share] = []
     for role, least in group.roles.items():
         view = group.role(role)
-        found.append(Share(role, least, counted(view, policy), view.unscheduled, view.untried))
+        found.append(
+            Share(role, least, counted(view, policy, least), view.unscheduled, view.untried)
+        )
     return found
 
 
@@ -105,7 +113,7 @@ def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
     if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
         return {}
     needed = {share.role: share.least - share.scheduled for share in shares(group, policy)}
-    return {"": group.min_available - counted(group, policy), **needed}
+    return {"": group.min_available - counted(group, policy, group.min_available), **needed}
 
 
 def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
@@ -119,7 +127,7 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         return None
     if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
         return None
-    missing = group.min_available - counted(group, policy)
+    missing = group.min_available - counted(group, policy, group.min_available)
     if not group.roles:
         return missing
     lacking = sum(max(share.least - share.scheduled, 0) for share in shares(group, policy))

@@ -116,10 +116,12 @@ class PodGroupInfo:
     @property
     def is_complete(self) -> bool:
         """Whether enough members count for the quorum, in total and of each role."""
-        if self.min_available is None or self.all < self.min_available:
+        if self.min_available is None or self.all + self.succeeded < self.min_available:
             return False
         counts = ((self.role(name), least) for name, least in self.roles.items())
-        return all(role.unscheduled + role.scheduled >= least for role, least in counts)
+        return all(
+            role.unscheduled + role.scheduled + role.succeeded >= least for role, least in counts
+        )
 
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
@@ -178,6 +180,11 @@ class PodGroupInfo:
     def scheduled(self) -> int:
         """See ``PodGroupCounters.scheduled``."""
         return self.members.scheduled
+
+    @property
+    def succeeded(self) -> int:
+        """See ``PodGroupCounters.succeeded``."""
+        return self.members.succeeded
 
 
 def _check_claim(pod: Pod, claim: Membership) -> None:

@@ -28,10 +28,10 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
     """
     pod_classes, call = PodClasses(), CurrentCall()
     callbacks = Callbacks(settings, pod_classes, call)
-    watches_pods = bool(settings.profile.pod_readers)
+    carried = callbacks.carried if settings.profile.affecting else None
     return State(
         settings=settings,
-        nodes=Nodes(settings.cluster, callbacks.sign, watches_pods=watches_pods),
+        nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
         queue=SchedulingQueue(callbacks.rank),
         pods=Pods(PodGroupRegistry(grace)),
         reservations=Reservations(backfill=BackfillState(backfill)),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
@@ -46,9 +46,10 @@ from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.framework.what_if import simulate
+from gangsched.framework.what_if import listing, simulate
 from gangsched.framework.what_if import smallest_change as smallest
 from gangsched.framework.what_if import why as answers
+from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
@@ -56,6 +57,8 @@ from gangsched.quantity import is_seconds
 from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
+
+_Rows = TypeVar("_Rows")
 
 
 @final
@@ -325,6 +328,39 @@ class Scheduler:
         with self._call("why"):
             return answers.why(self._state, subject)
 
+    def pending(self) -> Listing[PendingRow]:
+        """Return the pods and groups that need nodes, in the order in which they would be tried.
+
+        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods log pods).
+
+        Raises:
+            PluginError: A plugin raised.
+        """
+        with self._call("pending"):
+            return self._rows(listing.pending)
+
+    def running(self) -> Listing[RunningRow]:
+        """Return the pods and groups that have nodes, in the order of arrival.
+
+        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods).
+        """
+        with self._call("running"):
+            return listing.running(self._state.pods, self._now)
+
+    def groups(self) -> Listing[GroupRow]:
+        """Return the pod groups with their counts, in the order of arrival.
+
+        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods log pods).
+
+        Raises:
+            PluginError: A plugin raised.
+        """
+        with self._call("groups"):
+            return self._rows(listing.groups)
+
+    def _rows(self, rows: Callable[[State, float], _Rows]) -> _Rows:
+        return answers.asked(self._state.call, lambda: rows(self._state, self._now))
+
     def what_if(
         self, *events: Event, now: float | None = None, until: float | None = None
     ) -> WhatIf:
@@ -484,9 +520,7 @@ class Scheduler:
                 error.add_note(f"and also: {other}")
             state.call.deferred.clear()
             raise error
-        effects = tuple(state.call.out)
-        state.call.out.clear()
-        return effects
+        return state.call.take()
 
     def _check(self) -> None:
         self._state._check()

@@ -19,10 +19,12 @@ from gangsched.kubernetes._settings import (
 from gangsched.kubernetes.convert import binding, deletion, read_event, unschedulable_condition
 
 if TYPE_CHECKING:
+    from gangsched.kubernetes._configuration import ConfigurationError
     from gangsched.kubernetes._run import run
 
 __all__ = [
     "ClientConnection",
+    "ConfigurationError",
     "LeaderElection",
     "ProfileSettings",
     "Settings",
@@ -36,9 +38,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load ``run`` when it is first used: the rest works without the extra."""
-    if name != "run":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gangsched.kubernetes._run import run
+    """Load what talks to an API server when it is first used: the rest needs no extra."""
+    match name:
+        case "run":
+            from gangsched.kubernetes._run import run
 
-    return run
+            return run
+        case "ConfigurationError":
+            from gangsched.kubernetes._configuration import ConfigurationError
+
+            return ConfigurationError
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,15 +13,17 @@ Rules:
   R3  a pod that was looked at with GET may be newer here than in the watch. Older versions of it
       are ignored until the watch has caught up. Only versions of one pod are compared;
   R4  a change that no decision depends on gives no event. The echo of our own bind is one;
-  R5  groups of several APIs may have one key. The API that is first in *dialects* counts.
+  R5  what a pod claims is read once for all pods with the same labels and annotations. A malformed
+      claim is read each time, since its error names the pod;
+  R6  groups of several APIs may have one key. The API that is first in *dialects* counts.
 
 Everything here runs in the task that owns the scheduler, between two calls of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Final, final
+from collections.abc import Collection, Hashable
+from typing import Any, Final, cast, final
 
 from attrs import evolve
 
@@ -50,6 +52,10 @@ UNMODELLED: Final = "not modelled: "
 """The beginning of the scheduling gates that hold pods with constraints the model lacks."""
 
 
+_MOST_CLAIMS: Final = 4096
+_UNREAD: Final = object()
+
+
 @final
 class Cache:
     """The cluster state, fed by reflectors.
@@ -72,6 +78,8 @@ class Cache:
         self._dialects = tuple(dialects)
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
+        self._renewed: dict[PodUID, Pod] = {}
+        self._claims: dict[Hashable, object] = {}
         self._groups: dict[GroupKey, dict[str, GroupFacts]] = {}
         self._classes: dict[str, PriorityClassFacts] = {}
         self._of_class: dict[str, set[GroupKey]] = {}
@@ -84,10 +92,19 @@ class Cache:
         Raises:
             InvalidPodGroupError: The claim is malformed.
         """
-        return None if pod.uid in self._foreign else membership(pod)
+        if pod.uid in self._foreign:
+            return None
+        key = (pod.namespace, pod.pod_group, pod.labels, pod.annotations)
+        claim = self._claims.get(key, _UNREAD)
+        if claim is _UNREAD:
+            claim = membership(pod)
+            self._claims[key] = claim
+            if len(self._claims) > _MOST_CLAIMS:
+                del self._claims[next(iter(self._claims))]
+        return cast("Membership | None", claim)
 
     def apply(self, event: Event) -> Event:
-        """Make the report of a bind true; every other event was stored when it came.
+        """Make the report of a bind true, or an event of ``renew``; all others are stored already.
 
         Raises:
             ClusterStateError: The pod is gone, or is on another node.
@@ -98,7 +115,22 @@ class Cache:
             pod = self.cluster.pod(event.uid)
             if pod is None or pod.node_name != event.node:  # otherwise the echo came first
                 self.cluster.apply(event)
+        elif isinstance(event, PodDeleted) and event.uid in self._renewed:
+            self.cluster.apply(event)
+        elif isinstance(event, PodAdded) and event.pod.uid in self._renewed:
+            self.cluster.apply(PodAdded(self._renewed.pop(event.pod.uid)))
         return event
+
+    def renew(self, uid: PodUID) -> tuple[Event, ...]:
+        """Return the events after which the scheduler sees a pod as a new one.
+
+        Unlike all others, they become true when they are applied: the pod is absent in between.
+        """
+        pod = self.cluster.pod(uid)
+        if pod is None or uid in self._renewed:
+            return ()
+        self._renewed[uid] = pod
+        return PodDeleted(uid), PodAdded(pod)
 
     def is_ours(self, uid: PodUID) -> bool:
         """Return whether a pod is there and has a scheduler name of ours. O(1)."""
@@ -147,6 +179,10 @@ class Cache:
         else:
             self.conditions.pop(pod.uid, None)
             self.nominated.pop(pod.uid, None)
+        if pod.uid in self._renewed:
+            self._renewed[pod.uid] = pod
+            if known is None:
+                return None
         if known is None:
             return self.cluster.apply(PodAdded(pod))
         if known == pod:
@@ -158,6 +194,7 @@ class Cache:
         known = self.cluster.pod(uid)
         self._foreign.discard(uid)
         self._newer.pop(uid, None)
+        self._renewed.pop(uid, None)
         self.conditions.pop(uid, None)
         self.nominated.pop(uid, None)
         return None if known is None else self.cluster.apply(PodDeleted(uid))

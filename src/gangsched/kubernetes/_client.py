@@ -17,8 +17,6 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import (
@@ -35,7 +33,7 @@ from gangsched.kubernetes._configuration import (
     Credentials,
     read_access,
 )
-from gangsched.kubernetes._transport import DEFAULT_LANES, Transport
+from gangsched.kubernetes._transport import DEFAULT_LANES, Transport, proxy_of
 
 __all__ = ["Client", "TransportName", "connect"]
 
@@ -255,7 +253,7 @@ def _transport(name: str) -> Callable[[Access, Mapping[str, int]], Transport]:
         except ModuleNotFoundError:
             return _transport("aiohttp")
         # imported only if there is a proxy: it costs a quarter of a second and 25 MB
-        return lambda access, lanes: (_transport("aiohttp") if _needs_proxy(access) else fast)(
+        return lambda access, lanes: (_transport("aiohttp") if proxy_of(access) else fast)(
             access, lanes
         )
     if name == "aiohttp":
@@ -265,11 +263,3 @@ def _transport(name: str) -> Callable[[Access, Mapping[str, int]], Transport]:
     from gangsched.kubernetes._transport_httptools import HttptoolsTransport
 
     return lambda access, lanes: HttptoolsTransport(access, lanes=lanes)
-
-
-def _needs_proxy(access: Access) -> bool:
-    """Return whether the kubeconfig or the environment names a proxy for the server."""
-    if access.proxy:
-        return True
-    parts = urlsplit(access.server)
-    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")

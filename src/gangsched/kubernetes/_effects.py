@@ -10,7 +10,7 @@
 - ``GroupIncomplete``: event ``Incomplete`` of the group, if it still is after 10 s.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more.
-- ``Evict``: event ``GangReleased`` of the pod, unless it is a victim.
+- ``Evict``: event ``GangReleased`` of the pod when it is deleted, unless it is a victim.
 
 Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
@@ -129,8 +129,6 @@ class Effects:
             case NominationLapsed():
                 for uid in effect.pods:
                     self._status.nominate(uid, None)
-            case Evict():
-                self.evicted(effect)
             case _:
                 pass
 
@@ -166,10 +164,9 @@ class Effects:
         if reasons:
             self._unschedulable(uid, f"held: {', '.join(reasons)}")
 
-    def evicted(self, evict: Evict) -> None:
-        """Record why a pod is evicted, unless it is a victim."""
-        pod = self._cache.cluster.pod(evict.uid)
-        if pod is not None and evict.uid not in self._victims:
+    def evicted(self, pod: Pod, evict: Evict) -> None:
+        """Record why a pod was evicted, unless it is a victim."""
+        if evict.uid not in self._victims:
             note = f"Evicted from {evict.node}: {evict.reason}"
             self._events.record(_regarding(pod), "Warning", "GangReleased", "Evicting", note)
 

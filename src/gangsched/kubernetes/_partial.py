@@ -9,9 +9,9 @@ Rules:
       whole before. A gang that was whole and lost a member belongs to its job controller;
   R2  a gang that is partial for *bound* seconds is released: its bound members are evicted, and an
       event says so. A gang with a bind under way is not touched;
-  R3  whether a gang was whole is known from this process, or from the group: the condition
-      ``PodGroupScheduled=True``, which is written when the last member is bound, or a phase that
-      says so. A gang without such evidence, of an API that gives none, is left alone.
+  R3  whether a gang was whole is known from this process or from the group. The evidence is the
+      condition ``PodGroupScheduled=True``, which is written when the last member is bound, or a
+      phase. A gang of an API that gives no evidence is left alone.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from gangsched.kubernetes._extra import missing
 try:
     import msgspec
     from msgspec import Raw, Struct
+    from msgspec.structs import astuple
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
@@ -82,7 +83,7 @@ class _Container(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class _Volume(Struct, gc=False, forbid_unknown_fields=True):
-    # skipped: the volume of a token has another name in each pod
+    # skipped, and first: the volume of a token has another name in each pod
     name: Raw = _ABSENT
     # in the key
     awsElasticBlockStore: Raw = _ABSENT  # noqa: N815
@@ -116,12 +117,18 @@ class _Volume(Struct, gc=False, forbid_unknown_fields=True):
     vsphereVolume: Raw = _ABSENT  # noqa: N815
 
 
+class _SchedulingGroup(Struct, gc=False, forbid_unknown_fields=True):
+    podGroupName: str | None = None  # noqa: N815
+
+
 class _Spec(Struct, gc=False, forbid_unknown_fields=True):
     containers: list[_Container]
     initContainers: list[_Container] | None = None  # noqa: N815
     volumes: list[_Volume] | None = None
     nodeName: str | None = None  # noqa: N815
     schedulerName: str | None = None  # noqa: N815
+    # of each pod: gangs of one job template are alike but for it
+    schedulingGroup: _SchedulingGroup | None = None  # noqa: N815
     # skipped
     ephemeralContainers: Raw = _ABSENT  # noqa: N815
     hostname: Raw = _ABSENT
@@ -157,7 +164,6 @@ class _Spec(Struct, gc=False, forbid_unknown_fields=True):
     resources: Raw = _ABSENT
     runtimeClassName: Raw = _ABSENT  # noqa: N815
     schedulingGates: Raw = _ABSENT  # noqa: N815
-    schedulingGroup: Raw = _ABSENT  # noqa: N815
     securityContext: Raw = _ABSENT  # noqa: N815
     tolerations: Raw = _ABSENT
     topologySpreadConstraints: Raw = _ABSENT  # noqa: N815
@@ -181,8 +187,6 @@ class PodJson(Struct, gc=False):
 decode_pod_json = msgspec.json.Decoder(PodJson).decode
 """Raises ``msgspec.DecodeError`` for JSON that is not a pod, or not one that is known here."""
 
-_VOLUME_KINDS: Final = tuple(name for name in _Volume.__struct_fields__ if name != "name")
-
 
 def key_of(pod: PodJson) -> bytes:
     """Return the key of what the specification of *pod* says, apart from the node that it names."""
@@ -194,7 +198,7 @@ def key_of(pod: PodJson) -> bytes:
         *(spec.hostIPC, spec.hostNetwork, spec.hostPID, spec.hostUsers, spec.nodeSelector),
         *(spec.os, spec.overhead, spec.preemptionPolicy, spec.priority, spec.priorityClassName),
         *(spec.resourceClaims, spec.resources, spec.runtimeClassName, spec.schedulingGates),
-        *(spec.schedulingGroup, spec.securityContext, spec.tolerations, spec.workloadRef),
+        *(spec.securityContext, spec.tolerations, spec.workloadRef),
         *(spec.affinity, spec.topologySpreadConstraints),
     ]
     if _names_labels(spec.affinity) or _names_labels(spec.topologySpreadConstraints):
@@ -205,10 +209,8 @@ def key_of(pod: PodJson) -> bytes:
     for container in spec.initContainers or ():
         parts += _key_of_container(b"init", container)
     for volume in spec.volumes or ():
-        for kind in _VOLUME_KINDS:
-            value = getattr(volume, kind)
-            if value is not _ABSENT:
-                parts += (kind.encode(), value)
+        # each kind has its place, so the absent ones are empty parts
+        parts += astuple(volume)[1:]
     return b"\0".join(parts)
 
 

@@ -50,7 +50,7 @@ __all__ = ["PodDecoder"]
 
 _OF_ITS_OWN: Final = (
     *("name", "namespace", "uid", "labels", "annotations", "owners", "node_name", "phase"),
-    *("deleted_at", "created_at"),
+    *("deleted_at", "created_at", "pod_group"),
 )
 """What two pods with one key may differ in."""
 
@@ -69,6 +69,7 @@ _SETTERS: Final[Any] = tuple(Pod.__dict__[name].__set__ for name in _SHARED)
     _set_phase,
     _set_deleted_at,
     _set_created_at,
+    _set_pod_group,
 ) = cast("Any", tuple(Pod.__dict__[name].__set__ for name in _OF_ITS_OWN))
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
@@ -161,6 +162,8 @@ class PodDecoder:
         _set_phase(pod, phase)
         _set_deleted_at(pod, _when(meta.deletionTimestamp))
         _set_created_at(pod, _when(meta.creationTimestamp) or 0.0)
+        group = found.spec.schedulingGroup
+        _set_pod_group(pod, (group.podGroupName or None) if group is not None else None)
         status = found.status
         conditions: tuple[Condition, ...] = ()
         if status.conditions:

@@ -25,13 +25,13 @@ import secrets
 import socket
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from typing import Any, final
+from typing import Any, cast, final
 
 from attrs import define
 
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
-from gangsched.kubernetes._client import connect
+from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._server import Server
@@ -94,8 +94,14 @@ async def _connect(settings: Settings) -> Api:
         "evictions": 4,
         "leases": 1,
     }
-    named: dict[str, Any] = {} if client.transport is None else {"transport": client.transport}
-    return await connect(kubeconfig=client.kubeconfig, lanes=lanes, **named)
+    chosen = cast("TransportName", client.transport)
+    return await connect(
+        kubeconfig=client.kubeconfig, lanes=lanes, transport=chosen, on_problem=_not_read
+    )
+
+
+def _not_read(error: Exception) -> None:
+    _log.warning("the credentials were not read again: %s", error)
 
 
 @final

@@ -42,6 +42,7 @@ _API: Final = "kubescheduler.config.k8s.io/v1"
 _KIND: Final = "KubeSchedulerConfiguration"
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_TRANSPORTS: Final = ("auto", "aiohttp", "httptools")
 _POINTS: Final = ("multiPoint", "filter", "score")
 
 
@@ -85,13 +86,13 @@ class ClientConnection:
             ``$KUBECONFIG``, then the default file.
         bind_connections: How many binds are under way at most.
         event_connections: How many events are posted at once at most.
-        transport: The name of the transport; None for the default.
+        transport: ``aiohttp``, ``httptools``, or ``auto`` for the faster one that is installed.
     """
 
     kubeconfig: str | None = None
     bind_connections: int = 32
     event_connections: int = 4
-    transport: str | None = None
+    transport: str = "auto"
 
 
 @final
@@ -187,7 +188,7 @@ def _client(given: _Mapping) -> ClientConnection:
         kubeconfig=given.text("kubeconfig", "") or None,
         bind_connections=given.whole("bindConnections", 32),
         event_connections=given.whole("eventConnections", 4),
-        transport=given.text("transport", "") or None,
+        transport=given.choice("transport", _TRANSPORTS, "auto"),
     )
     given.close()
     return found

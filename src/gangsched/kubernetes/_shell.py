@@ -28,6 +28,7 @@ from gangsched.kubernetes._decode import (
     decode_priority_class,
 )
 from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
+from gangsched.kubernetes._echoes import WithoutEchoes
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._evict import Evictor
@@ -144,7 +145,6 @@ class Shell:
         effects: Effects
 
         async def release(evict: Evict) -> None:
-            effects.evicted(evict)
             with suppress(GangschedError):  # looked at again within the bound
                 await evictor(evict)
 
@@ -152,16 +152,20 @@ class Shell:
             owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
         )
         effects = Effects(owner.cache, status, events, scheduler, partial)
+        binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
         evictor = Evictor(
             requests,
             owner.cache,
             effects.is_victim,
+            binder.ended,
+            owner.spare,
+            effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
         driver = owner.begin(
             scheduler,
-            self._measures.watch(scheduler),
-            bind=Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write),
+            WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
+            bind=binder,
             evict=evictor,
             effects=effects,
             max_binds=self._settings.client.bind_connections,

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from gangsched.kubernetes._api import Response
+from gangsched.kubernetes._configuration import Access
 
-__all__ = ["DEFAULT_LANES", "IDLE_SECONDS", "Lines", "Transport"]
+__all__ = ["DEFAULT_LANES", "IDLE_SECONDS", "Lines", "Transport", "proxy_of"]
 
 DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 4}
 """The most connections of each lane."""
@@ -21,6 +24,19 @@ DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 
 IDLE_SECONDS: Final = 30.0
 """A connection that was idle for longer is not used again. The API server closes it after 90 s, and
 a load balancer in front may do so after 60 s."""
+
+
+def proxy_of(access: Access) -> str | None:
+    """Return the proxy that the kubeconfig or the environment names; None for none.
+
+    As in client-go, the kubeconfig precedes the environment.
+    """
+    if access.proxy:
+        return access.proxy
+    parts = urlsplit(access.server)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 class Lines:

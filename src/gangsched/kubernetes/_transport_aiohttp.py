@@ -18,7 +18,7 @@ from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
-from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines
+from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines, proxy_of
 
 try:
     import aiohttp
@@ -49,7 +49,8 @@ class AiohttpTransport:
 
     def __init__(self, access: Access, *, lanes: Mapping[str, int] = DEFAULT_LANES) -> None:
         self._server = access.server
-        self._proxy = access.proxy
+        # aiohttp would look at the environment, and for a .netrc, with each request
+        self._proxy = proxy_of(access)
         self._tls: ssl.SSLContext | bool = tls_context(access) or True
         self._server_name = access.server_name
         self._lanes = dict(lanes)
@@ -129,7 +130,6 @@ class AiohttpTransport:
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=self._proxy is None,
                 read_bufsize=_CHUNK,
             )
             # R1: it would repeat PUT and DELETE, which may have been carried out

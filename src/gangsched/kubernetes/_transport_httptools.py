@@ -23,7 +23,7 @@ from gangsched.kubernetes._configuration import Access, ConfigurationError
 from gangsched.kubernetes._connection import Connection, Dropped
 from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
-from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines
+from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines, proxy_of
 
 __all__ = ["HttptoolsTransport"]
 
@@ -57,9 +57,10 @@ class HttptoolsTransport:
     """
 
     def __init__(self, access: Access, *, lanes: Mapping[str, int] = DEFAULT_LANES) -> None:
-        if access.proxy:
+        proxy = proxy_of(access)
+        if proxy:
             raise ConfigurationError(
-                access.server, f"transport httptools knows no proxy, got {access.proxy!r}"
+                access.server, f"transport httptools knows no proxy, got {proxy!r}"
             )
         parts = urlsplit(access.server)
         self._host = parts.hostname or ""

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from gangsched.plugins.default_binder import DefaultBinder
-from gangsched.plugins.node_affinity import NodeAffinity
-from gangsched.plugins.node_resources import NodeResources, Strategy
+from gangsched.plugins.image_locality import ImageLocality
+from gangsched.plugins.inter_pod_affinity import InterPodAffinity, PreferredInterPodAffinity
+from gangsched.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
+from gangsched.plugins.node_declared_features import NodeDeclaredFeatures
+from gangsched.plugins.node_name import NodeName
+from gangsched.plugins.node_ports import NodePorts
+from gangsched.plugins.node_resources import (
+    NodeResources,
+    NodeResourcesFit,
+    ScoringStrategy,
+    Strategy,
+)
+from gangsched.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from gangsched.plugins.node_unschedulable import NodeUnschedulable
+from gangsched.plugins.pod_topology_spread import PodTopologySpread, ScoringPodTopologySpread
 from gangsched.plugins.priority_sort import PrioritySort
 from gangsched.plugins.qos_sort import QOSSort
-from gangsched.plugins.taints import TaintToleration
+from gangsched.plugins.taints import CountingTaintToleration, TaintToleration
 
 __all__ = [
+    "CountingTaintToleration",
     "DefaultBinder",
+    "ImageLocality",
+    "InterPodAffinity",
     "NodeAffinity",
+    "NodeDeclaredFeatures",
+    "NodeName",
+    "NodePorts",
     "NodeResources",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
     "NodeUnschedulable",
+    "PodTopologySpread",
+    "PreferredInterPodAffinity",
+    "PreferredNodeAffinity",
     "PrioritySort",
     "QOSSort",
+    "ScoringPodTopologySpread",
+    "ScoringStrategy",
     "Strategy",
     "TaintToleration",
 ]

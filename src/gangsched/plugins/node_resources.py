@@ -14,13 +14,14 @@ from typing import Final, NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched._fields import refuse_choice
-from gangsched.model import Pod
+from gangsched._fields import as_counts, as_tuple, check_counts, refuse_choice
+from gangsched.errors import InvalidValueError
+from gangsched.model import FrozenMap, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 from gangsched.quantity import MILLI
 
-__all__ = ["NodeResources", "Strategy"]
+__all__ = ["NodeResources", "NodeResourcesFit", "ScoringStrategy", "Strategy"]
 
 _TOO_MANY_PODS: Final = "Too many pods"
 _TOO_MANY: Final = Unschedulable(_TOO_MANY_PODS)
@@ -40,7 +41,6 @@ class Strategy(enum.Enum):
         refuse_choice(cls, "strategy", value)
 
 
-@final
 @frozen
 class NodeResources:
     """Refuse nodes without the free capacity that a pod requests; score the others.
@@ -110,3 +110,113 @@ class NodeResources:
                 count += 1
         share = total // count if count else 0
         return share if self.strategy is Strategy.LEAST_ALLOCATED else 100 - share
+
+
+class ScoringStrategy(enum.Enum):
+    """How ``NodeResourcesFit`` scores a node, as in kube-scheduler."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    """The share that is free after the pod is placed."""
+    MOST_ALLOCATED = "MostAllocated"
+    """The share that is used after the pod is placed."""
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+    """A function of the share that is used, given by points."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "scoring_strategy", value)
+
+
+def _points(given: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return as_tuple(given)
+
+
+_CPU_AND_MEMORY: Final = FrozenMap({"cpu": 1, "memory": 1})
+
+
+@final
+@frozen(kw_only=True)
+class NodeResourcesFit(NodeResources):
+    """``NodeResources`` with the scores of kube-scheduler.
+
+    kube-scheduler counts 100m of cpu and 200Mi of memory for each container without a request.
+    Containers are not known here, so such pods count as they are.
+
+    Source: ``NodeResourcesFit`` of kube-scheduler 1.36.
+
+    Attributes:
+        scoring_strategy: How a node is scored.
+        resources: The resources that count, each with its weight.
+        shape: For ``RequestedToCapacityRatio``, the points of the function: percentages used, in
+            ascending order, each with a score from 0 to 10.
+
+    Raises:
+        InvalidValueError: A value is malformed. The error names the attribute and the value.
+    """
+
+    scoring_strategy: ScoringStrategy = field(
+        default=ScoringStrategy.LEAST_ALLOCATED, converter=ScoringStrategy
+    )
+    resources: FrozenMap[int] = field(
+        default=_CPU_AND_MEMORY, converter=as_counts, validator=check_counts
+    )
+    shape: tuple[tuple[int, int], ...] = field(default=(), converter=_points)
+
+    def __attrs_post_init__(self) -> None:
+        by_shape = self.scoring_strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
+        expected = "points of two ints, with ascending percentages and scores from 0 to 10"
+        if by_shape != bool(self.shape):
+            raise InvalidValueError("shape", self.shape, expected)
+        last = -1
+        for point in self.shape:
+            if not isinstance(point, tuple) or len(point) != 2:
+                raise InvalidValueError("shape", point, expected)
+            used, score = point
+            if type(used) is not int or not last < used <= 100:
+                raise InvalidValueError("shape", point, expected)
+            if type(score) is not int or not 0 <= score <= 10:
+                raise InvalidValueError("shape", point, expected)
+            last = used
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the weighted mean of the scores of the resources, 0 to 100."""
+        offers, free = node.node.allocatable, node.free
+        total = weights = 0
+        for name, weight in self.resources.items():
+            capacity, asked = offers.amount(name), pod.requests.amount(name)
+            # an extended resource counts only for pods that request it
+            if not capacity or (not asked and "/" in name):
+                continue
+            score = self._of(capacity - free.get(name, 0) + asked, capacity)
+            if self.shape and score <= 0:
+                continue
+            total += weight * score
+            weights += weight
+        if not weights:
+            return 0
+        return (2 * total + weights) // (2 * weights) if self.shape else total // weights
+
+    def _of(self, used: int, capacity: int) -> int:
+        """Return the score of one resource, of which *used* is used with the pod."""
+        match self.scoring_strategy:
+            case ScoringStrategy.LEAST_ALLOCATED:
+                return 0 if used > capacity else 100 * (capacity - used) // capacity
+            case ScoringStrategy.MOST_ALLOCATED:
+                return 100 * min(used, capacity) // capacity
+            case ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+                return self._on_shape(100 if used > capacity else 100 * used // capacity)
+
+    def _on_shape(self, percentage: int) -> int:
+        """Return ten times the value of the function at a percentage."""
+        before: tuple[int, int] | None = None
+        for used, score in self.shape:
+            if percentage <= used:
+                if before is None:
+                    return 10 * score
+                rise = 10 * (score - before[1]) * (percentage - before[0])
+                run = used - before[0]
+                # towards zero, as integers are divided in Go
+                step = abs(rise) // run
+                return 10 * before[1] + (step if rise >= 0 else -step)
+            before = (used, score)
+        return 10 * self.shape[-1][1]

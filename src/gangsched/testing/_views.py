@@ -40,6 +40,7 @@ class FakeGroup:
     binding: int = 0
     assigned: int = 0
     untried: int = 0
+    succeeded: int = 0
     roles: Mapping[str, int] = field(factory=dict[str, int])
     of_role: Mapping[str, RoleCounts] = field(factory=dict[str, RoleCounts])
 

@@ -29,7 +29,9 @@ from attrs import frozen
 __all__ = ["PROGRAMS", "NoToolchain", "cache_folder", "programs"]
 
 MODULES: Final = Path(__file__).parent / "modules"
-_KUBERNETES: Final = re.compile(r"^\s*(?:require )?k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
+_KUBERNETES: Final = re.compile(
+    r"^\s*(?:require )?k8s\.io/kubernetes v(\d+\.\d+\.\d+)", re.MULTILINE
+)
 _VERSION_VARIABLES: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -88,7 +90,7 @@ def _go(*arguments: str, folder: Path) -> str:
     if go is None:
         raise NoToolchain("go is not on the PATH; it builds the control plane")
     # the module files alone say what is built: flags of the user must not change that
-    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", "CGO_ENABLED": "0"}
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
     ran = subprocess.run(
         [go, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

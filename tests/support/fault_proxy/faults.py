@@ -130,11 +130,13 @@ class Plan:
 
     Attributes:
         happened: How often each fault has happened.
+        watched: The paths that were watched so far.
     """
 
     def __init__(self, seed: int, rates: Rates) -> None:
         self.rates = rates
         self.happened: Final[Counter[Fault]] = Counter()
+        self.watched: Final[set[str]] = set()
         self._seed: Final = seed
         self._asked: Final[Counter[str]] = Counter()
         self._orders: Final[list[Order]] = []
@@ -148,6 +150,8 @@ class Plan:
     def for_request(self, request: Request) -> tuple[Fault | None, float]:
         """Return the fault of a request, and how long a delay is."""
         chance = self._chance(f"{request.method} {request.path} {request.is_watch}")
+        if request.is_watch:
+            self.watched.add(request.path)
         fault = self._ordered(request)
         if fault is None and (request.is_watch or not request.is_write):
             fault = Fault.GONE if chance.random() < self.rates.watches else None

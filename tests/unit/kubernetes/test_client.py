@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 
@@ -15,6 +16,7 @@ from attrs import evolve
 
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access
+from gangsched.kubernetes._sockets import keep_alive
 from support.api_clients import TRANSPORTS, client_of
 from support.scripted_api import (
     Answer,
@@ -412,6 +414,112 @@ def test_watch_that_is_left_closes_its_connection(name: str) -> None:
             await asyncio.sleep(0.05)
             server.answers(reply(200, {}))
             assert (await client.request("GET", "/version")).status == 200
+
+    run(story())
+
+
+@each_transport
+def test_watch_waits_for_its_reader_and_loses_nothing(name: str) -> None:
+    async def story() -> None:
+        async with scripted_api() as server, client_of(name, server.access) as client:
+            chunk = b"".join(b"%07d\n" % number for number in range(125_000))
+            server.answers(stream(*[chunk] * 16))
+            count = 0
+            async for lines in client.watch("/w", timeout=5.0):
+                if count == 0:
+                    await asyncio.sleep(0.3)
+                count += len(lines)
+            assert count == 16 * 125_000
+
+    run(story(), timeout=60.0)
+
+
+def test_reader_that_is_behind_stops_the_server() -> None:
+    async def story() -> None:
+        sent = 0
+
+        async def write(writer: asyncio.StreamWriter) -> bool:
+            nonlocal sent
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while sent < 200:
+                writer.write(b"f4240\r\n%s\r\n" % (b"x" * 999_999 + b"\n"))
+                await writer.drain()
+                sent += 1
+            writer.write(b"0\r\n\r\n")
+            return False
+
+        async with (
+            scripted_api() as server,
+            client_of("httptools", server.access) as client,
+        ):
+            server.answers(write)
+            batches = client.watch("/w", timeout=5.0)
+            await anext(batches)
+            await asyncio.sleep(0.5)
+            assert sent < 50  # megabytes: what sockets and the parser hold, and not all of them
+            await batches.aclose()  # type: ignore[attr-defined]
+
+    run(story(), timeout=60.0)
+
+
+@each_transport
+def test_interim_answer_is_not_the_answer(name: str) -> None:
+    async def story() -> None:
+        async with scripted_api() as server, client_of(name, server.access) as client:
+            final = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+
+            async def write(writer: asyncio.StreamWriter) -> bool:
+                writer.write(b"HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n" + final)
+                await writer.drain()
+                return True
+
+            server.answers(write)
+            for _ in range(2):
+                answer = await client.request("POST", BIND, body=b"{}")
+                assert (answer.status, answer.body) == (201, b"{}")
+
+    run(story())
+
+
+@each_transport
+def test_malformed_answer_is_no_answer(name: str) -> None:
+    async def story() -> None:
+        async with scripted_api() as server, client_of(name, server.access) as client:
+
+            async def write(writer: asyncio.StreamWriter) -> bool:
+                writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+                await writer.drain()
+                return False
+
+            server.answers(write)
+            with pytest.raises(ConnectionLost) as lost:
+                await client.request("POST", BIND, body=b"{}")
+            assert lost.value.sent
+
+    run(story())
+
+
+def test_connection_asks_whether_its_peer_is_there() -> None:
+    with socket.socket() as one:
+        keep_alive(one)
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 15
+
+
+def test_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangsched.kubernetes._transport_httptools.IDLE_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with (
+            scripted_api() as server,
+            client_of("httptools", server.access) as client,
+        ):
+            server.answers(reply(201, {}))
+            for _ in range(2):
+                assert (await client.request("POST", BIND, body=b"{}")).status == 201
+                await asyncio.sleep(0.2)
+            assert server.connections == 2
 
     run(story())
 

@@ -123,6 +123,7 @@ def test_bound_pod_differs_in_its_node_and_status_only() -> None:
         {"fieldOfTomorrow": {"mustBeOn": "the moon"}},
         {"containers": [{"name": "c", "fieldOfTomorrow": 1}]},
         {"volumes": [{"name": "v", "volumeOfTomorrow": {}}]},
+        {"schedulingGroup": {"podGroupName": "g", "fieldOfTomorrow": 1}},
     ],
 )
 def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any]) -> None:
@@ -154,6 +155,14 @@ def test_pod_with_another_specification_is_not_a_copy(field: str, value: object)
     other = pod("w-1", **change)
     assert decode(raw(other)).pod == slowly_read_pod(other)
     assert decode.slow == 2
+
+
+def test_gangs_that_differ_in_their_name_only_are_read_once() -> None:
+    decode = PodDecoder()
+    for group in ({"podGroupName": "a"}, {"podGroupName": "b"}, {}, None):
+        document = pod(schedulingGroup=group)
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (1, 3)
 
 
 def _init(restart: str) -> list[Document]:

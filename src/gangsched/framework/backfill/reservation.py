@@ -248,7 +248,7 @@ def _is_waiting(entity: QueuedEntity) -> bool:
 
 
 def _may_fit(state: State, entity: QueuedEntity, now: float) -> bool:
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     return shape not in state.reservations.backfill.failed and requeue.may_fit(
         state, shape, now=now
     )

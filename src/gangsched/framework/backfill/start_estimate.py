@@ -211,7 +211,9 @@ def _plan_without(
         if equivalence.missing(state, entity.group):
             return None
         if not requeue.may_fit(
-            state, equivalence.shape(state.settings, state.pods, state.call, entity), now=now
+            state,
+            equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+            now=now,
         ):
             return None
         found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast, final
 
+from gangsched._core._pod_counts import PodCounts
 from gangsched.cluster_objects import ObjectStore
 from gangsched.model import NodeName
 from gangsched.protocols import GroupView, NodeView, ObjectsView, StateKey
+from gangsched.protocols import PodCounts as PodCountsView
 
 __all__ = ["CycleState"]
 
@@ -27,20 +29,24 @@ class CycleState:
         nodes: The nodes.
         cluster: The cluster state. If it has ``objects``, the plugins see them; see
             ``gangsched.protocols.ShowsObjects``.
+        counts: The counts of their pods. Without them, a plugin that asks for counts fails, unless
+            there are no nodes.
     """
 
-    __slots__ = ("_cluster", "_group", "_nodes", "_scratch")
+    __slots__ = ("_cluster", "_counts", "_group", "_nodes", "_scratch")
 
     def __init__(
         self,
         group: GroupView | None,
         nodes: Mapping[NodeName, NodeView],
         cluster: object = None,
+        counts: PodCountsView | None = None,
     ) -> None:
         self._group = group
         self._nodes = nodes
         # the cluster state and not its objects: a fork replaces the cluster state by its own
         self._cluster = cluster
+        self._counts = counts
         self._scratch: dict[StateKey[Any], Any] | None = None
 
     @property
@@ -52,6 +58,15 @@ class CycleState:
     def nodes(self) -> Mapping[NodeName, NodeView]:
         """All nodes, with the members that are planned so far and without removed pods."""
         return self._nodes
+
+    @property
+    def counts(self) -> PodCountsView:
+        """Counts of the pods on these nodes by domain."""
+        if self._counts is None:
+            if self._nodes:
+                raise LookupError("the cycle was made without the counts of its nodes")
+            self._counts = PodCounts({})
+        return self._counts
 
     @property
     def objects(self) -> ObjectsView:

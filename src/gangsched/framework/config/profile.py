@@ -28,6 +28,7 @@ from gangsched.protocols import (
     NormalizeScore,
     ObjectsRead,
     PermitPlugin,
+    PodsAffected,
     PodSignature,
     PodsRead,
     PostBindPlugin,
@@ -41,6 +42,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    SkipsPods,
     StateKey,
 )
 
@@ -73,6 +75,12 @@ _PAIRS: Final = (
     ("remove_pod", "add_pod"),
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
+    ("pods_affected", "reads_pods"),
+    ("nodes_named", "reads_pods"),
+    ("topology_keys", "reads_pods"),
+    ("topology_keys", "node_group"),
+    ("node_group", "topology_keys"),
+    ("skips", "filter"),
     ("objects_read", "pod_signature"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
@@ -117,6 +125,12 @@ are: 'NodeResourcesFit'
             here.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
             ``gangsched.protocols.PodsRead``.
+        pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
+            one because of their names, see ``gangsched.protocols.NamesNodes``.
+        affecting: Those of them whose pods may affect other pods; see
+            ``gangsched.protocols.PodsAffected``.
+        affecting_scores: Whether one of these scores nodes.
+        skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
         event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
@@ -192,6 +206,18 @@ are: 'NodeResourcesFit'
             if not callable(getattr(plugin, "headroom", None))
         }
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
+        self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
+            p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
+        )
+        self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
+            self.pod_readers, "pods_affected"
+        )
+        self.affecting_scores: Final[bool] = any(
+            callable(getattr(plugin, "score", None)) for plugin in self.affecting
+        )
+        self.skipping: Final[dict[int, SkipsPods]] = {
+            id(plugin): plugin for plugin in self._with(at["filter"], "skips")
+        }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")

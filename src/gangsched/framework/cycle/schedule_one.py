@@ -120,14 +120,20 @@ def _decide(
     info = member.group
     if gang is None:
         return _schedule(
-            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+            state,
+            member,
+            CycleState(info, state.nodes.infos, state.settings.cluster, state.nodes.counts),
+            now=now,
         )
     astray = permit_recheck.astray(state.nodes, state.pods, state.attempts, gang)
     if astray is not None:
         return astray
     if gang.key in state.attempts.waiting_since:
         return _schedule(
-            state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+            state,
+            member,
+            CycleState(info, state.nodes.infos, state.settings.cluster, state.nodes.counts),
+            now=now,
         )
     short = _lacks_capacity(state, member, gang)
     if short is not None:
@@ -135,7 +141,10 @@ def _decide(
     if _goes_whole(state.settings, gang, nomination):
         return group_cycle.schedule(state, member.entity, gang, now=now)
     return _schedule(
-        state, member, CycleState(info, state.nodes.infos, state.settings.cluster), now=now
+        state,
+        member,
+        CycleState(info, state.nodes.infos, state.settings.cluster, state.nodes.counts),
+        now=now,
     )
 
 

@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import signatures
@@ -39,7 +40,9 @@ class Seen:
         problem: What is malformed in its claim; None if nothing is.
         signature: The key of its equivalence class.
         labels: The keys of the node labels that plugins read for it.
-        reads_pods: Whether a plugin reads the pods on nodes for it; see ``PodsRead``.
+        reads_pods: Whether a plugin evaluates nodes one by one for it; see ``PodsRead``.
+        watches_pods: Whether the answers depend on the pods on nodes.
+        carried: The terms that it carries to its node; see ``PodsAffected``.
         objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
@@ -49,6 +52,8 @@ class Seen:
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool
+    watches_pods: bool
+    carried: tuple[CarriedTerm, ...]
     objects: frozenset[type[Any]]
 
 
@@ -166,13 +171,15 @@ def ask(settings: Settings, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"raised {error!r}") from error
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
-    signature, labels = (
-        signatures.signature(settings, shown),
-        signatures.labels_read(settings, shown),
-    )
+    signature = signatures.signature(settings, shown)
+    labels = signatures.labels_read(settings, shown)
     reads_pods = signatures.reads_pods(settings, shown)
+    watches_pods = reads_pods and signatures.watches_pods(settings, shown)
+    carried = signatures.carried(settings.profile, shown)
     objects = signatures.objects_read(settings, shown)
-    return Seen(shown, claim, problem, signature, labels, reads_pods, objects)
+    return Seen(
+        shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects
+    )
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

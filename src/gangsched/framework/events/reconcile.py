@@ -27,7 +27,7 @@ from gangsched.events import (
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, PENDING_CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -40,7 +40,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
-from gangsched.outcomes import EvictGroup
+from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = [
     "bind_failed",
@@ -85,9 +85,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, PENDING_CHANGED, now=now)
+            requeue_entity.settle(state, entity, now=now)
     for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
-        transition(state, sibling, PENDING_CHANGED, now=now)
+        transition(state, sibling, CHANGED, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -143,6 +143,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     wanted = wanted_state(pod, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
+    elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
+        wanted = MemberState.ENDED
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
     elif _is_another(member, seen):
@@ -244,7 +246,9 @@ def wanted_state(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
-        return MemberState.SUCCEEDED
+        # a kubelet may report success for a pod that it was told to stop
+        has_run = pod.node_name is not None and pod.deleted_at is None
+        return MemberState.SUCCEEDED if has_run else MemberState.ENDED
     if pod.phase is PodPhase.FAILED:
         return MemberState.FAILED
     if pod.deleted_at is not None:
@@ -304,8 +308,7 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    is_pending = wanted is MemberState.UNSCHEDULED
-    requeue_entity.settle(state, entity, PENDING_CHANGED if is_pending else CHANGED, now=now)
+    requeue_entity.settle(state, entity, now=now)
 
 
 def _update(
@@ -348,9 +351,7 @@ def _update(
     state.pods.put(member, wanted)
     _tell_held(state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    is_pending = wanted is MemberState.UNSCHEDULED
-    outcome = PENDING_CHANGED if is_pending else CHANGED
-    requeue_entity.settle(state, member.entity, outcome, now=now)
+    requeue_entity.settle(state, member.entity, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -389,9 +390,13 @@ def _join_class(
             seen.pod,
             seen.labels,
             reads_pods=seen.reads_pods,
+            watches_pods=seen.watches_pods,
+            carried=seen.carried,
             objects=seen.objects,
         )
         pod_classes.by_signature[seen.signature] = pod_class
+        if pod_class.watches_pods:
+            pod_classes.watch(pod_class, 1, nodes)
         if pod_classes.labels.add(seen.labels):
             nodes.classify_anew()
         filter_and_score.evaluate_ahead(settings, nodes, pod_class, now)
@@ -404,6 +409,8 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
+        if pod_class.watches_pods:
+            pod_classes.watch(pod_class, -1, nodes)
         if pod_classes.labels.discard(pod_class.labels):
             nodes.classify_anew()
 
@@ -459,8 +466,11 @@ def _put_down(
     """Take an assumed pod off its node after an event, and apply the verdict on its group."""
     node = member.node
     assert node is not None
+    was_waiting = member.state is MemberState.WAITING
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state.call, member, node, reason)
+    if not (was_waiting or _is_tried(state, verdict)):
+        verdict = None  # the member was released before: no attempt depends on it
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
     if verdict is not None:
@@ -469,6 +479,14 @@ def _put_down(
     if verdict is None and to is MemberState.UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now, ends_backoff=True)
+
+
+def _is_tried(state: State, verdict: RejectGroup | EvictGroup | None) -> bool:
+    """Return whether a verdict is about more than a group between two attempts."""
+    if not isinstance(verdict, RejectGroup):
+        return verdict is not None
+    info = state.pods.registry.get(verdict.group)
+    return info is not None and info.attempt_started_at is not None
 
 
 def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.lifecycle import attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Changed
+from gangsched.framework.lifecycle.outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.scheduler_state import State
@@ -18,25 +18,23 @@ from gangsched.outcomes import Unschedulable
 __all__ = ["review", "settle", "settle_siblings"]
 
 
-def settle(state: State, entity: QueuedEntity, outcome: Changed = CHANGED, *, now: float) -> None:
+def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Move a changed entity, and if needed the other groups of its bundle, to the right queue."""
     if entity.group is None:
-        transition(state, entity, outcome, now=now)
+        transition(state, entity, CHANGED, now=now)
         return
     was_started = attempts.is_started(entity)
-    transition(state, entity, outcome, now=now)
+    transition(state, entity, CHANGED, now=now)
     if not (was_started and attempts.is_started(entity)):
-        settle_siblings(state, entity, outcome, now=now)
+        settle_siblings(state, entity, now=now)
 
 
-def settle_siblings(
-    state: State, entity: QueuedEntity, outcome: Changed = CHANGED, *, now: float
-) -> None:
+def settle_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Move the other groups of an entity's bundle to the right queue. O(groups in it)."""
     for sibling in bundles.siblings(
         state.pods, None if entity.group is None else entity.group.spec
     ):
-        transition(state, sibling, outcome, now=now)
+        transition(state, sibling, CHANGED, now=now)
 
 
 def review(state: State, entity: QueuedEntity, *, now: float) -> None:

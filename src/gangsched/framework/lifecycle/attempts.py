@@ -6,8 +6,9 @@ only callers of ``succeed`` and ``fail`` are ``transition`` and ``release``.
 
 Invariants:
   I1  ``attempt_started_at`` is None exactly while no attempt is under way;
-  I2  ``was_scheduled`` holds while a member that was released, or a quorum that ran or finished,
-      is known.
+  I2  ``was_scheduled`` holds only while a member holds a node. Once none does, the group needs a
+      quorum again: succeeded members count for it if the others are too few (see ``_quorum``),
+      failed ones never. A restart from a listing gives the same answer then.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def is_started(entity: QueuedEntity) -> bool:
 
 
 def forget_start(info: PodGroupInfo | None) -> None:
-    """Reset ``was_scheduled`` once no released member remains. O(1)."""
-    if info is not None and not info.scheduled and not info.members.started:
+    """Reset ``was_scheduled`` once no member holds a node. O(1)."""
+    if info is not None and not info.scheduled:
         info.was_scheduled = False
 
 
@@ -97,7 +98,7 @@ def has_started(pods: Pods, info: PodGroupInfo) -> bool:
     being deleted: a kubelet reports ``Failed`` for it before it is gone.
     """
     minimum = info.min_available
-    if minimum is None or info.members.started < minimum:
+    if minimum is None or not info.scheduled or info.members.started < minimum:
         return False
     started = [m for m in pods.of_group(info) if _counts_as_started(pods, m)]
     return len(started) >= minimum and all(

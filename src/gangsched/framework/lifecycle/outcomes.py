@@ -22,7 +22,6 @@ __all__ = [
     "Failed",
     "KeepsWaiting",
     "Outcome",
-    "PENDING_CHANGED",
     "PermitGranted",
     "Prepared",
     "Rejected",
@@ -32,20 +31,11 @@ __all__ = [
 @final
 @frozen
 class Changed:
-    """An event changed the entity: its members, its pod group or its bundle.
-
-    Attributes:
-        helps: Whether the entity may be tried before its backoff ends, while no other is active.
-    """
-
-    helps: bool = False
+    """An event changed the entity: its members, its pod group or its bundle."""
 
 
 CHANGED: Final = Changed()
-"""Any change, such as the report of a bind; for the path that every event takes."""
-
-PENDING_CHANGED: Final = Changed(helps=True)
-"""What is to be placed has changed: a pending member came, or the specification changed."""
+"""The only value of its class, for the path that every event takes."""
 
 
 @final

@@ -76,11 +76,11 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
-        case Changed(helps):
+        case Changed():
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
             else:
-                _group_changed(state, entity, entity.group, helps=helps, now=now)
+                _group_changed(state, entity, entity.group, now=now)
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
@@ -159,12 +159,10 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        _make_active(state.queue, entity, helps=True, now=now)
+        _make_active(state.queue, entity, now=now)
 
 
-def _group_changed(
-    state: State, entity: QueuedEntity, info: PodGroupInfo, *, helps: bool, now: float
-) -> None:
+def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reservations.backfill.note_event(entity)
     _note_progress(state.pods, info, now=now)
     pod = _speaker(state.pods, entity, info)
@@ -184,7 +182,7 @@ def _group_changed(
     elif not len(entity):
         state.queue.remove(entity, now=now)
     else:
-        _make_active(state.queue, entity, helps=helps, now=now)
+        _make_active(state.queue, entity, now=now)
 
 
 def _leave_queue(
@@ -195,13 +193,13 @@ def _leave_queue(
     queue.remove(entity, now=now)
 
 
-def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, helps: bool, now: float) -> None:
+def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, now: float) -> None:
     active = entity.place is Place.ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
     if not active or not queue.is_ranked(entity):
-        queue.activate(entity, now=now, helped=helps)
+        queue.activate(entity, now=now)
 
 
 def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -241,7 +239,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
         if isinstance(denied, Unschedulable):
             _not_admitted(state, entity, denied, now=now)
             return
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     state.reservations.backfill.note_rejected(
         entity, shape, step, state.nodes, lacks_capacity=False
@@ -258,7 +256,7 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
         return
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = entity.failed_step
     if entity.event_step > entity.round_step:
         step = -1 if requeue.may_fit(state, shape, now=now) else state.attempts.step
@@ -273,13 +271,17 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         for member in state.pods.of_group(info):
             assume.evict(state.pods, state.call, member, outcome.reason)
         info.was_scheduled = False
+    else:
+        # A plugin may reject a group that is not being tried. The number of an attempt that has
+        # ended must not be reported again.
+        attempts.begin(info, now=now)
     since = state.attempts.waiting_since.get(info.key)
     if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
     _note_refusal(state.attempts, entity)
-    shape = equivalence.shape(state.settings, state.pods, state.call, entity)
+    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
         state.queue.prove(shape, step=step)

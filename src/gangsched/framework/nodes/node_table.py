@@ -17,10 +17,12 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import final
 
 from gangsched._core._capacity import total_free
+from gangsched._core._pod_counts import PodCounts
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign
 from gangsched.framework.nodes.node_info import NodeInfo
@@ -43,8 +45,10 @@ class Nodes:
         classes: The classes of nodes.
         version: Ascends with each change.
         altered: Ascends when a node is added or deleted, or its specification changes.
+        counts: The counts of pods by domain, for plugins.
+        watches_pods: Whether a plugin reads which pods are on nodes for some known pod.
         pods_version: Ascends when ``refresh`` finds that the pods shown on a node have changed.
-            Counted only where a plugin of the profile reads them.
+            Counted only while *watches_pods*.
         ledger: All reserved capacity.
         unread: Nodes that were given back while the cluster state could not be read.
         departed: The pods that have left a node since the ledger got its last reservation, until
@@ -57,17 +61,18 @@ class Nodes:
         "_indices",
         "_looked",
         "_total",
-        "_watches_pods",
         "altered",
         "assumed",
         "by_index",
         "classes",
+        "counts",
         "departed",
         "infos",
         "ledger",
         "pods_version",
         "unread",
         "version",
+        "watches_pods",
     )
 
     def __init__(
@@ -75,15 +80,16 @@ class Nodes:
         cluster: ClusterState,
         sign: Sign | None = None,
         *,
-        watches_pods: bool = False,
+        carried: Callable[[Pod], tuple[CarriedTerm, ...]] | None = None,
     ) -> None:
         self._cluster = cluster
-        self._watches_pods = watches_pods
+        self.watches_pods: bool = False
         self._indices = 0
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
         self.classes: NodeClasses = NodeClasses(sign)
+        self.counts: PodCounts = PodCounts(self.by_index, carried)
         self.version: int = 0
         self.altered: int = 0
         self.pods_version: int = 0
@@ -149,10 +155,11 @@ class Nodes:
         if node is None:
             if before is not None:
                 del self.infos[name], self.by_index[before.index]
+                self._recount(before, None)
                 self._sum_up(before, -1)
                 self.classes.remove(before.index)
                 self.altered += 1
-                self.pods_version += self._watches_pods
+                self.pods_version += self.watches_pods
                 self._touch()
             return False
         if before is None:
@@ -168,9 +175,11 @@ class Nodes:
             if where == name and assumed is not None and uid not in info.holders:
                 info.take(uid, assumed.requests)
                 info.show(assumed)
-        if self._watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
+        if self.watches_pods and (before is None or before.pods_by_uid != info.pods_by_uid):
             self.pods_version += 1
         self.infos[name] = self.by_index[info.index] = info
+        if self.counts.is_active:
+            self._recount(before, info)
         if before is None:
             for entry in self.ledger.on(name):
                 (info.expected.append if entry.returning is not None else info.nominate)(entry)
@@ -200,6 +209,29 @@ class Nodes:
             or any(amount > before.free.get(n, 0) for n, amount in info.free.items())
         )
 
+    def _recount(self, before: NodeInfo | None, info: NodeInfo | None) -> None:
+        """Count the pods of a node that was read again. O(pods on the node)."""
+        counts = self.counts
+        old = {} if before is None else before.pods_by_uid
+        new = {} if info is None else info.pods_by_uid
+        for uid, pod in old.items():
+            if before is not None and new.get(uid) is not pod:
+                counts.take(pod, before.index)
+        for uid, pod in new.items():
+            if info is not None and old.get(uid) is not pod:
+                counts.put(pod, info.index)
+        if (
+            before is None
+            or info is None
+            or (
+                before.node is not info.node
+                and (
+                    before.node.labels != info.node.labels or before.node.taints != info.node.taints
+                )
+            )
+        ):
+            counts.nodes_changed()
+
     def assume(self, pod: Pod, name: NodeName) -> None:
         """Assume a pod, which is not bound, on a node. O(resources)."""
         self.assumed[pod.uid] = (name, pod)
@@ -207,8 +239,10 @@ class Nodes:
         held = info.holders.get(pod.uid)
         if held is not None:
             self.classes.give_back(info.index, held)
+            self._uncount(pod.uid, info)
         info.take(pod.uid, pod.requests, self._total)
         info.show(pod)
+        self.counts.put(pod, info.index)
         self.classes.take(info.index, pod.requests)
         self._withhold_less(info)
         self._touch()
@@ -232,6 +266,7 @@ class Nodes:
             self.assumed[pod.uid] = (info.node.name, pod)
             info.holders[pod.uid] = requests
             info.pods_by_uid[pod.uid] = pod
+            self.counts.put(pod, index)
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)
@@ -252,7 +287,9 @@ class Nodes:
         self.assumed[pod.uid] = (name, pod)
         info = self.infos.get(name)
         if info is not None and pod.uid in info.holders:
+            self._uncount(pod.uid, info)
             info.show(pod)
+            self.counts.put(pod, info.index)
 
     def read_again(self) -> list[NodeName]:
         """Read the nodes that could not be read; return those that may take more than before.
@@ -288,12 +325,18 @@ class Nodes:
             return name
         if info is not None:
             self.classes.give_back(info.index, info.holders[uid])
+            self._uncount(uid, info)
             info.give_back(uid, self._total)
             self.withhold_anew(info)
             if self.ledger.expecting:
                 self._note_departed(uid, name)
             self._touch()
         return name
+
+    def _uncount(self, uid: PodUID, info: NodeInfo) -> None:
+        shown = info.pods_by_uid.get(uid)
+        if shown is not None:
+            self.counts.take(shown, info.index)
 
     def class_of(self, name: NodeName) -> NodeClass | None:
         """Return the class of a node; None if there is no such node. O(1)."""
@@ -418,6 +461,7 @@ class Nodes:
             if set(map(id, entries)) != set(map(id, self.ledger.on(name))):
                 raise InternalError(f"{name}: the ledger has other entries than are withheld")
         self._check_nodes()
+        self.counts._check()
 
     def _check_nodes(self) -> None:
         """Check all but the assumed pods, which a ``NodesView`` may have removed."""

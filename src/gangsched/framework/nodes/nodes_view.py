@@ -65,12 +65,14 @@ class NodesView:
     O(pods on the node) for the first change of a node.
     """
 
-    __slots__ = ("_before", "_nodes", "_pods", "_total")
+    __slots__ = ("_before", "_counted", "_nodes", "_pods", "_total")
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._before: dict[int, tuple[NodeInfo, NodeClass]] = {}
         self._pods: dict[PodUID, Pod] = {}
+        # what was counted (1) or not counted any more (-1), so that discard can undo it
+        self._counted: list[tuple[Pod, int, int]] = []
         self._total = nodes.total().copy()
 
     def assume(self, pod: Pod, requests: Resources, index: int) -> None:
@@ -80,6 +82,7 @@ class NodesView:
         given = classes.taking(classes.of(index), requests)
         info.take(pod.uid, requests, self._nodes.total())
         info.show(pod)
+        self._count(pod, index, 1)
         self._move({index: given})
 
     def unassume(self, pod: Pod, requests: Resources, index: int) -> None:
@@ -88,6 +91,7 @@ class NodesView:
         info = self._changed(index)
         given = classes.giving_back(classes.of(index), requests)
         info.give_back(pod.uid, self._nodes.total())
+        self._count(pod, index, -1)
         self._move({index: given})
 
     def remove(self, holders: Iterable[Holder]) -> list[Holder]:
@@ -106,6 +110,7 @@ class NodesView:
                 pod = info.pods_by_uid.get(uid)
                 if pod is not None:
                     self._pods[uid] = pod
+                    self._count(pod, index, -1)
                 info.give_back(uid, total)
             else:
                 continue
@@ -130,11 +135,15 @@ class NodesView:
             pod = self._pods.get(uid)
             if pod is not None:
                 info.pods_by_uid[uid] = pod
+                self._count(pod, index, 1)
         self._move(become)
 
     def discard(self) -> None:
         """Restore the original nodes."""
         nodes = self._nodes
+        while self._counted:
+            pod, index, change = self._counted.pop()
+            (nodes.counts.take if change > 0 else nodes.counts.put)(pod, index)
         for index, (info, given) in self._before.items():
             nodes.infos[info.node.name] = nodes.by_index[index] = info
             nodes.classes.move(index, given)
@@ -146,6 +155,18 @@ class NodesView:
         """Return the class that a node had before its first change. O(1)."""
         before = self._before.get(index)
         return self._nodes.classes.of(index) if before is None else before[1]
+
+    def _count(self, pod: Pod, index: int, change: int) -> None:
+        counted = self._counted
+        if counted:
+            last, where, how = counted[-1]
+            if last is pod and where == index and how == -change:
+                counted.pop()
+            else:
+                counted.append((pod, index, change))
+        else:
+            counted.append((pod, index, change))
+        (self._nodes.counts.put if change > 0 else self._nodes.counts.take)(pod, index)
 
     def _changed(self, index: int) -> NodeInfo:
         """Return a node that may be changed: a copy, made before its first change."""

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 from sortedcontainers import SortedList
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
@@ -83,6 +84,11 @@ class PodClass:
         reads_pods: Whether a plugin reads, for these pods, which pods are on nodes. Such plugins
             are left out of the judgements here, which are then an upper bound; see
             ``gangsched.framework.runtime.pod_readers``.
+        watches_pods: Whether pods of this class depend on other pods on nodes, or carry terms about
+            them.
+        carried: The terms that such a pod carries to its node; see ``PodsAffected``.
+        filters: The filter plugins that are asked about classes of nodes for these pods; None
+            before the first question.
         objects: The classes of objects that plugins read for these pods.
         users: The number of known pods of this class.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
@@ -100,6 +106,8 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "carried",
+        "filters",
         "headroom",
         "labels",
         "objects",
@@ -107,6 +115,7 @@ class PodClass:
         "sample",
         "signature",
         "users",
+        "watches_pods",
     )
 
     def __init__(
@@ -116,12 +125,17 @@ class PodClass:
         labels: frozenset[str] = frozenset(),
         *,
         reads_pods: bool = False,
+        watches_pods: bool = False,
+        carried: tuple[CarriedTerm, ...] = (),
         objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
         self.sample: Pod = sample
         self.labels: frozenset[str] = labels
         self.reads_pods: bool = reads_pods
+        self.watches_pods: bool = watches_pods or bool(carried)
+        self.carried: tuple[CarriedTerm, ...] = carried
+        self.filters: tuple[Any, ...] | None = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.headroom: int = 0

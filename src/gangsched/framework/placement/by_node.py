@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
@@ -28,12 +29,16 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.placement.tentative import Tentative
+from gangsched.framework.runtime import pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
-__all__ = ["accepts_all", "best", "choose", "diagnosis", "ranked"]
+__all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "ranked"]
+
+_NOT_NAMED: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+"""Said of nodes other than those that a plugin names, as kube-scheduler says it."""
 
 
 def choose(
@@ -59,14 +64,17 @@ def choose(
         domain: The nodes that may be used; None for all.
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
     """
-    if not member.pod_class.reads_pods:
+    # no call where no pod carries a term, since most decisions pass here
+    has_terms = nodes.counts.has_terms
+    is_affected = has_terms and bool(pod_readers.affected(nodes, member.pod))
+    if not member.pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
             node = pod_class.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
         return pod_class.diagnosis() if node is None else node
-    check = NodeCheck(settings, cycle, member.pod)
+    check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
     index = best(nodes, pod_class, check, domain)
@@ -80,29 +88,61 @@ def best(nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | N
     by_index = nodes.by_index
     accepted = (
         (score, index)
-        for score, index in ranked(pod_class.ranked(), domain)
+        for score, index in candidates(nodes, pod_class, check, domain)
         if not check.refusal(by_index[index])
     )
     if not check.scores:
         return next((index for _score, index in accepted), None)
     found = list(accepted)
     more = check.totals([by_index[index] for _score, index in found])
-    totals = ((score + extra, -index) for (score, index), extra in zip(found, more, strict=True))
+    base = [0 if check.ranks_alone else score for score, _index in found]
+    indices = [index for _score, index in found]
+    totals = (
+        (score + extra, -index) for score, extra, index in zip(base, more, indices, strict=True)
+    )
     top = max(totals, default=None)
     return None if top is None else -top[1]
 
 
+def candidates(
+    nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None
+) -> Iterator[tuple[int, int]]:
+    """Iterate over the nodes that may be accepted, best first: (score, index).
+
+    Left out are the classes that the plugins refuse as a whole, and the nodes that they do not
+    name. O(log classes) for each node, O(names) if they name nodes.
+    """
+    if check.named is None:
+        return ranked(pod_class.ranked(), domain, check)
+    infos, classes = nodes.infos, nodes.classes
+    scores = {given: score for score, given in pod_class.ranked()}
+    found: list[tuple[int, int]] = []
+    for name in check.named:
+        info = infos.get(name)
+        given = None if info is None else classes.of(info.index)
+        if info is not None and given in scores and (domain is None or domain.has(given)):
+            found.append((-scores[given], info.index))
+    return ((-score, index) for score, index in sorted(found))
+
+
 def ranked(
-    classes: Iterable[tuple[int, NodeClass]], domain: Domain | None
+    classes: Iterable[tuple[int, NodeClass]],
+    domain: Domain | None,
+    check: NodeCheck | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Iterate over nodes, best first: (score, index). O(log classes) for each.
 
     Args:
         classes: Scores and classes, best first.
         domain: The nodes that may be used; None for all.
+        check: Classes that it refuses as a whole are left out; None to leave out none.
     """
     for score, equal in groupby(classes, key=itemgetter(0)):
-        allowed = [given for _score, given in equal if domain is None or domain.has(given)]
+        allowed = [
+            given
+            for _score, given in equal
+            if (domain is None or domain.has(given)) and (check is None or not check.refuses(given))
+        ]
         for index in merge(*(given.nodes for given in allowed)):
             yield score, int(index)
 
@@ -114,10 +154,22 @@ def diagnosis(
 
     Runtime complexity: O(nodes x plugins).
     """
+    infos = nodes.by_index
+    in_order = check.in_order(pod_class.filters or ())
+    if in_order is not None or check.named is not None:
+        reasons: Counter[str] = Counter()
+        accepted = {given for _score, given in pod_class.ranked()}
+        for index, info in infos.items():
+            given = nodes.classes.of(index)
+            if check.named is not None and info.node.name not in check.named:
+                reasons[_NOT_NAMED] += 1
+            elif given not in accepted or domain is None or domain.has(given):
+                reasons.update(check.first_refusal(info, in_order or ()))
+        return Diagnosis(len(infos), tuple(sorted(reasons.items())))
     reasons = Counter(dict(pod_class.diagnosis().reasons))
     for _score, index in ranked(pod_class.ranked(), domain):
-        reasons.update(check.refusal(nodes.by_index[index]))
-    return Diagnosis(len(nodes.infos), tuple(sorted(reasons.items())))
+        reasons.update(check.refusal(infos[index]))
+    return Diagnosis(len(infos), tuple(sorted(reasons.items())))
 
 
 def accepts_all(
@@ -137,9 +189,15 @@ def accepts_all(
         placed: The members in order, with the index of the node.
         cycles: The cycle of each member, by its number.
     """
-    if not any(member.pod_class.reads_pods for member, _index in placed):
+    if not nodes.watches_pods:
         return True
-    checks = [NodeCheck(settings, cycles[member.seq], member.pod) for member, _index in placed]
+    by_terms = pod_readers.affected_among(nodes, [member for member, _index in placed])
+    if not any(member.pod_class.reads_pods for member, _index in placed) and not any(by_terms):
+        return True
+    checks = [
+        NodeCheck(settings, nodes, cycles[member.seq], member.pod, is_affected=bool(terms))
+        for (member, _index), terms in zip(placed, by_terms, strict=True)
+    ]
     with Tentative(nodes, checks) as tentative:
         for check, (member, index) in zip(checks, placed, strict=True):
             if check.refusal(nodes.by_index[index]):

@@ -49,6 +49,7 @@ def plan_gang(
         the cycle of each member, by its number. At least one of the first two is not None.
     """
     party = [(e, e.group) for e in bundles.pending(state.pods, entity) if e.group is not None]
+    nodes, cluster = state.nodes, state.settings.cluster
     cycles: dict[int, CycleState] = {}
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
@@ -56,7 +57,7 @@ def plan_gang(
         members = [state.pods.members[pod.uid] for pod in each.pending]
         members.sort(key=_arrival)
         for member in members:
-            cycles[member.seq] = CycleState(group, state.nodes.infos, state.settings.cluster)
+            cycles[member.seq] = CycleState(group, nodes.infos, cluster, nodes.counts)
         ready, problem = _pre_filter(state.settings, state.nodes, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem

@@ -21,6 +21,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Final
@@ -28,6 +29,7 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
@@ -35,7 +37,7 @@ from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
-from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
@@ -68,12 +70,22 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
-    for member in members:
-        if state.settings.profile.signed and before is not None and _is_like(member, before):
+    by_terms: Sequence[frozenset[PodMatcher]] = [pod_readers.NO_TERMS] * len(members)
+    if state.nodes.watches_pods:
+        by_terms = pod_readers.affected_among(state.nodes, members)
+    terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
+    for member, affected in zip(members, by_terms, strict=True):
+        if (
+            state.settings.profile.signed
+            and before is not None
+            and _is_like(member, before)
+            and affected == terms
+        ):
             alike.append(member)
             continue
         assert member.group is not None
-        kind = Kind(member.pod_class, member.requests, member.group.key, member.role)
+        terms = affected
+        kind = Kind(member.pod_class, member.requests, member.group.key, member.role, affected)
         if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
@@ -92,9 +104,15 @@ def place(
         kinds[kind], cycle_of[kind] = alike, member
         judges[pod_class] = judge
     checks: dict[Kind, NodeCheck] = {}
-    if any(pod_class.reads_pods for pod_class in judges):
+    if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):
         checks = {
-            kind: NodeCheck(state.settings, cycles[first.seq], first.pod)
+            kind: NodeCheck(
+                state.settings,
+                state.nodes,
+                cycles[first.seq],
+                first.pod,
+                is_affected=bool(kind.affected),
+            )
             for kind, first in cycle_of.items()
         }
     steps = state.settings.search_budget if budget is None else budget
@@ -129,16 +147,25 @@ def _is_like(member: Member, other: Member) -> bool:
 
 
 def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
-    """Try each domain of a gang; if none will do, return a member of the one that comes closest."""
+    """Place a gang in the domain that takes most of its members, the first of equal domains.
+
+    If none will do, return a member of the domain that comes closest.
+    """
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
-    for domain in domains:
+    best: Plan | None = None
+    for domain, most in domains:
+        # all nodes come last, and only if no value will do
+        if best is not None and (domain is None or most <= len(best.placed) - len(begun.placed)):
+            break
         plan = begun.within(domain)
         rest = _extend(task, plan)
-        if task.met(plan):
-            return plan
+        if task.met(plan) and (best is None or len(plan.placed) > len(best.placed)):
+            best = plan
         if rest is not None:
             left[domain] = rest
+    if best is not None:
+        return best
     budget, closest = task.budget, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
@@ -167,7 +194,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
     found: UnschedulableMember | None = None
     left, steps, closest = task.budget, 0, -1
     places = [_domains(task.part(info.key), info) for info in groups]
-    for within in product(*places):
+    for within in product(*([domain for domain, _most in each] for each in places)):
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
         domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
@@ -223,7 +250,8 @@ def _place_anew(
     left, steps = task.budget, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
-    for within in product(*(_domains(part, info) for part, info in parts)):
+    places = [[domain for domain, _most in _domains(part, info)] for part, info in parts]
+    for within in product(*places):
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, 0), None)
         domains = dict(zip(groups, within, strict=True))
@@ -246,10 +274,10 @@ def _place_anew(
     return found
 
 
-def _domains(task: Task, info: PodGroupInfo) -> Sequence[Domain | None]:
-    """Return the domains of a gang in the order in which to try them; None is all nodes."""
+def _domains(task: Task, info: PodGroupInfo) -> Sequence[tuple[Domain | None, float]]:
+    """Return the domains of a gang in the order in which to try them; see ``topology.domains``."""
     if not topology.asked(info):
-        return (None,)
+        return ((None, math.inf),)
     counts = [(kind.pod_class, len(alike)) for kind, alike in task.kinds.items()]
     return topology.domains(task.nodes, task.pods, info, counts, task.needed)
 

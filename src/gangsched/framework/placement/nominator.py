@@ -73,7 +73,7 @@ __all__ = [
     "withhold_again",
 ]
 
-_FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED)
+_FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED)
 
 
 def holds_capacity(pods: Pods, uid: PodUID) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import evolve, field, frozen
 
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
@@ -49,13 +50,15 @@ class Kind(NamedTuple):
     """What interchangeable members have in common.
 
     The requests are part of it, because a pod class has pods with different requests if no plugin
-    reads them.
+    reads them. The carried terms that are about a member are, because they depend on its labels,
+    which the pod class leaves out for most pods.
     """
 
     pod_class: PodClass
     requests: Resources
     group: GroupKey
     role: str | None
+    affected: frozenset[PodMatcher] = frozenset()
 
     def counts_for(self, ask: Ask) -> bool:
         """Return whether members of this kind count for an ask."""

@@ -141,7 +141,7 @@ class SiblingPlacement:
             scarce = any("/" in name for name in kind.requests)
             placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
         check = self.task.checks[kind]
-        if placement is PlacementStrategy.SCORE:
+        if placement is PlacementStrategy.SCORE or check.named is not None:
             return by_node.best(nodes, pod_class, check, domain)
         by_index = nodes.by_index
         pack = placement is PlacementStrategy.PACK
@@ -151,6 +151,7 @@ class SiblingPlacement:
     def _packed(self, kind: Kind, wanted: int) -> Iterator[int]:
         """Iterate over nodes: those in use first, then those that take the most members."""
         classes, domain = self.task.nodes.classes, self.domain(kind)
+        check = self.task.checks[kind]
         judge = self.task.judges[kind.pod_class]
         used = dict.fromkeys(index for _member, index in self.tentative.placed)
         in_use: list[tuple[int, int]] = []
@@ -162,7 +163,7 @@ class SiblingPlacement:
         yield from (index for _rank, index in sorted(in_use))
         for strands in (False, True):
             for given in kind.pod_class.by_max_pods(strands, wanted):
-                if domain is None or domain.has(given):
+                if (domain is None or domain.has(given)) and not check.refuses(given):
                     yield from (index for index in given.nodes if index not in used)
 
     def _spread(self, kind: Kind) -> Iterator[int]:
@@ -171,7 +172,8 @@ class SiblingPlacement:
         for _member, index in self.tentative.placed:
             counts[index] = counts.get(index, 0) + 1
         used: list[tuple[int, int, int]] = []
-        for score, index in by_node.ranked(kind.pod_class.ranked(), self.domain(kind)):
+        check = self.task.checks[kind]
+        for score, index in by_node.ranked(kind.pod_class.ranked(), self.domain(kind), check):
             if index in counts:
                 used.append((counts[index], -score, index))
             else:

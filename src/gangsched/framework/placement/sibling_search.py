@@ -17,7 +17,8 @@ requires three properties of a plugin:
 
 - what is accepted depends on which pods are on which nodes, not on the order in which they came;
 - members with equal signatures are interchangeable;
-- empty nodes with equal ``node_signature`` and equal labels of ``labels_read`` are, too.
+- empty nodes with equal ``node_signature``, equal labels of ``labels_read`` and equal
+  ``node_group`` are, too.
 
 Rules:
   R1  a position is which kinds are on which nodes; each is looked at once;
@@ -28,13 +29,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import final
 
 from attrs import define, evolve, field, frozen
 
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.placement import by_node
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
 from gangsched.framework.placement.plan import Plan
@@ -201,13 +201,17 @@ class _Run(SiblingPlacement):
         nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
         pod_class.refresh(nodes, self.task.judges[pod_class])
         check, by_index = self.task.checks[kind], nodes.by_index
-        empty: set[NodeClass] = set()
-        for _score, index in list(by_node.ranked(pod_class.ranked(), domain)):
+        empty: set[tuple[Hashable, ...]] = set()
+        others = tuple(self.task.checks.values())
+        for _score, index in list(by_node.candidates(nodes, pod_class, check, domain)):
             info, given = by_index[index], nodes.classes.of(index)
             if not info.holders:
-                if given in empty:
+                # what tells nodes apart for any kind does so for this one, too: it may be in the
+                # way of the others
+                group = (given, *(each.group_of(info) for each in others))
+                if group in empty:
                     continue
-                empty.add(given)
+                empty.add(group)
             if not self._budget:
                 raise _BudgetSpent
             self._budget -= 1

@@ -1,18 +1,19 @@
 """The domains of a gang with a topology: the values of a label within which it may be placed.
 
 Rules:
-  R1  the smallest value that may be large enough comes first: larger values are left for larger
-      gangs;
+  R1  the value that may take most members of the gang comes first, its elastic members included.
+      Of equal values the tightest does: larger ones are left for larger gangs;
   R2  a member that joins a gang on nodes goes to the values of these nodes; if the topology is only
       preferred, other nodes will do;
   R3  an attempt is rejected if its members wait on permit on nodes of several values, because the
       specification or the label of a node has changed.
 
-Source: the topology constraints of KEP-5732.
+Source: the topology constraints of KEP-5732; the score PodGroupPodsCount of kube-scheduler.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from gangsched._core._counters import MemberState
@@ -51,10 +52,11 @@ def domains(
     info: PodGroupInfo,
     counts: Iterable[tuple[PodClass, int]],
     needed: int,
-) -> list[Domain | None]:
+) -> list[tuple[Domain | None, float]]:
     """Return the domains of a gang with a topology, in the order in which to try them.
 
-    None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
+    Each comes with an upper bound on the number of members that it takes, infinite if that was not
+    computed. None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
 
     Args:
         nodes: The nodes.
@@ -67,7 +69,8 @@ def domains(
     assert topology is not None
     here = _of_members(nodes, pods, info)
     if here is not None:
-        return [here] if topology.required else [here, None]
+        nearby: list[tuple[Domain | None, float]] = [(here, math.inf)]
+        return nearby if topology.required else [*nearby, (None, math.inf)]
     enough: dict[str, int] = {}
     totals: dict[str, int] = {}
     for pod_class, count in counts:
@@ -79,14 +82,15 @@ def domains(
         for value, most in of_class.items():
             enough[value] = enough.get(value, 0) + min(most, count)
             totals[value] = totals.get(value, 0) + most
-    fitting = sorted((totals[value], value) for value, most in enough.items() if most >= needed)
+    fitting = [value for value, most in enough.items() if most >= needed]
     if not fitting and enough:
         # no value is large enough: the largest is tried, so that the proof says what is short there
-        fitting = [max((most, value) for value, most in enough.items())]
-    found: list[Domain | None] = [
-        Domain(topology.key, frozenset({value})) for _most, value in fitting
+        fitting = [max((most, value) for value, most in enough.items())[1]]
+    fitting.sort(key=lambda value: (-enough[value], totals[value], value))
+    found: list[tuple[Domain | None, float]] = [
+        (Domain(topology.key, frozenset({value})), enough[value]) for value in fitting
     ]
-    return found if topology.required else [*found, None]
+    return found if topology.required else [*found, (None, math.inf)]
 
 
 def rejection_reason(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> str:

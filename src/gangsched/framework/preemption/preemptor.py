@@ -91,7 +91,7 @@ class SinglePod:
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         settings, nodes, member = self.settings, self.nodes, self.member
-        cycle = CycleState(member.group, nodes.infos, settings.cluster)
+        cycle = CycleState(member.group, nodes.infos, settings.cluster, nodes.counts)
         outcome = extension_points.pre_filter(settings, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
             return None
@@ -177,7 +177,9 @@ class GangPreemptor:
                     if member.pod_class in seen:
                         continue
                     seen.add(member.pod_class)
-                    cycle = CycleState(info, state.nodes.infos, state.settings.cluster)
+                    cycle = CycleState(
+                        info, state.nodes.infos, state.settings.cluster, state.nodes.counts
+                    )
                 elif self._cycles is None:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
@@ -235,7 +237,7 @@ def _shortfalls(
         return None
     found: list[Shortfall] = []
     for member, count in needed:
-        cycle = CycleState(member.group, nodes.infos, settings.cluster)
+        cycle = CycleState(member.group, nodes.infos, settings.cluster, nodes.counts)
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(
             settings, nodes, cycle, member, now
         )

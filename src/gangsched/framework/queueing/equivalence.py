@@ -8,18 +8,20 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TypeAlias, final
 
 from attrs import frozen
 
 from gangsched._core._capacity import gap
+from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
-from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.scheduler_state import State
@@ -62,6 +64,8 @@ class EquivalenceClass:
         parts: The classes of the groups of a bundle that starts; empty for a group alone.
         reach: With preemption, the priority below which it may take reserved capacity, and
             whether it may evict pods too.
+        affected: For each pending member in the order in which they are tried, the carried terms
+            that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
     """
 
     needed: int
@@ -72,9 +76,12 @@ class EquivalenceClass:
     topology: Topology | None = None
     parts: tuple[EquivalenceClass, ...] = ()
     reach: tuple[int, bool] | None = None
+    affected: tuple[str, ...] = ()
 
 
-def shape(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> Hashable:
+def shape(
+    settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
+) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
 
     Runtime complexity: O(members log members), of all groups that start with it.
@@ -83,13 +90,19 @@ def shape(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntit
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
     reach = None if settings.preemption is None else preemption_reach(pods, entity)
-    parts = tuple(_shape_alone(settings, pods, call, each, reach) for each in party)
+    parts = tuple(_shape_alone(settings, nodes, pods, call, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
     floor = sum((part.floor for part in parts), start=NOTHING)
+    affected = tuple(each for part in parts for each in part.affected)
     return EquivalenceClass(
-        sum(part.needed for part in parts), runs, floor, parts=parts, reach=reach
+        sum(part.needed for part in parts),
+        runs,
+        floor,
+        parts=parts,
+        reach=reach,
+        affected=affected,
     )
 
 
@@ -123,6 +136,7 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
 
 def _shape_alone(
     settings: Settings,
+    nodes: Nodes,
     pods: Pods,
     call: CurrentCall,
     entity: QueuedEntity,
@@ -133,10 +147,13 @@ def _shape_alone(
     floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
+    affected = _affected(nodes, members) if nodes.watches_pods else ()
     if not lacking:
         runs = groupby(members, key=_class_of)
         counts = tuple((each, len(list(run))) for each, run in runs)
-        return EquivalenceClass(more, counts, floor, topology=topology, reach=reach)
+        return EquivalenceClass(
+            more, counts, floor, topology=topology, reach=reach, affected=affected
+        )
     asked = {role for role, _count in lacking}
     found = [
         (each, len(list(run)), role)
@@ -146,7 +163,17 @@ def _shape_alone(
     ]
     counts = tuple((each, count) for each, count, _role in found)
     names = tuple(role for *_, role in found)
-    return EquivalenceClass(more, counts, floor, tuple(lacking), names, topology, reach=reach)
+    return EquivalenceClass(
+        more, counts, floor, tuple(lacking), names, topology, reach=reach, affected=affected
+    )
+
+
+def _affected(nodes: Nodes, members: Sequence[Member]) -> tuple[str, ...]:
+    """Return which carried terms are about each of the members, those of each other included."""
+    found = pod_readers.affected_among(nodes, members)
+    if not any(found):
+        return ()
+    return tuple("; ".join(sorted(map(repr, terms))) for terms in found)
 
 
 def needed(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> int:
@@ -240,9 +267,11 @@ def _floor(
     if info is None or info.was_scheduled:
         return NOTHING
     floor = extension_points.group_requests(settings, call, info)
-    if floor and info.scheduled:
+    counts_succeeded = info.succeeded > 0 and info.all < (info.min_available or 0)
+    if floor and (info.scheduled or counts_succeeded):
         for member in pods.of_group(info):
-            if member.state in ON_NODES:
+            has_succeeded = counts_succeeded and member.state is MemberState.SUCCEEDED
+            if has_succeeded or member.state in ON_NODES:
                 floor -= member.pod.requests
     return floor
 

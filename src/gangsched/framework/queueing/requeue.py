@@ -135,14 +135,14 @@ def pods_changed(state: State, *, now: float) -> None:
     a node takes more, ``gain`` requeues these entities too. As in kube-scheduler, a pod counts as
     new on its node when it is bound: a pod that is only assumed requeues no other.
 
-    Runtime complexity: O(classes of pods), and O(parked classes) if there is such a pod.
+    Runtime complexity: O(1) if there is no such pod, else O(parked classes).
     """
-    if not any(pod_class.reads_pods for pod_class in state.pod_classes.by_signature.values()):
+    if not state.pod_classes.watching:
         return
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
-        if any(state.pods.members[pod.uid].pod_class.reads_pods for pod in entity.pending):
-            entity.event_step = step
+        # whether a term was about it when it was tried is not known, so any entity is noted
+        entity.event_step = step
     for parked in state.queue.blocked_queues():
         shape = parked.equivalence_class
         if _reads_pods(shape) and may_fit(state, shape, now=now):
@@ -153,7 +153,7 @@ def _reads_pods(shape: Hashable) -> bool:
     """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
     if not isinstance(shape, EquivalenceClass):
         return True
-    return any(pod_class.reads_pods for pod_class, _count in shape.runs)
+    return bool(shape.affected) or any(pod_class.watches_pods for pod_class, _count in shape.runs)
 
 
 def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import final
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.framework.runtime import extension_points, signatures
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.settings import Settings
+from gangsched.model import Pod
 from gangsched.protocols import EntityView, NodeView, Rank
 
 __all__ = ["Callbacks"]
@@ -37,6 +39,10 @@ class Callbacks:
     def sign(self, view: NodeView) -> tuple[Hashable, ...] | None:
         """Return the signature of a node; see ``signatures.node_signature``."""
         return signatures.node_signature(self._settings, self._pod_classes, self._call, view)
+
+    def carried(self, pod: Pod) -> tuple[CarriedTerm, ...]:
+        """Return the terms that a pod carries to its node; see ``signatures.carried``."""
+        return signatures.carried(self._settings.profile, pod)
 
     def rank(self, entity: EntityView) -> Rank:
         """Return the sort key of an entity; see ``extension_points.queue_sort``."""

@@ -63,14 +63,17 @@ class _Judge:
         self._cycle = cycle
         self._answers = pod_class.answers
         profile = settings.profile
-        self._filters: tuple[Any, ...] = profile.filter
+        if pod_class.filters is None:
+            pod_class.filters = _filters(settings, pod)
+        self._filters: tuple[Any, ...] = pod_class.filters
         self._weighted: tuple[tuple[Any, int], ...] = profile.weighted
         self._normalizers: Mapping[int, Any] = profile.normalizers
         self._headrooms: tuple[Any, ...] = profile.headrooms
-        if pod_class.reads_pods:
-            # these are asked about single nodes; see pod_readers
-            reading = {id(plugin) for plugin in pod_readers.readers(settings, pod)}
-            self._filters = tuple(p for p in profile.filter if id(p) not in reading)
+        if pod_class.reads_pods or profile.affecting_scores:
+            # these are asked about single nodes; see pod_readers. A plugin with carried terms gives
+            # all nodes one score if no term is about the pod
+            apart = pod_readers.readers(settings, pod, is_affected=True)
+            reading = {id(plugin) for plugin in apart}
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
             self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
@@ -206,9 +209,27 @@ class _Judge:
         return score
 
 
+def _filters(settings: Settings, pod: Pod) -> tuple[Any, ...]:
+    """Return the filters that are asked about classes of nodes for pods like *pod*.
+
+    Those that read pods on nodes are asked about single nodes, see ``pod_readers``; and those that
+    skip the pod are not asked.
+    """
+    profile = settings.profile
+    apart = {id(plugin) for plugin in pod_readers.readers(settings, pod, is_affected=True)}
+    return tuple(
+        plugin
+        for plugin in profile.filter
+        if id(plugin) not in apart
+        and not (
+            id(plugin) in profile.skipping and calls.call(plugin, "skips", pod, bool, pod) is True
+        )
+    )
+
+
 def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> PodClass:
     """Return a class of signed pods, evaluated against the nodes as they are."""
-    cycle = CycleState(None, nodes.infos, settings.cluster)
+    cycle = CycleState(None, nodes.infos, settings.cluster, nodes.counts)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
     pod_class.refresh(nodes, judge)
     return pod_class

@@ -8,38 +8,98 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 - All other plugins are asked once for each class of nodes, as for any pod. Their answers are an
   upper bound: a node that they refuse cannot take the pod, one that they accept may.
 - The plugins that read pods are asked here, about one node of the accepted classes after another.
-  Nothing is kept of their answers.
+  Nothing is kept of their answers from decision to decision.
+
+A pod on a node may also affect pods for which no plugin reads pods (``pods_affected``). A pod that
+a carried term is about is treated in the same way, by the plugins with such terms (``affected``).
+
+Some of these plugins read no more of a node than a few labels (``topology_keys``). If these labels
+tell classes of nodes apart, the plugin is asked once for all nodes with equal labels. When a member
+is placed or taken back, it is asked again.
 
 Rules:
-  R1  for a pod for which no plugin reads pods, nothing is asked here and nothing costs more;
+  R1  for a pod for which no plugin reads pods and that no term is about, nothing is asked here and
+      nothing costs more;
   R2  the plugins see all nodes in one state: with the pods that are bound and assumed, and the
       siblings that were planned before. Pods that the decision takes as gone are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast, final
 
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import calls
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
-from gangsched.model import Pod
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["NodeCheck", "readers"]
+__all__ = ["NO_TERMS", "NodeCheck", "affected", "affected_among", "readers"]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _BEST: Final = 100
+NO_TERMS: Final[frozenset[PodMatcher]] = frozenset()
+"""What a pod is affected by if no term is about it."""
 
 
-def readers(settings: Settings, pod: Pod) -> tuple[Any, ...]:
-    """Return the filter and score plugins that read, for *pod*, which pods are on nodes."""
+def affected(nodes: Nodes, pod: Pod) -> frozenset[PodMatcher]:
+    """Return what the terms that pods on nodes carry, and that are about *pod*, select.
+
+    Runtime complexity: O(1) if no pod carries a term, else as ``PodCounts.carried_about``.
+    """
+    if not nodes.counts.has_terms:
+        return NO_TERMS
+    found = frozenset(term.pods for term, _counts in nodes.counts.carried_about(pod))
+    return found or NO_TERMS
+
+
+def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
+    """Return the same for members that are placed together, also by the terms of each other.
+
+    Runtime complexity: O(members), and O(members x terms) if members carry terms.
+    """
+    carried = {
+        term.pods: None
+        for pod_class in dict.fromkeys(member.pod_class for member in members)
+        for term in pod_class.carried
+    }
+    if not carried:
+        if not nodes.counts.has_terms:
+            return [NO_TERMS] * len(members)
+        return [affected(nodes, member.pod) for member in members]
+    known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
+    found: list[frozenset[PodMatcher]] = []
+    for member in members:
+        pod = member.pod
+        place = (pod.namespace, pod.labels)
+        terms = known.get(place)
+        if terms is None:
+            own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
+            terms = known[place] = affected(nodes, pod).union(own) or NO_TERMS
+        found.append(terms)
+    return found
+
+
+def readers(settings: Settings, pod: Pod, *, is_affected: bool = False) -> tuple[Any, ...]:
+    """Return the filter and score plugins that read, for *pod*, which pods are on nodes.
+
+    Args:
+        settings: What the caller set.
+        pod: The pod.
+        is_affected: Whether a carried term may be about the pod.
+    """
+    affecting = {id(plugin) for plugin in settings.profile.affecting} if is_affected else ()
     return tuple(
         plugin
         for plugin in settings.profile.pod_readers
-        if calls.call(plugin, "reads_pods", pod, bool, pod)
+        if id(plugin) in affecting or calls.call(plugin, "reads_pods", pod, bool, pod)
     )
 
 
@@ -51,33 +111,154 @@ class NodeCheck:
         settings: What the caller set.
         cycle: The cycle that the plugins are given; of like pods, that of the first.
         pod: The pod; of like pods, the first.
+        is_affected: Whether a carried term may be about the pod, now or after a sibling is placed.
 
     Attributes:
         scores: Whether one of the plugins scores nodes.
+        ranks_alone: Whether the sums of scores contain those of all plugins, so that the scores of
+            classes of nodes are not added.
+        named: The names of the only nodes that can be accepted; None for any node.
     """
 
-    __slots__ = ("_cycle", "_extensions", "_filters", "_normalizers", "_pod", "_weighted", "scores")
+    __slots__ = (
+        "_cycle",
+        "_every",
+        "_extensions",
+        "_filters",
+        "_groupers",
+        "_nodes",
+        "_normalizers",
+        "_pod",
+        "_refused",
+        "_weighted",
+        "_wide",
+        "named",
+        "ranks_alone",
+        "scores",
+    )
 
-    def __init__(self, settings: Settings, cycle: CycleState, pod: Pod) -> None:
-        reading = readers(settings, pod)
+    def __init__(
+        self,
+        settings: Settings,
+        nodes: Nodes,
+        cycle: CycleState,
+        pod: Pod,
+        *,
+        is_affected: bool = False,
+    ) -> None:
+        reading = readers(settings, pod, is_affected=is_affected)
         numbers = {id(plugin) for plugin in reading}
+        self._nodes = nodes
+        self._every = settings.profile.filter
         self._cycle = cycle
         self._pod = pod
-        self._filters = tuple(p for p in reading if callable(getattr(p, "filter", None)))
-        self._weighted = tuple(each for each in settings.profile.weighted if id(each[0]) in numbers)
-        self._normalizers = settings.profile.normalizers
+        filters = [p for p in reading if callable(getattr(p, "filter", None))]
+        profile = settings.profile
+        # scores that are relative to other nodes are computed anew, among the accepted nodes
+        self.ranks_alone: bool = bool(profile.normalizers)
+        self._weighted = tuple(
+            each for each in profile.weighted if self.ranks_alone or id(each[0]) in numbers
+        )
+        self._normalizers = profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
+        self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
+        # whether a plugin is asked once for all nodes with equal labels
+        self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
+        self._wide = tuple(plugin for plugin, wide in self._filters if wide)
+        self._refused: dict[tuple[int, Hashable], tuple[str, ...]] = {}
+        self.named: frozenset[NodeName] | None = self._named(reading)
 
-    def refusal(self, node: NodeView) -> tuple[str, ...]:
+    def _is_wide(self, plugin: Any) -> bool:
+        if not callable(getattr(plugin, "topology_keys", None)):
+            return False
+        keys = calls.call(
+            plugin, "topology_keys", self._pod, (Iterable, type(None)), self._cycle, self._pod
+        )
+        return keys is not None and set(keys) <= self._labels()
+
+    def _labels(self) -> set[str]:
+        """Return the keys of the labels that tell classes of nodes apart."""
+        given = next(self._nodes.classes.occupied(), None)
+        if given is None or given.key is None:
+            return set()
+        # the last part of a key: each label with its value
+        return {name for name, _value in cast("Iterable[tuple[str, object]]", given.key[-1])}
+
+    def _named(self, reading: Iterable[Any]) -> frozenset[NodeName] | None:
+        found: frozenset[NodeName] | None = None
+        for plugin in reading:
+            if callable(getattr(plugin, "nodes_named", None)):
+                names = calls.call(
+                    plugin, "nodes_named", self._pod, (Iterable, type(None)), self._pod
+                )
+                if names is not None:
+                    found = frozenset(names) if found is None else found.intersection(names)
+        return found
+
+    def refusal(self, node: NodeInfo) -> tuple[str, ...]:
         """Return why a node cannot take the pod; empty if it can. O(plugins)."""
-        for plugin in self._filters:
-            answer: Outcome = calls.call(
-                plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
-            )
-            if isinstance(answer, Unschedulable):
-                return answer.reasons
+        for plugin, wide in self._filters:
+            if wide:
+                reasons = self._of_class(plugin, self._nodes.classes.of(node.index), node)
+            else:
+                reasons = self._ask(plugin, node)
+            if reasons:
+                return reasons
         return ()
+
+    def refuses(self, given: NodeClass) -> bool:
+        """Return whether all nodes of a class are refused by their labels. O(plugins)."""
+        if not self._wide or given.key is None or not given.nodes:
+            return False
+        sample = self._nodes.by_index[given.nodes[0]]
+        return any(self._of_class(plugin, given, sample) for plugin in self._wide)
+
+    def _of_class(self, plugin: Any, given: NodeClass, node: NodeInfo) -> tuple[str, ...]:
+        if given.key is None:
+            return self._ask(plugin, node)
+        key = (id(plugin), given.key[-1])
+        reasons = self._refused.get(key)
+        if reasons is None:
+            reasons = self._refused[key] = self._ask(plugin, node)
+        return reasons
+
+    def _ask(self, plugin: Any, node: NodeView) -> tuple[str, ...]:
+        answer: Outcome = calls.call(
+            plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
+        )
+        return answer.reasons if isinstance(answer, Unschedulable) else ()
+
+    def in_order(self, others: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Return all filters in the order of the profile; None if *others* all come before these.
+
+        As in kube-scheduler, the reason against a node is that of the first filter that refuses
+        it. *others* are asked about classes of nodes, and so before these.
+        """
+        own = [plugin for plugin, _wide in self._filters]
+        wanted = {id(plugin) for plugin in (*own, *others)}
+        every = tuple(p for p in self._every if id(p) in wanted)
+        if self.named is None and list(map(id, every)) == list(map(id, (*others, *own))):
+            return None
+        return every
+
+    def first_refusal(self, node: NodeInfo, filters: Iterable[Any]) -> tuple[str, ...]:
+        """Return the reasons of the first of some filters that refuses a node. O(plugins)."""
+        for plugin in filters:
+            reasons = self._ask(plugin, node)
+            if reasons:
+                return reasons
+        return ()
+
+    def group_of(self, node: NodeView) -> Hashable:
+        """Return what tells an empty node from others of its class; None if nothing does."""
+        if not self._groupers:
+            return None
+        pod = self._pod
+        return tuple(
+            calls.call(plugin, "node_group", pod, object, self._cycle, pod, node)
+            for plugin in self._groupers
+        )
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:
         """Return the weighted sums of the scores of accepted nodes. O(nodes x plugins)."""
@@ -122,5 +303,6 @@ class NodeCheck:
         self._account("remove_pod", removed, node)
 
     def _account(self, point: str, other: Pod, node: NodeView) -> None:
+        self._refused.clear()
         for plugin in self._extensions:
             calls.call(plugin, point, self._pod, type(None), self._cycle, self._pod, other, node)

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import GangschedError
+from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
@@ -23,8 +25,16 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import Node, Pod
 from gangsched.protocols import NodeView
 
-__all__ = ["fitted", "labels_read", "node_signature", "objects_read", "reads_pods", "signature"]
-
+__all__ = [
+    "carried",
+    "fitted",
+    "labels_read",
+    "node_signature",
+    "objects_read",
+    "reads_pods",
+    "signature",
+    "watches_pods",
+]
 
 _NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
@@ -60,22 +70,65 @@ def labels_read(settings: Settings, pod: Pod) -> frozenset[str]:
     """
     keys: set[str] = set()
     for plugin in settings.profile.label_readers:
+        try:  # with every pod event, and most plugins read no label for most pods
+            if plugin.labels_read(pod) == ():
+                continue
+        except Exception:
+            pass  # asked again, to name the plugin
         keys.update(calls.call_for_names(plugin, "labels_read", pod, pod))
     return frozenset(keys)
 
 
 def reads_pods(settings: Settings, pod: Pod) -> bool:
-    """Return whether a filter or score plugin reads, for *pod*, which pods are on nodes.
+    """Return whether a filter or score plugin evaluates nodes one by one for *pod*.
 
     Raises:
         PluginError: A plugin raised, or returned anything but a bool.
     """
-    if not settings.profile.pod_readers:
-        return False
-    answers = [
-        calls.call(plugin, "reads_pods", pod, bool, pod) for plugin in settings.profile.pod_readers
-    ]
-    return any(answers)
+    return _any_reads(settings.profile.pod_readers, pod)
+
+
+def watches_pods(settings: Settings, pod: Pod) -> bool:
+    """Return whether the answers for *pod* depend on which pods are on nodes.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but a bool.
+    """
+    return _any_reads(settings.profile.pod_watchers, pod)
+
+
+def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
+    # all are asked, so that an answer of a wrong type is found
+    found = False
+    for plugin in plugins:
+        try:
+            answer: object = plugin.reads_pods(pod)
+        except Exception as error:
+            raise calls.raised(plugin, "reads_pods", pod, error) from error
+        if answer is True:
+            found = True
+        elif answer is not False:
+            raise calls.returned(plugin, "reads_pods", pod, answer)
+    return found
+
+
+def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:
+    """Return the terms that a pod carries to its node; empty for most pods.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but terms.
+    """
+    found: tuple[CarriedTerm, ...] = ()
+    for plugin in profile.affecting:
+        try:
+            terms = plugin.pods_affected(pod)
+            if terms:
+                found = (*found, *terms)
+        except Exception as error:
+            raise calls.raised(plugin, "pods_affected", pod, error) from error
+        if not all(isinstance(term, CarriedTerm) for term in found):
+            raise calls.returned(plugin, "pods_affected", pod, terms)
+    return found
 
 
 def objects_read(settings: Settings, pod: Pod) -> frozenset[type[Any]]:

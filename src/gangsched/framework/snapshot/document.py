@@ -23,6 +23,8 @@ from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._matcher_index import MatcherIndex
+from gangsched._core._pod_counts import PodCounts
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -82,7 +84,7 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(anew="by_signature labels"),
+    PodClasses: Held(anew="by_signature labels watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
@@ -90,13 +92,18 @@ HELD: Final[Mapping[type, Held]] = {
         kept="pod seq state node attempt cycle reason bind_failures started_at",
         anew="entity group pod_class role requests",
     ),
-    CycleState: Held(kept="_scratch", anew="_group _nodes", given="_cluster"),
+    CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
     Nodes: Held(
         kept="infos assumed _indices altered departed unread",
-        anew="by_index classes ledger version pods_version _total",
-        given="_cluster _watches_pods",
+        anew="by_index classes counts ledger version pods_version watches_pods _total",
+        given="_cluster",
         passing="_looked",
     ),
+    # counted again from the pods on nodes
+    PodCounts: Held(
+        anew="_by_index _carried _carriers _counts _domains _filed _matchers _terms is_active"
+    ),
+    MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
         kept="node index holders", anew="free nominated expected withheld withheld_pods pods_by_uid"
     ),
@@ -113,10 +120,10 @@ HELD: Final[Mapping[type, Held]] = {
     Snapshot: Held(anew="node free pod_count"),
     LabelsRead: Held(anew="_readers keys"),
     PodClass: Held(
-        anew="sample signature labels reads_pods objects users headroom answers _seen _epoch"
-        " _nodes _judged _order _ordered _by_max_pods _reasons",
+        anew="sample signature labels objects reads_pods watches_pods carried filters users"
+        " headroom answers _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
     ),
-    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach"),
+    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),
@@ -127,12 +134,12 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member _is_ready",
+        " round_step refused_at reason unschedulable_member _is_ready",
         anew="place rank equivalence_class expected_run _handle _pod",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
-        " round_step refused_at is_helped reason unschedulable_member",
+        " round_step refused_at reason unschedulable_member",
         anew="place rank equivalence_class expected_run _handle _info _is_in_order _latest"
         " _pending _ready _ready_by_role",
         passing="_pod _is_ready",

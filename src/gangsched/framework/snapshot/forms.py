@@ -147,7 +147,6 @@ _ENTITY: Final = Record(
     event_step=_STEP,
     round_step=_STEP,
     refused_at=_STEP,
-    is_helped=BOOL,
     reason=STR,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     tried=_STRS,
@@ -182,6 +181,7 @@ _CLASS: Final[Record[Any]] = Record(
     topology=optional(TOPOLOGY.form),
     parts=many(_PART),
     reach=optional(row(_PRIORITY, BOOL)),
+    affected=_STRS,
 )
 _NUMBER_OR_CLASS: Final[Form[Any]] = Form(
     lambda value: value if isinstance(value, int) else _CLASS.write(value),

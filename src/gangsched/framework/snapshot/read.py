@@ -26,6 +26,7 @@ from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.events.reconcile import wanted_state
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
+from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
 from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
 from gangsched.framework.state.pods import HOLDING, Member
@@ -33,6 +34,14 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 
 __all__ = ["read_into"]
+
+_GONE = (
+    MemberState.TERMINATING,
+    MemberState.SUCCEEDED,
+    MemberState.FAILED,
+    MemberState.ENDED,
+)
+"""The states of a pod whose eviction was requested."""
 
 
 def read_into(state: State, rows: SnapshotRow) -> None:
@@ -148,7 +157,7 @@ def _read_entity(reading: Reading, entity: QueuedEntity, row: EntityRow, path: s
     if row.tried_step >= 0:
         reading.state.attempts.tried[row.seq] = entity
     entity.failures, entity.backoff_until = row.failures, row.backoff_until
-    entity.is_helped, entity.reason = row.is_helped, row.reason
+    entity.reason = row.reason
     entity.unschedulable_member = row.unschedulable_member
 
 
@@ -206,7 +215,9 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     expected = "present exactly if the member holds a node"
     require((row.cycle is None) == (row.node is None), f"{path}.cycle", row.cycle, expected)
     if row.cycle is not None:
-        member.cycle = CycleState(info, state.nodes.infos, state.settings.cluster)
+        member.cycle = CycleState(
+            info, state.nodes.infos, state.settings.cluster, state.nodes.counts
+        )
         each_once((name for name, _value in row.cycle), f"{path}.cycle")
         for name, value in row.cycle:
             key = get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
@@ -221,7 +232,7 @@ def _check_state(row: MemberRow, seen: Seen, path: str, *, is_evicted: bool) -> 
     if row.node is not None:
         allowed = (MemberState.TERMINATING,) if is_evicted else HOLDING
     elif is_evicted:
-        allowed = (MemberState.TERMINATING, MemberState.SUCCEEDED, MemberState.FAILED)
+        allowed = _GONE
     else:
         allowed = (wanted_state(row.pod, seen.problem),)
         if row.pod.node_name is None and seen.claim is not None:
@@ -235,13 +246,7 @@ def _pod_class(state: State, seen: Seen) -> PodClass:
     classes = state.pod_classes
     found = classes.by_signature.get(seen.signature)
     if found is None:
-        found = classes.by_signature[seen.signature] = PodClass(
-            seen.signature,
-            seen.pod,
-            seen.labels,
-            reads_pods=seen.reads_pods,
-            objects=seen.objects,
-        )
+        found = classes.by_signature[seen.signature] = pod_class_of(seen)
         classes.labels.add(seen.labels)
     found.users += 1
     return found

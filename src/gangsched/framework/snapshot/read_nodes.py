@@ -75,6 +75,9 @@ def finish_nodes(reading: Reading) -> None:
             info.nominate(entry)
         elif info is not None:
             info.expected.append(entry)
+    for pod_class in reading.state.pod_classes.by_signature.values():
+        if pod_class.watches_pods:
+            reading.state.pod_classes.watch(pod_class, 1, nodes)
     for info in nodes.infos.values():
         info.withhold()
         nodes._sum_up(info, 1)

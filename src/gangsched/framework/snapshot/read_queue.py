@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from attrs import evolve
+
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched.framework.events import prefetch
+from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.queueing import equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.snapshot.reading import Reading, each_once, require, unique
 from gangsched.framework.snapshot.rows import EquivalenceClassRow, EquivalenceQueueRow
 from gangsched.model import Pod, PodUID
 
-__all__ = ["equivalence_class", "read_queue"]
+__all__ = ["equivalence_class", "pod_class_of", "read_queue"]
 
 
 def read_queue(reading: Reading) -> None:
@@ -36,9 +40,6 @@ def read_queue(reading: Reading) -> None:
         found = _queue(reading, row, path)
         unique(queue._queues, found.equivalence_class, f"{path}.asked")
         queue._queues[found.equivalence_class] = found
-    for entity in queue.backoff:
-        if entity.equivalence_class is None:
-            queue._early.enter(entity, None)
     for n, row in enumerate(rows.queues):
         _check_asked(reading, row, f"queues[{n}].asked")
 
@@ -97,9 +98,11 @@ def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
     state = reading.state
     for seq in row.entities:
         entity = reading.entities[seq]
-        asked = equivalence.shape(state.settings, state.pods, state.call, entity)
+        asked = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
         expected = f"what entity {seq} asks for, or the number of that entity"
-        require(entity.equivalence_class in (asked, seq), path, row.asked, expected)
+        found = entity.equivalence_class
+        is_right = found == seq or _comparable(found) == _comparable(asked)
+        require(is_right, path, row.asked, expected)
     is_own = not isinstance(row.asked, int) or {row.leader, *row.entities} <= {row.asked, None}
     require(is_own, path, row.asked, "the number of the only entity of the queue")
 
@@ -122,6 +125,7 @@ def _class(reading: Reading, row: EquivalenceClassRow, path: str) -> Equivalence
         row.topology,
         tuple(_class(reading, part, f"{path}.parts[{n}]") for n, part in enumerate(row.parts)),
         row.reach,
+        row.affected,
     )
 
 
@@ -129,7 +133,25 @@ def _pod_class(reading: Reading, sample: PodUID | Pod, path: str) -> PodClass:
     """Return the class of a known pod, or a class of its own for a pod that is not known."""
     if isinstance(sample, str):
         return reading.member(sample, path).pod_class
-    seen = prefetch.ask(reading.state.settings, sample)
+    return pod_class_of(prefetch.ask(reading.state.settings, sample))
+
+
+def pod_class_of(seen: Seen) -> PodClass:
+    """Return a new class for a pod, by what plugins say of it."""
     return PodClass(
-        seen.signature, sample, seen.labels, reads_pods=seen.reads_pods, objects=seen.objects
+        seen.signature,
+        seen.pod,
+        seen.labels,
+        reads_pods=seen.reads_pods,
+        watches_pods=seen.watches_pods,
+        carried=seen.carried,
+        objects=seen.objects,
     )
+
+
+def _comparable(asked: Hashable) -> Hashable:
+    """Return a class without what depends on the pods that are on nodes at the moment."""
+    if not isinstance(asked, EquivalenceClass):
+        return asked
+    parts = tuple(evolve(part, affected=()) for part in asked.parts)
+    return evolve(asked, affected=(), parts=parts)

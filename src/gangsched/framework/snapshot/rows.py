@@ -116,7 +116,6 @@ class EntityRow:
     event_step: int = -1
     round_step: int = -1
     refused_at: int = -1
-    is_helped: bool = False
     reason: str = ""
     unschedulable_member: UnschedulableMember | None = None
     tried: tuple[PodUID, ...] = ()
@@ -169,6 +168,7 @@ class EquivalenceClassRow:
     topology: Topology | None = None
     parts: tuple[EquivalenceClassRow, ...] = ()
     reach: tuple[int, bool] | None = None
+    affected: tuple[str, ...] = ()
 
 
 @final

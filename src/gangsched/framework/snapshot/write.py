@@ -165,7 +165,6 @@ def _entity(entity: QueuedEntity, uid: PodUID | None) -> EntityRow:
         event_step=entity.event_step,
         round_step=entity.round_step,
         refused_at=entity.refused_at,
-        is_helped=entity.is_helped,
         reason=entity.reason,
         unschedulable_member=entity.unschedulable_member,
         tried=tuple(sorted(uid for uid, is_ready in entity.records() if not is_ready)),
@@ -306,6 +305,7 @@ def _equivalence_class(asked: EquivalenceClass, samples: _Samples) -> Equivalenc
         topology=asked.topology,
         parts=tuple(_equivalence_class(part, samples) for part in asked.parts),
         reach=asked.reach,
+        affected=asked.affected,
     )
 
 

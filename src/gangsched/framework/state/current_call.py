@@ -7,12 +7,13 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from attrs import define, field
 
 from gangsched.errors import GangschedError
-from gangsched.events import Effect
+from gangsched.events import Effect, GroupIncomplete, GroupRejected, GroupScheduled
 from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
 
 __all__ = ["CurrentCall"]
@@ -37,3 +38,28 @@ class CurrentCall:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
+
+    def take(self) -> tuple[Effect, ...]:
+        """Remove and return the effects; a notice that repeats is left out. O(effects).
+
+        A group is asked more than once in a call whether it is complete, if its members or its
+        specification change one after another. It is told again only if the answer differs.
+        """
+        if sum(isinstance(effect, GroupIncomplete) for effect in self.out) < 2:
+            effects = tuple(self.out)
+        else:
+            effects = tuple(_without_repeated(self.out))
+        self.out.clear()
+        return effects
+
+
+def _without_repeated(effects: Iterable[Effect]) -> Iterator[Effect]:
+    told: dict[GroupKey, GroupIncomplete] = {}
+    for effect in effects:
+        if isinstance(effect, GroupIncomplete):
+            if told.get(effect.group) == effect:
+                continue
+            told[effect.group] = effect
+        elif isinstance(effect, GroupRejected | GroupScheduled):
+            told.pop(effect.group, None)
+        yield effect

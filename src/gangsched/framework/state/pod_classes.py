@@ -15,6 +15,7 @@ from attrs import define, field
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import LabelsRead
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 
 __all__ = ["PodClasses"]
@@ -29,10 +30,25 @@ class PodClasses:
         by_signature: The equivalence class of each pod signature.
         labels: The node labels that some filter or score plugin reads for one of these classes,
             or that a group has as its topology.
+        watching: How many classes depend on, or affect, other pods on nodes.
     """
 
     by_signature: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
     labels: LabelsRead = field(factory=LabelsRead)
+    watching: int = 0
+
+    def watch(self, pod_class: PodClass, change: int, nodes: Nodes) -> None:
+        """Count one class more (1) or less (-1) that depends on, or affects, other pods.
+
+        While there is one, the nodes note when their pods change. While a class carries terms, the
+        pods on nodes are counted. O(1), O(pods on nodes) for the first, O(counts) after the last.
+        """
+        self.watching += change
+        nodes.watches_pods = self.watching > 0
+        if not self.watching:
+            nodes.counts.clear()
+        elif change > 0 and pod_class.carried:
+            nodes.counts.activate()
 
     def _check(self) -> None:
         for signature, pod_class in self.by_signature.items():
@@ -40,3 +56,6 @@ class PodClasses:
                 raise InternalError(f"pod class {signature} has another signature")
             if not pod_class.users:
                 raise InternalError(f"pod class {signature} miscounts its users")
+        watching = sum(pod_class.watches_pods for pod_class in self.by_signature.values())
+        if watching != self.watching:
+            raise InternalError(f"{watching} pod classes watch pods, counted as {self.watching}")

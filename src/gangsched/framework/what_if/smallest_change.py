@@ -137,7 +137,7 @@ def _refusal(
     reasons: dict[str, None] = {}
     for pod in () if entity is None else entity.pending:
         member = pods.members[pod.uid]
-        cycle = CycleState(member.group, nodes.infos, settings.cluster)
+        cycle = CycleState(member.group, nodes.infos, settings.cluster, nodes.counts)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle.
         if isinstance(extension_points.pre_filter(settings, cycle, pod, now), Unschedulable):

@@ -8,7 +8,8 @@ Rules:
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar, assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
@@ -31,17 +32,24 @@ from gangsched.explain import (
 )
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
-__all__ = ["why"]
+__all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
+
+Ahead: TypeAlias = Callable[[SchedulingQueue, QueuedEntity], int]
+"""Returns the number of entities before an entity."""
+
+_Answer = TypeVar("_Answer")
 
 _APART = (
     MemberState.GATED,
     MemberState.TERMINATING,
     MemberState.SUCCEEDED,
     MemberState.FAILED,
+    MemberState.ENDED,
 )
 
 
@@ -52,13 +60,22 @@ def why(state: State, subject: str | Pod | PodGroup) -> Why:
         UnknownPodError: *subject* is not known.
         PluginError: A plugin raised.
     """
+    return asked(state.call, lambda: _answer(state, subject))
+
+
+def asked(call: CurrentCall, question: Callable[[], _Answer]) -> _Answer:
+    """Return the answer to a question.
+
+    Raises:
+        PluginError: A plugin raised.
+    """
     # The state defers errors of plugins to the end of a call. A question is not a call, so the
     # errors that it caused are taken out again and the first one is raised here.
-    deferred = len(state.call.deferred)
-    answer = _answer(state, subject)
-    if len(state.call.deferred) > deferred:
-        error = state.call.deferred[deferred]
-        del state.call.deferred[deferred:]
+    deferred = len(call.deferred)
+    answer = question()
+    if len(call.deferred) > deferred:
+        error = call.deferred[deferred]
+        del call.deferred[deferred:]
         raise error
     return answer
 
@@ -68,17 +85,18 @@ def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
     if isinstance(key, str):
         member = state.pods.members.get(PodUID(key))
         if member is not None:
-            return _why_pod(state, member)
+            return why_pod(state, member)
     elif not isinstance(key, PodGroup):
         raise UnknownPodError(str(key))
     group = key.key if isinstance(key, PodGroup) else GroupKey(key)
     info = state.pods.registry.get(group)
     if info is None or isinstance(subject, Pod):
         raise UnknownPodError(str(group))
-    return _why_group(state, info)
+    return why_group(state, info)
 
 
-def _why_pod(state: State, member: Member) -> Why:
+def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
+    """Return why a pod is not running; *ahead* saves counting the queue."""
     uid, group = member.pod.uid, member.group
     match member.state:
         case MemberState.REFUSED:
@@ -90,10 +108,10 @@ def _why_pod(state: State, member: Member) -> Why:
             assert waiting is not None
             return OnPermit((uid,), waiting.since, 0, waiting.deadline)
         case MemberState.UNSCHEDULED if group is None:
-            return _why_entity(state.queue, member.entity)
+            return _why_entity(state.queue, member.entity, ahead)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert group is not None
-            return _why_group(state, group)
+            return why_group(state, group, ahead)
         case MemberState.BINDING:
             assert member.node is not None
             return Binding(member.node)
@@ -101,13 +119,14 @@ def _why_pod(state: State, member: Member) -> Why:
             return Running(member.pod.node_name)
         case MemberState.TERMINATING:
             return Terminating(member.reason)
-        case MemberState.SUCCEEDED | MemberState.FAILED:
+        case MemberState.SUCCEEDED | MemberState.FAILED | MemberState.ENDED:
             return Finished(member.pod.phase)
         case _:
             assert_never(member.state)
 
 
-def _why_group(state: State, info: PodGroupInfo) -> Why:
+def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
+    """Return why a group is not running; *ahead* saves counting the queue."""
     entity = state.pods.entities.get(info.key)
     needed = extension_points.members_needed(state.settings, state.call, info)
     if info.waiting:
@@ -127,7 +146,7 @@ def _why_group(state: State, info: PodGroupInfo) -> Why:
         )
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
-    return _why_entity(state.queue, entity)
+    return _why_entity(state.queue, entity, ahead)
 
 
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
@@ -143,7 +162,8 @@ def _refused(pods: Pods, info: PodGroupInfo) -> tuple[Refused, ...]:
     )
 
 
-def _why_entity(queue: SchedulingQueue, entity: QueuedEntity) -> Why:
+def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | None = None) -> Why:
+    ahead = ahead or _ahead
     if queue.is_gated(entity):
         return NotAdmitted(entity.reason)
     if entity.place is Place.BACKOFF:
@@ -154,8 +174,8 @@ def _why_entity(queue: SchedulingQueue, entity: QueuedEntity) -> Why:
         leader = queue.leader_of(entity)
         if leader is None:
             return NoNodeFits(entity.failures, entity.reason, entity.unschedulable_member)
-        return Queued(_ahead(queue, entity), _name(leader), entity.unschedulable_member)
-    return Queued(_ahead(queue, entity), None, entity.unschedulable_member)
+        return Queued(ahead(queue, entity), _name(leader), entity.unschedulable_member)
+    return Queued(ahead(queue, entity), None, entity.unschedulable_member)
 
 
 def _ahead(queue: SchedulingQueue, entity: QueuedEntity) -> int:

@@ -1,0 +1,142 @@
+"""The answers of ``Scheduler.pending``, ``Scheduler.running`` and ``Scheduler.groups``.
+
+Rules:
+  R1  a question changes nothing;
+  R2  pending entities are listed in the order in which they would be tried: the active ones by
+      rank, then those in backoff by deadline, then the parked ones by rank. Groups that wait on
+      permit or are incomplete, and pods that are not admitted, follow in the order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gangsched._core._counters import MemberState
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.what_if import why as answers
+from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
+from gangsched.model import NodeName
+
+__all__ = ["groups", "pending", "running"]
+
+_PENDING = (MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.GATED, MemberState.REFUSED)
+
+
+def pending(state: State, now: float) -> Listing[PendingRow]:
+    """List the pods and groups that need nodes. O(pods log pods)."""
+    positions = _positions(state.queue)
+    rows: dict[int, tuple[tuple[int, int], PendingRow]] = {}
+    for member in state.pods.members.values():
+        entity = member.entity
+        if member.state in _PENDING and entity.seq not in rows:
+            order = positions.get(entity.seq, (len(positions), entity.seq))
+            rows[entity.seq] = (order, _pending_row(state, member, order, now))
+    return Listing(row for _order, row in sorted(rows.values(), key=lambda each: each[0]))
+
+
+def running(pods: Pods, now: float) -> Listing[RunningRow]:
+    """List the regular pods and the groups that have bound pods. O(pods)."""
+    bound: dict[int, list[Member]] = {}
+    for member in pods.members.values():
+        if member.state is MemberState.ASSIGNED:
+            bound.setdefault(member.entity.seq, []).append(member)
+    return Listing(_running_row(members, now) for members in bound.values())
+
+
+def groups(state: State, now: float) -> Listing[GroupRow]:
+    """List the groups that have members or a specification. O(members + active entities)."""
+    positions = _positions(state.queue)
+    return Listing(_group_row(state, info, positions, now) for info in state.pods.registry)
+
+
+def _positions(queue: SchedulingQueue) -> dict[int, tuple[int, int]]:
+    """Return the order of the queued entities, by the number of the entity."""
+    active = [each for each in queue.active if not queue.is_gated(each)]
+    parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
+    backoff = sorted(queue.backoff, key=lambda each: (each.backoff_until, each.seq))
+    ordered = [*_by_rank(active), *backoff, *_by_rank(parked)]
+    return {entity.seq: (number, entity.seq) for number, entity in enumerate(ordered)}
+
+
+def _by_rank(entities: Iterable[QueuedEntity]) -> list[QueuedEntity]:
+    ranked = [each for each in entities if each.rank is not None]
+    return sorted(ranked, key=lambda each: each.rank or ())
+
+
+def _pending_row(state: State, member: Member, order: tuple[int, int], now: float) -> PendingRow:
+    entity, info = member.entity, member.group
+    is_active = order[0] < len(state.queue.active)
+    if info is None:
+        pod = member.pod
+        return PendingRow(
+            name=pod.key,
+            group=None,
+            uid=pod.uid,
+            priority=pod.priority,
+            pods=1,
+            needed=1,
+            position=order[0] if is_active else None,
+            attempts=entity.failures,
+            age=now - pod.created_at,
+            why=answers.why_pod(state, member, _ahead(order)),
+        )
+    return PendingRow(
+        name=info.key,
+        group=info.key,
+        uid=None,
+        priority=info.priority,
+        pods=sum(info.members.count(each) for each in _PENDING),
+        needed=extension_points.members_needed(state.settings, state.call, info),
+        position=order[0] if is_active else None,
+        attempts=entity.failures,
+        age=now - info.created_at,
+        why=answers.why_group(state, info, _ahead(order)),
+    )
+
+
+def _ahead(order: tuple[int, int]) -> answers.Ahead:
+    return lambda _queue, _entity: order[0]
+
+
+def _running_row(members: list[Member], now: float) -> RunningRow:
+    first = members[0]
+    nodes: dict[NodeName, None] = {}
+    for member in members:
+        if member.pod.node_name is not None:
+            nodes[member.pod.node_name] = None
+    since = min(each.started_at for each in members if each.started_at is not None)
+    info = first.group
+    return RunningRow(
+        name=first.pod.key if info is None else info.key,
+        group=None if info is None else info.key,
+        uid=first.pod.uid if info is None else None,
+        priority=first.pod.priority if info is None else info.priority,
+        pods=len(members),
+        nodes=tuple(nodes),
+        age=now - since,
+    )
+
+
+def _group_row(
+    state: State, info: PodGroupInfo, positions: Mapping[int, tuple[int, int]], now: float
+) -> GroupRow:
+    entity = state.pods.entities.get(info.key)
+    order = (0, 0) if entity is None else positions.get(entity.seq, (len(positions), 0))
+    return GroupRow(
+        key=info.key,
+        priority=info.priority,
+        min_available=info.min_available,
+        members=info.all,
+        pending=info.unscheduled,
+        waiting=info.waiting,
+        bound=info.assigned,
+        attempts=info.attempts,
+        was_scheduled=info.was_scheduled,
+        age=now - info.created_at,
+        why=answers.why_group(state, info, _ahead(order)),
+    )

@@ -1,0 +1,95 @@
+"""A scheduler that is told of a bind once, although it is reported twice.
+
+The end of our own bind comes by two ways: the answer to the request, and the watch. Whichever comes
+first confirms the bind. The other one would make the scheduler read the pod and its node again, for
+nothing: that is a fifth of the work for a pod.
+
+Rules:
+  R1  a call is left out only if reading the pod again changes nothing: the cluster state shows the
+      very object that it showed when the scheduler confirmed the bind;
+  R2  what is remembered is bounded. What is forgotten is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar, final
+
+from gangsched.drivers._contract import DrivenScheduler, ask_scheduler
+from gangsched.events import Bound, Effect, Event, PodDeleted, PodScheduled, PodUpdated
+from gangsched.framework import Scheduler
+from gangsched.model import Pod, PodUID
+from gangsched.protocols import ClusterState
+
+__all__ = ["WithoutEchoes"]
+
+T = TypeVar("T")
+
+_MOST: Final = 4096
+
+
+@final
+class WithoutEchoes:
+    """The calls of a scheduler, without those that change nothing after a bind.
+
+    Args:
+        driven: The scheduler, or a wrapper of it.
+        cluster: The cluster state that it reads.
+
+    Attributes:
+        left_out: How many calls were left out.
+    """
+
+    __slots__ = ("_cluster", "_confirmed", "_driven", "left_out")
+
+    def __init__(self, driven: DrivenScheduler, cluster: ClusterState) -> None:
+        self._driven = driven
+        self._cluster = cluster
+        self._confirmed: dict[PodUID, Pod] = {}
+        self.left_out = 0
+
+    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        """See ``Scheduler.handle``."""
+        kind = type(event)
+        if self._confirmed and (kind is Bound or kind is PodUpdated or kind is PodDeleted):
+            uid = event.pod.uid if isinstance(event, PodUpdated) else _uid(event)
+            confirmed = self._confirmed.pop(uid, None)
+            if confirmed is not None and confirmed is self._cluster.pod(uid):
+                self.left_out += 1
+                return ()
+        return self._seen(self._driven.handle(event, now=now))
+
+    def advance(self, *, now: float) -> tuple[Effect, ...]:
+        """See ``Scheduler.advance``."""
+        return self._seen(self._driven.advance(now=now))
+
+    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
+        """See ``Scheduler.schedule_one``."""
+        return self._driven.schedule_one(now=now)
+
+    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
+        """See ``Scheduler.rebuild``."""
+        return self._driven.rebuild(now=now)
+
+    def next_deadline(self) -> float | None:
+        """See ``Scheduler.next_deadline``."""
+        return self._driven.next_deadline()
+
+    def ask(self, question: Callable[[Scheduler], T]) -> T:
+        """Return what a question about the scheduler returns."""
+        return ask_scheduler(self._driven, question)
+
+    def _seen(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+        for effect in effects:
+            if isinstance(effect, PodScheduled):
+                pod = self._cluster.pod(effect.uid)
+                if pod is not None:
+                    self._confirmed[effect.uid] = pod
+                    if len(self._confirmed) > _MOST:
+                        del self._confirmed[next(iter(self._confirmed))]
+        return effects
+
+
+def _uid(event: object) -> PodUID:
+    assert isinstance(event, Bound | PodDeleted)
+    return event.uid

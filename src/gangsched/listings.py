@@ -1,0 +1,166 @@
+"""What is pending, what runs, and the groups: the answers of ``Scheduler.pending`` and its twins.
+
+Rules:
+  R1  a listing is a tuple of frozen rows, and its ``repr`` is a table, for a prompt;
+  R2  a row is about a regular pod, or about a whole pod group: members are not listed one by one;
+  R3  a row is a value: it does not follow what the scheduler does later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar, final
+
+from attrs import frozen
+
+from gangsched._seconds import format_duration
+from gangsched._text import printable
+from gangsched.explain import Why
+from gangsched.model import GroupKey, NodeName, PodUID
+
+__all__ = ["GroupRow", "Listing", "PendingRow", "RunningRow"]
+
+_Row = TypeVar("_Row")
+
+
+@final
+@frozen
+class PendingRow:
+    """A regular pod without a node, or a group with members without a node.
+
+    Attributes:
+        name: ``namespace/name`` of the pod or the group.
+        group: The key of the group; None for a regular pod.
+        uid: The UID of the pod; None for a group.
+        priority: Its priority.
+        pods: The number of pods without a node.
+        needed: The number of further members that the group needs to start; 1 for a regular pod,
+            None while the minimum is unknown.
+        position: Its place among the active entities, 0 for the next one; None if it is in backoff,
+            is parked as unschedulable, waits on permit, or is not admitted.
+        attempts: The number of failed attempts in a row.
+        age: The number of seconds since it was created.
+        why: Why it is pending; ``str`` of it is a sentence.
+    """
+
+    COLUMNS: ClassVar = ("NAME", "PRIORITY", "PODS", "NEEDED", "PLACE", "ATTEMPTS", "AGE", "WHY")
+
+    name: str
+    group: GroupKey | None
+    uid: PodUID | None
+    priority: int
+    pods: int
+    needed: int | None
+    position: int | None
+    attempts: int
+    age: float
+    why: Why
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as text, one cell a column."""
+        numbers = (self.priority, self.pods, self.needed, self.position, self.attempts)
+        return (self.name, *map(_number, numbers), f"{format_duration(self.age)}s", str(self.why))
+
+
+@final
+@frozen
+class RunningRow:
+    """A regular pod with a node, or a group with members that have one.
+
+    Attributes:
+        name: ``namespace/name`` of the pod or the group.
+        group: The key of the group; None for a regular pod.
+        uid: The UID of the pod; None for a group.
+        priority: Its priority.
+        pods: The number of pods that are bound.
+        nodes: The nodes of these pods, each once, in the order of the pods.
+        age: The number of seconds since the first of them was bound, or was first seen on its node.
+    """
+
+    COLUMNS: ClassVar = ("NAME", "PRIORITY", "PODS", "NODES", "AGE")
+
+    name: str
+    group: GroupKey | None
+    uid: PodUID | None
+    priority: int
+    pods: int
+    nodes: tuple[NodeName, ...]
+    age: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as text, one cell a column."""
+        nodes = ",".join(self.nodes)
+        return (
+            self.name,
+            str(self.priority),
+            str(self.pods),
+            nodes,
+            f"{format_duration(self.age)}s",
+        )
+
+
+@final
+@frozen
+class GroupRow:
+    """A pod group.
+
+    Attributes:
+        key: ``namespace/name``.
+        priority: Its priority.
+        min_available: The quorum; None while it is unknown.
+        members: The number of members that count: with a node or without.
+        pending: The number of members without a node.
+        waiting: The number of members that wait on permit.
+        bound: The number of bound members.
+        attempts: The number of attempts so far.
+        was_scheduled: Whether the group has been released once.
+        age: The number of seconds since it was created.
+        why: Why it is not running, or that it is.
+    """
+
+    COLUMNS: ClassVar = (
+        *("GROUP", "PRIORITY", "NEEDED", "MEMBERS", "PENDING", "WAITING", "BOUND", "AGE", "WHY"),
+    )
+
+    key: GroupKey
+    priority: int
+    min_available: int | None
+    members: int
+    pending: int
+    waiting: int
+    bound: int
+    attempts: int
+    was_scheduled: bool
+    age: float
+    why: Why
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as text, one cell a column."""
+        counts = (self.members, self.pending, self.waiting, self.bound)
+        numbers = (self.priority, self.min_available, *counts)
+        return (self.key, *map(_number, numbers), f"{format_duration(self.age)}s", str(self.why))
+
+
+@final
+class Listing(tuple[_Row, ...]):
+    """Rows of one kind. ``repr`` and ``str`` are a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the rows as a table with a header; a sentence if there are none."""
+        if not self:
+            return "(nothing)"
+        rows: Sequence[Any] = self
+        cells = [rows[0].COLUMNS, *(tuple(map(printable, row.cells())) for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ("   ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return repr(self)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)

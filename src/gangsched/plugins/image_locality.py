@@ -1,0 +1,78 @@
+"""Prefer nodes that have the container images of a pod.
+
+Source: ``ImageLocality`` of kube-scheduler 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from attrs import frozen
+
+from gangsched.model import Node, Pod
+from gangsched.plugins._scores import BEST
+from gangsched.protocols import CycleView, NodeView, StateKey
+
+__all__ = ["ImageLocality"]
+
+_MIB: Final = 1024 * 1024
+_LEAST: Final = 23 * _MIB
+_MOST: Final = 1000 * _MIB
+"""The sizes in bytes below and above which, for one container, more makes no difference."""
+_SPREAD: Final[StateKey[dict[str, int]]] = StateKey("ImageLocality.spread")
+
+
+@final
+@frozen
+class ImageLocality:
+    """Score nodes by the size of the images that they have, of those that the pod needs.
+
+    The size of an image counts in proportion to the nodes that have it, so that a rare image does
+    not draw all pods to one node. The score depends on all nodes, so the plugin gives no signature
+    of a pod: the pods of a profile with it are evaluated one by one.
+    """
+
+    @property
+    def name(self) -> str:
+        """``ImageLocality``."""
+        return "ImageLocality"
+
+    def node_signature(self, node: NodeView) -> tuple[object, ...]:
+        """Return the images of the node."""
+        return node.node.images
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return 0 for at most 23 MiB of images, 100 for 1000 MiB for each container."""
+        if not pod.images and not pod.image_volumes:
+            return 0
+        spread = state.read(_SPREAD)
+        if spread is None:
+            spread = _spread(view.node for view in state.nodes.values())
+            state.write(_SPREAD, spread)
+        count = max(len(state.nodes), 1)
+        sizes = {name: image.size_bytes for image in node.node.images for name in image.names}
+        total = 0
+        for given in (*pod.images, *pod.image_volumes):
+            image = _tagged(given)
+            if image in sizes:
+                total += int(float(sizes[image]) * (spread.get(image, 0) / count))
+        most = _MOST * len(pod.images)
+        if most <= _LEAST:
+            return 0
+        total = min(max(total, _LEAST), most)
+        return BEST * (total - _LEAST) // (most - _LEAST)
+
+
+def _spread(nodes: Iterable[Node]) -> dict[str, int]:
+    """Return how many nodes have each image. O(images on nodes)."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        for name in {name for image in node.images for name in image.names}:
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _tagged(image: str) -> str:
+    """Return the name of an image with its tag, ``latest`` if it has none."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,0 +1,57 @@
+"""Filter nodes by the host ports that a pod takes.
+
+Source: ``NodePorts`` of kube-scheduler 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, final
+
+from attrs import frozen
+
+from gangsched.model import Pod
+from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.protocols import CycleView, NodeView
+
+__all__ = ["NodePorts"]
+
+_REASON: Final = Unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+
+@final
+@frozen
+class NodePorts:
+    """Refuse a node if a pod on it has one of the pod's host ports."""
+
+    @property
+    def name(self) -> str:
+        """``NodePorts``."""
+        return "NodePorts"
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the host ports."""
+        return pod.host_ports or None
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Return a constant: of a node the plugin reads only its pods."""
+        return None
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the pod has host ports."""
+        return bool(pod.host_ports)
+
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no host port."""
+        return not pod.host_ports
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Refuse *node* if a port is taken. O(pods on the node)."""
+        wanted = pod.host_ports
+        if not wanted:
+            return SUCCESS
+        for other in node.pods:
+            for taken in other.host_ports:
+                if any(port.conflicts_with(taken) for port in wanted):
+                    return _REASON
+        return SUCCESS

@@ -1,0 +1,305 @@
+"""Filter nodes by the hard topology spread constraints of a pod.
+
+Theory of operation. A constraint counts matching pods by domain: by the value of a node label.
+Only nodes count that have the labels of all hard constraints of the pod, and that its policies
+accept. The domains are those of these nodes, so an empty domain has the count 0. A pod may go to a
+domain if its number of matching pods, with the pod itself, is at most ``max_skew`` above the
+smallest number of any domain. The counts are kept by the scheduler (``state.counts``).
+
+Source: ``PodTopologySpread`` of kube-scheduler 1.36.
+
+Rules:
+  R1  the reasons are those of kube-scheduler;
+  R2  terminating pods are not counted, and an empty selector counts no pod, as in kube-scheduler;
+  R3  with fewer than ``min_domains`` domains the smallest number is taken as 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Final, NamedTuple, final
+
+from attrs import evolve, frozen
+
+from gangsched.constraints.matchers import NodeMatcher, PodMatcher
+from gangsched.model import (
+    LabelSelector,
+    NodeInclusionPolicy,
+    NodeName,
+    Pod,
+    TopologySpreadConstraint,
+)
+from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.plugins._scores import BEST
+from gangsched.plugins._terms import HOSTNAME, node_matcher, shared_host, spread_matcher
+from gangsched.protocols import CycleView, NodeView, StateKey
+
+__all__ = ["PodTopologySpread", "ScoringPodTopologySpread"]
+
+_SKEW: Final = Unschedulable("node(s) didn't match pod topology spread constraints")
+_NO_LABEL: Final = Unschedulable(
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    resolvable=False,
+)
+_LEFT_OUT: Final = -1
+_NO_POD: Final = PodMatcher(LabelSelector())
+"""Matches no pod: it has no namespace."""
+
+
+class _Rule(NamedTuple):
+    """One hard constraint.
+
+    Attributes:
+        key: The topology key.
+        max_skew: The largest skew.
+        min_domains: The least number of domains.
+        pods: The pods that are counted.
+        nodes: The nodes that count.
+        itself: 1 if the pod matches its own selector, else 0.
+    """
+
+    key: str
+    max_skew: int
+    min_domains: int
+    pods: PodMatcher
+    nodes: NodeMatcher
+    itself: int
+
+
+_RULES: Final[StateKey[tuple[_Rule, ...]]] = StateKey("PodTopologySpread.rules")
+
+
+@frozen
+class PodTopologySpread:
+    """Refuse nodes in domains that would have too many matching pods."""
+
+    @property
+    def name(self) -> str:
+        """``PodTopologySpread``."""
+        return "PodTopologySpread"
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the hard constraints with what they read of the pod; None without constraints."""
+        hard = _hard(pod)
+        if not hard:
+            return None
+        honors_affinity = any(c.node_affinity_policy is NodeInclusionPolicy.HONOR for c in hard)
+        honors_taints = any(c.node_taints_policy is NodeInclusionPolicy.HONOR for c in hard)
+        return (
+            hard,
+            pod.namespace,
+            pod.labels,
+            (pod.node_selector, pod.affinity) if honors_affinity else None,
+            pod.tolerations if honors_taints else None,
+        )
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Return a constant: of a node by itself the plugin reads only labels."""
+        return None
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the topology keys, except for the host name, which differs from node to node."""
+        if not pod.topology_spread_constraints:
+            return ()
+        return {one.topology_key for one in _hard(pod)} - {HOSTNAME}
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the pod has hard constraints."""
+        return bool(_hard(pod))
+
+    def skips(self, pod: Pod) -> bool:
+        """Return whether the pod has no hard constraint."""
+        return not _hard(pod)
+
+    def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str]:
+        """Return the topology keys."""
+        return {one.topology_key for one in _hard(pod)}
+
+    def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
+        """Return what tells empty nodes with equal labels apart, besides their topology values.
+
+        That is a host name that other nodes share, and which constraints count the node at all.
+        """
+        hard = _hard(pod)
+        if not hard:
+            return None
+        one = node.node
+        counted = tuple(r.nodes.matches(one.name, one.labels, one.taints) for r in _of(state, pod))
+        by_host = any(constraint.topology_key == HOSTNAME for constraint in hard)
+        return (counted, shared_host(state, node) if by_host else None)
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Refuse *node* if it lacks a label, or if its domain would be too full. O(constraints)."""
+        if not pod.topology_spread_constraints:
+            return SUCCESS
+        labels, counts = node.node.labels, state.counts
+        for rule in _of(state, pod):
+            value = labels.get(rule.key)
+            if value is None:
+                return _NO_LABEL
+            if rule.pods.selector.is_empty:
+                found, least = 0, 0
+            else:
+                domains = counts.matching(rule.pods, rule.key, rule.nodes)
+                found = domains.get(value)
+                least = 0 if domains.domains < rule.min_domains else domains.least
+            if found + rule.itself - least > rule.max_skew:
+                return _SKEW
+        return SUCCESS
+
+
+def _hard(pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the constraints of a pod that are not only preferences."""
+    given = pod.topology_spread_constraints
+    return tuple(one for one in given if one.is_hard) if given else ()
+
+
+def _of(state: CycleView, pod: Pod) -> tuple[_Rule, ...]:
+    rules = state.read(_RULES)
+    if rules is None:
+        rules = _rules(pod)
+        state.write(_RULES, rules)
+    return rules
+
+
+def _rules(pod: Pod) -> tuple[_Rule, ...]:
+    hard = _hard(pod)
+    keys = {one.topology_key for one in hard}
+    found: list[_Rule] = []
+    for one in hard:
+        pods = spread_matcher(pod, one)
+        found.append(
+            _Rule(
+                one.topology_key,
+                one.max_skew,
+                one.min_domains or 1,
+                _NO_POD if pods is None else pods,
+                node_matcher(pod, one, keys),
+                int(pods is not None and pods.matches(pod.namespace, pod.labels)),
+            )
+        )
+    return tuple(found)
+
+
+class _Preference(NamedTuple):
+    """One constraint that is only a preference, with the counts that its score needs.
+
+    Attributes:
+        key: The topology key.
+        max_skew: Its largest skew.
+        pods: The pods that are counted.
+        nodes: The nodes that count.
+        weight: The weight of a pod, by the number of domains.
+    """
+
+    key: str
+    max_skew: int
+    pods: PodMatcher
+    nodes: NodeMatcher
+    weight: float
+
+
+_SOFT: Final[StateKey[tuple[_Preference, ...]]] = StateKey("PodTopologySpread.preferences")
+
+
+@final
+@frozen
+class ScoringPodTopologySpread(PodTopologySpread):
+    """``PodTopologySpread`` with the score of kube-scheduler for ``ScheduleAnyway``.
+
+    Attributes:
+        default_constraints: Constraints of pods that state none. Their selector is found by
+            *default_selector*.
+        default_selector: Returns which pods belong together with a pod, as the services and
+            controllers of the cluster say; None, and an answer of None, for no default constraints.
+        requires_labels: Whether nodes without one of the labels of the default constraints are left
+            out. kube-scheduler does so for constraints that are configured, and not for its own.
+    """
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    default_selector: Callable[[Pod], LabelSelector | None] | None = None
+    requires_labels: bool = False
+
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the constraints with what they read of the pod."""
+        soft = self._soft(pod)
+        return (super().pod_signature(pod), soft, pod.namespace, pod.labels) if soft else None
+
+    def labels_read(self, pod: Pod) -> Iterable[str]:
+        """Return the topology keys, except for the host name."""
+        keys = {one.topology_key for one in self._soft(pod)} | set(super().labels_read(pod))
+        return keys - {HOSTNAME}
+
+    def reads_pods(self, pod: Pod) -> bool:
+        """Return whether the pod has constraints, of its own or by default."""
+        return super().reads_pods(pod) or bool(self._soft(pod))
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return the weighted number of matching pods in the domains of *node*; low is good.
+
+        -1 for a node that is left out because it lacks a label.
+        """
+        labels, counts = node.node.labels, state.counts
+        preferences = state.read(_SOFT)
+        if preferences is None:
+            preferences = self._preferences(state, pod)
+            state.write(_SOFT, preferences)
+        is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
+        if is_strict and any(one.key not in labels for one in preferences):
+            return _LEFT_OUT
+        total = 0.0
+        for one in preferences:
+            value = labels.get(one.key)
+            if value is not None:
+                found = 0
+                if not one.pods.selector.is_empty:
+                    found = counts.matching(one.pods, one.key, one.nodes).get(value)
+                total += found * one.weight + (one.max_skew - 1)
+        return math.floor(total + 0.5)
+
+    def normalize_score(
+        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
+    ) -> Mapping[NodeName, int]:
+        """Return 100 for the fewest pods, less for more, and 0 for a node that is left out."""
+        if not self._soft(pod):
+            return dict.fromkeys(scores, 0)
+        counted = [score for score in scores.values() if score != _LEFT_OUT]
+        least, most = min(counted, default=0), max(counted, default=0)
+        return {
+            name: 0
+            if score == _LEFT_OUT
+            else BEST * (most + least - score) // most
+            if most
+            else BEST
+            for name, score in scores.items()
+        }
+
+    def _soft(self, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+        given = pod.topology_spread_constraints
+        if given:
+            return tuple(one for one in given if not one.is_hard)
+        if not self.default_constraints or self.default_selector is None:
+            return ()
+        selector = self.default_selector(pod)
+        if selector is None or selector.is_empty:
+            return ()
+        defaults = self.default_constraints
+        return tuple(evolve(one, label_selector=selector) for one in defaults if not one.is_hard)
+
+    def _preferences(self, state: CycleView, pod: Pod) -> tuple[_Preference, ...]:
+        """Return the preferences; the number of domains is that of the nodes of the cluster.
+
+        kube-scheduler counts the domains of the nodes that passed the filters.
+        """
+        soft = self._soft(pod)
+        is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
+        keys = {one.topology_key for one in soft} if is_strict else set[str]()
+        found: list[_Preference] = []
+        for one in soft:
+            pods = spread_matcher(pod, one) or _NO_POD
+            nodes = node_matcher(pod, one, keys)
+            domains = state.counts.matching(_NO_POD, one.topology_key, nodes).domains
+            weight = math.log(domains + 2)
+            found.append(_Preference(one.topology_key, one.max_skew, pods, nodes, weight))
+        return tuple(found)

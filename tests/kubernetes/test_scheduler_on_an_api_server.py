@@ -1,0 +1,372 @@
+"""The running scheduler on a real API server, with the rights that the documentation names."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+
+from gangsched.kubernetes import LeaderElection, ProfileSettings, Settings
+from gangsched.kubernetes._client import connect
+from support.cluster_objects import group_json, node_json, pod_json
+from support.control_plane import Account, ApiError, ControlPlane, Rule
+from support.faulty_api import FaultyApi
+from support.memory_api import Fault, lost_after, lost_before, refused
+from support.running import on_a_loop, running, until
+
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-on-kubernetes.md"
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+
+
+def documented_rights() -> Iterator[Rule]:
+    """Yield the rules of the ClusterRole in the documentation."""
+    yaml = pytest.importorskip("yaml")
+    block = re.search(r"<!-- manifest: rights -->\n```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert block is not None
+    for rule in yaml.safe_load(block[1])["rules"]:
+        for group in rule["apiGroups"]:
+            yield Rule(rule["verbs"], rule["resources"], group)
+
+
+@define(eq=False)
+class Cluster:
+    """One namespace of the control plane, with a scheduler of its own name."""
+
+    plane: ControlPlane
+    namespace: str
+    nodes: list[str] = field(factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"gangsched-{self.namespace}"
+
+    def settings(self, **named: Any) -> Settings:
+        profile = ProfileSettings(scheduler_names=(self.name,), **named.pop("profile", {}))
+        alone = LeaderElection(leader_elect=False)
+        return evolve(Settings(leader_election=alone, profile=profile), **named)
+
+    def add_nodes(self, count: int, **node: Any) -> None:
+        for n in range(count):
+            name = f"{self.namespace}-{len(self.nodes)}"
+            self.nodes.append(name)
+            spec = node_json(name, **node)
+            spec["metadata"]["labels"]["test"] = self.namespace
+            self.plane.admin.create("/api/v1/nodes", spec)
+            del n
+
+    def add_group(self, name: str, size: int) -> None:
+        body = group_json(name, size, namespace=self.namespace)
+        self.plane.admin.create(f"{GROUPS}/namespaces/{self.namespace}/podgroups", body)
+
+    def add_pod(self, name: str, **pod: Any) -> None:
+        asked = {"scheduler": self.name, "namespace": self.namespace, **pod}
+        spec = pod_json(name, **asked)
+        spec["spec"].setdefault("nodeSelector", {"test": self.namespace})
+        del spec["status"]
+        self.plane.admin.create(f"/api/v1/namespaces/{self.namespace}/pods", spec)
+
+    def add_gang(self, name: str, size: int, *, grouped: bool = True, **pod: Any) -> None:
+        for n in range(size):
+            self.add_pod(f"{name}-{n}", group=name, **pod)
+        if grouped:
+            self.add_group(name, size)
+
+    def path(self, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods" + (f"/{name}" if name else "")
+
+    def bind(self, name: str, node: str) -> None:
+        target = {"target": {"kind": "Node", "name": node}, "metadata": {"name": name}}
+        self.plane.admin.create(f"{self.path(name)}/binding", target)
+
+    def placed(self) -> dict[str, str | None]:
+        pods = self.plane.admin.items(self.path())
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
+
+    def all_bound(self, count: int) -> bool:
+        nodes = self.placed().values()
+        return len(nodes) == count and all(nodes)
+
+    def reasons(self, name: str) -> list[str]:
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events = self.plane.admin.items(path)
+        return [each["reason"] for each in events if each["regarding"]["name"] == name]
+
+    def condition(self, pod: str, kind: str) -> dict[str, Any] | None:
+        conditions = self.plane.admin.get(self.path(pod))["status"].get("conditions", [])
+        return next((each for each in conditions if each["type"] == kind), None)
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane, namespace: str) -> Iterator[Cluster]:
+    found = Cluster(control_plane, namespace)
+    yield found
+    for node in found.nodes:
+        try:
+            control_plane.admin.delete(f"/api/v1/nodes/{node}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+
+@asynccontextmanager
+async def scheduling(
+    cluster: Cluster, settings: Settings | None = None
+) -> AsyncIterator[tuple[FaultyApi, asyncio.Event]]:
+    """Run a scheduler with the documented rights; it must end well."""
+    account = Account.create(cluster.plane.admin, "documented", documented_rights())
+    file = cluster.plane.kubeconfig(cluster.namespace, account.token)
+    api = FaultyApi(await connect(kubeconfig=str(file)))
+    try:
+        chosen = cluster.settings() if settings is None else settings
+        async with running(api, chosen) as stop:
+            yield api, stop
+    finally:
+        await api.aclose()
+
+
+async def eventually(true: Callable[[], object], seconds: float = 15.0) -> None:
+    """Wait until something is true that asks the API server, off the loop."""
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(true):
+            await asyncio.sleep(0.03)
+
+
+def binding(fault: Callable[[], Fault], *, times: int = 1, ends: str = "/binding") -> Any:
+    left = [fault() for _ in range(times)]
+
+    def decide(method: str, path: str) -> Fault | None:
+        return left.pop() if method == "POST" and path.endswith(ends) and left else None
+
+    return decide
+
+
+# Whole gangs ------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_gang_is_bound_with_events_and_conditions(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    cluster.add_gang("g", 4, grouped=False)
+    async with scheduling(cluster):
+        await asyncio.sleep(0.5)
+        assert not any(cluster.placed().values())
+        cluster.add_group("g", 4)
+        await eventually(lambda: cluster.all_bound(4))
+        await eventually(lambda: cluster.reasons("g-3") == ["Scheduled"])
+        await eventually(lambda: cluster.reasons("g") == ["Scheduled"])
+    group = cluster.plane.admin.get(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups/g")
+    found = {each["type"]: each["status"] for each in group["status"]["conditions"]}
+    assert found == {"PodGroupScheduled": "True"}
+
+
+@on_a_loop
+async def test_gang_that_does_not_fit_is_reported_and_starts_with_a_node(cluster: Cluster) -> None:
+    cluster.add_nodes(1, gpu=2)
+    cluster.add_gang("g", 3)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.condition("g-2", "PodScheduled"))
+        assert not any(cluster.placed().values())
+        cluster.add_nodes(1, gpu=2)
+        await eventually(lambda: cluster.all_bound(3))
+
+
+@on_a_loop
+async def test_only_our_pods_are_placed_and_others_count(cluster: Cluster) -> None:
+    cluster.add_nodes(1, gpu=2)
+    cluster.add_pod("pending", scheduler="other")
+    cluster.add_pod("running", scheduler="other", nodeName=cluster.nodes[0])
+    cluster.add_gang("g", 2)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.reasons("g"))
+        assert not cluster.placed()["g-0"]
+        cluster.plane.admin.delete(cluster.path("running"), gracePeriodSeconds=0)
+        await eventually(lambda: cluster.placed()["g-0"] and cluster.placed()["g-1"])
+    assert cluster.placed()["pending"] is None
+
+
+@on_a_loop
+async def test_tainted_and_cordoned_nodes_take_no_gang(cluster: Cluster) -> None:
+    cluster.add_nodes(1, unschedulable=True)
+    cluster.add_nodes(1, taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    cluster.add_gang("g", 2)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.reasons("g"))
+        assert not any(cluster.placed().values())
+        ready = cluster.nodes[1]
+        cluster.plane.admin.patch(f"/api/v1/nodes/{ready}", {"spec": {"taints": None}})
+        await eventually(lambda: cluster.all_bound(2))
+    assert set(cluster.placed().values()) == {ready}
+
+
+@on_a_loop
+async def test_pod_with_a_constraint_that_is_not_modelled_is_held(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "none"}}
+    cluster.add_pod("held", volumes=[claim])
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.reasons("held"))
+        found = cluster.condition("held", "PodScheduled")
+    assert cluster.placed() == {"held": None}
+    assert found is not None
+    assert found["reason"] == "Unschedulable"
+
+
+# Binds ------------------------------------------------------------------------------------------
+
+
+FAULTS: dict[str, Callable[[], Fault]] = {
+    "answer lost": lost_after,
+    "request lost": lost_before,
+    "429": lambda: refused(429, retry_after="0"),
+    "500": lambda: refused(500),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+@on_a_loop
+async def test_gang_is_whole_after_answers_were_lost(cluster: Cluster, name: str) -> None:
+    cluster.add_nodes(2)
+    cluster.add_gang("g", 4)
+    async with scheduling(cluster) as (api, _stop):
+        api.fault = binding(FAULTS[name], times=3)
+        await eventually(lambda: cluster.all_bound(4))
+        await eventually(lambda: all(cluster.reasons(f"g-{n}") == ["Scheduled"] for n in range(4)))
+    assert not any(method == "DELETE" for method, _path in api.requests)
+
+
+@on_a_loop
+async def test_gang_stays_whole_when_another_scheduler_binds_members(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    async with scheduling(cluster) as (api, _stop):
+        api.held.clear()
+        cluster.add_gang("g", 4)
+        await until(lambda: sum(path.endswith("/binding") for _m, path in api.requests) == 4)
+        for n in range(2):
+            cluster.bind(f"g-{n}", cluster.nodes[1])
+        api.held.set()
+        await eventually(lambda: cluster.all_bound(4))
+        await asyncio.sleep(0.3)
+    assert [cluster.placed()[f"g-{n}"] for n in range(2)] == [cluster.nodes[1]] * 2
+    assert not any(method == "DELETE" for method, _path in api.requests)
+
+
+@on_a_loop
+async def test_recreated_member_is_placed_and_not_bound_in_place_of_the_old(
+    cluster: Cluster,
+) -> None:
+    cluster.add_nodes(2)
+    async with scheduling(cluster) as (api, _stop):
+        api.held.clear()
+        cluster.add_gang("g", 3)
+        await until(lambda: sum(path.endswith("/binding") for _m, path in api.requests) == 3)
+        cluster.plane.admin.delete(cluster.path("g-1"), gracePeriodSeconds=0)
+        cluster.add_pod("g-1", group="g")
+        api.held.set()
+        await eventually(lambda: cluster.all_bound(3))
+
+
+@on_a_loop
+async def test_rest_is_evicted_when_a_bind_fails_for_good(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    cluster.add_gang("g", 3, terminationGracePeriodSeconds=0)
+    async with scheduling(cluster) as (api, _stop):
+        api.fault = binding(lambda: refused(422, "invalid"), ends="/g-2/binding")
+        await eventually(lambda: list(cluster.placed()) == ["g-2"])
+        await eventually(lambda: "GangReleased" in cluster.reasons("g-0"))
+
+
+@on_a_loop
+async def test_nothing_is_bound_to_a_node_that_has_vanished(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    async with scheduling(cluster) as (api, _stop):
+        api.held.clear()
+        cluster.add_gang("g", 2)
+        await until(lambda: sum(path.endswith("/binding") for _m, path in api.requests) == 2)
+        api.fault = binding(lambda: refused(503, retry_after="1"), times=2)
+        cluster.plane.admin.delete(f"/api/v1/nodes/{cluster.nodes[0]}")
+        api.held.set()
+        await asyncio.sleep(1.5)
+        assert not any(cluster.placed().values())
+        cluster.add_nodes(1)
+        await eventually(lambda: cluster.all_bound(2))
+
+
+# Restarts ---------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_gangs_are_bound_after_the_api_server_was_killed(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    cluster.add_gang("before", 2)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.all_bound(2))
+        cluster.plane.apiserver.kill()
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(cluster.plane.start_apiserver)
+        cluster.plane.admin.close()
+        cluster.add_gang("after", 3)
+        await eventually(lambda: cluster.all_bound(5), 25.0)
+
+
+@on_a_loop
+async def test_gang_is_whole_after_its_scheduler_was_stopped_half_way(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    async with scheduling(cluster, cluster.settings(drain=0.0)) as (api, stop):
+        cluster.add_gang("g", 4)
+        api.fault = binding(lambda: refused(503, retry_after="5"), times=2)
+        await eventually(lambda: sum(map(bool, cluster.placed().values())) == 2)
+        stop.set()
+    assert not cluster.all_bound(4)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.all_bound(4))
+
+
+@on_a_loop
+async def test_replica_takes_over_at_once_after_a_graceful_stop(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    election = LeaderElection(resource_name=cluster.name)
+    settings = cluster.settings(leader_election=election)
+    async with scheduling(cluster, settings) as (_first, stop):
+        cluster.add_gang("g", 2)
+        await eventually(lambda: cluster.all_bound(2))
+        async with scheduling(cluster, settings) as (second, _stop):
+            await eventually(lambda: any("/leases" in path for _m, path in second.requests))
+            cluster.add_gang("h", 3, grouped=False)
+            stop.set()
+            cluster.add_group("h", 3)
+            await eventually(lambda: cluster.all_bound(5), 10.0)
+            bound = [path for _m, path in second.requests if path.endswith("/binding")]
+            assert len(bound) <= 3
+
+
+# Preemption -------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_victims_get_a_condition_and_preemptors_a_nominated_node(cluster: Cluster) -> None:
+    cluster.add_nodes(1, gpu=2)
+    for n in range(2):
+        cluster.add_pod(f"low-{n}", scheduler="other", nodeName=cluster.nodes[0])
+    cluster.add_gang("g", 2, priorityClassName="system-cluster-critical")
+    settings = cluster.settings(profile={"args": {"DefaultPreemption": {}}})
+    async with scheduling(cluster, settings):
+        await eventually(
+            lambda: cluster.plane.admin.get(cluster.path("low-0"))["metadata"].get(
+                "deletionTimestamp"
+            )
+        )
+        assert cluster.condition("low-0", "DisruptionTarget") is not None
+        await eventually(
+            lambda: cluster.plane.admin.get(cluster.path("g-0"))["status"].get("nominatedNodeName")
+        )
+        for n in range(2):  # as the kubelet does when the grace period is over
+            cluster.plane.admin.delete(cluster.path(f"low-{n}"), gracePeriodSeconds=0)
+        await eventually(lambda: cluster.all_bound(2))

@@ -1,0 +1,73 @@
+"""A gang with a topology goes to the value that takes most of its members, then to the tightest."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import Bind, PodGroupAdded, SchedulingUnit, Topology, presets
+from support.driver import Driver
+from support.gangs import members, node, specify, where
+
+pytestmark = pytest.mark.once("chooses the unit itself")
+
+EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
+
+
+def placed(
+    *racks: tuple[str, int],
+    count: int,
+    minimum: int,
+    required: bool = True,
+    unit: SchedulingUnit = SchedulingUnit.GROUP,
+) -> Counter[str]:
+    """Return how many members run in which rack; each rack is one node."""
+    driver = Driver(lambda cluster: presets.coscheduling(cluster, unit=unit))
+    for number, (rack, cpu) in enumerate(racks):
+        driver.tell(node(f"n{number}", cpu, rack=rack))
+    topology = Topology("rack", required=required)
+    driver.tell(PodGroupAdded(specify("g", minimum, topology)))
+    driver.add(*members("g", count, minimum, cpu=1))
+    driver.settle()
+    assert all(not isinstance(e, Bind) for e in driver.scheduler.schedule_one(now=driver.now) or ())
+    names = {f"n{number}": rack for number, (rack, _cpu) in enumerate(racks)}
+    return Counter(names[name] for name in where(driver).values())
+
+
+@EACH_UNIT
+@pytest.mark.parametrize("required", [True, False])
+def test_gang_goes_to_the_value_that_takes_its_elastic_members_too(
+    unit: SchedulingUnit, required: bool
+) -> None:
+    racks = (("rack-1", 2), ("rack-2", 4))
+    found = placed(*racks, count=4, minimum=2, required=required, unit=unit)
+    assert found == {"rack-2": 4}
+
+
+@EACH_UNIT
+def test_tightest_of_the_values_that_take_equally_many_is_taken(unit: SchedulingUnit) -> None:
+    racks = (("big", 9), ("tight", 5), ("small", 3))
+    assert placed(*racks, count=4, minimum=2, unit=unit) == {"tight": 4}
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from(SchedulingUnit),
+)
+def test_as_many_members_start_as_any_value_takes(
+    sizes: list[int], minimum: int, more: int, unit: SchedulingUnit
+) -> None:
+    count = minimum + more
+    racks = [(f"r{number}", cpu) for number, cpu in enumerate(sizes)]
+    found = placed(*racks, count=count, minimum=minimum, unit=unit)
+    most = min(count, max(sizes))
+    assert sum(found.values()) == (most if most >= minimum else 0)
+    if found:
+        ((rack, _count),) = found.items()
+        enough = [cpu for cpu in sizes if cpu >= most]
+        assert sizes[int(rack[1:])] == min(enough)

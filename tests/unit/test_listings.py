@@ -1,0 +1,134 @@
+"""``Scheduler.pending``, ``running`` and ``groups``: rows, order, places and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangsched import (
+    Bound,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    Release,
+    Scheduler,
+    explain,
+    gang,
+    presets,
+)
+from gangsched.listings import Listing
+
+
+def settled(*events: Any, preset: Any = presets.gang, cpu: int = 4) -> tuple[Scheduler, Any]:
+    """Return a scheduler that has decided all, with its binds reported; and a function for more."""
+    cluster = InMemoryCluster()
+    scheduler: Scheduler = preset(cluster)
+
+    def tell(*more: Any, now: float = 0.0) -> None:
+        effects: list[Any] = []
+        for event in more:
+            effects += scheduler.handle(cluster.apply(event), now=now)
+        while (decided := scheduler.schedule_one(now=now)) is not None:
+            effects += decided
+        for effect in effects:
+            if isinstance(effect, Release):
+                continue
+            if type(effect).__name__ == "Bind":
+                bound = Bound(effect.uid, effect.node, attempt=effect.attempt)
+                scheduler.handle(cluster.apply(bound), now=now)
+
+    tell(NodeAdded(Node(name="n", allocatable={"cpu": cpu})), *events)
+    return scheduler, tell
+
+
+def test_pending_gang_is_one_row_with_its_reason() -> None:
+    scheduler, _tell = settled(*gang("big", workers=6, cpu=1, priority=3).events())
+    (row,) = scheduler.pending()
+    assert (row.name, row.group, row.uid) == ("default/big", "default/big", None)
+    assert (row.priority, row.pods, row.needed, row.position) == (3, 6, 6, None)
+    assert row.attempts == 1
+    assert isinstance(row.why, explain.NoNodeFits)
+    assert scheduler.running() == ()
+
+
+def test_running_gang_is_one_row_with_its_nodes() -> None:
+    scheduler, tell = settled(*gang("g", workers=3, cpu=1).events())
+    tell(PodAdded(Pod(name="p", requests={"cpu": 1})), now=5.0)
+    first, second = scheduler.running()
+    assert (first.name, first.pods, first.nodes, first.age) == ("default/g", 3, ("n",), 5.0)
+    assert (second.name, second.uid, second.group) == ("default/p", "default/p", None)
+    assert scheduler.pending() == ()
+
+
+def test_pending_entities_are_listed_in_the_order_in_which_they_are_tried() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for number in range(5):
+        pod = Pod(name=f"p{number}", priority=number % 3, created_at=float(number))
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=9.0)
+    rows = scheduler.pending()
+    assert [row.name[-2:] for row in rows] == ["p2", "p1", "p4", "p0", "p3"]
+    assert [row.position for row in rows] == [0, 1, 2, 3, 4]
+    assert [str(row.why) for row in rows] == [str(scheduler.why(row.name)) for row in rows]
+    assert [row.age for row in rows] == [7.0, 8.0, 5.0, 9.0, 6.0]
+
+
+def test_entities_that_are_not_queued_come_last_without_a_place() -> None:
+    scheduler, _tell = settled(
+        PodAdded(Pod(name="gated", scheduling_gates=("wait",))),
+        *list(gang("few", workers=3).events())[:2],
+        PodAdded(Pod(name="large", requests={"cpu": 9})),
+    )
+    rows = scheduler.pending()
+    assert [row.name for row in rows] == ["default/large", "default/gated", "default/few"]
+    assert [row.position for row in rows] == [None, None, None]
+    assert isinstance(rows[1].why, explain.NotAdmitted)
+    assert isinstance(rows[2].why, explain.NotEnoughMembers)
+    assert rows[2].needed == 3
+
+
+def test_groups_have_their_counts() -> None:
+    scheduler, _tell = settled(
+        *gang("a", workers=2, cpu=1).events(), *gang("b", workers=3, cpu=1).events()
+    )
+    first, second = scheduler.groups()
+    assert (first.key, first.min_available, first.members, first.bound) == ("default/a", 2, 2, 2)
+    assert first.was_scheduled
+    assert (second.key, second.pending, second.bound) == ("default/b", 3, 0)
+    assert not second.was_scheduled
+
+
+def test_questions_change_nothing() -> None:
+    scheduler, _tell = settled(*gang("big", workers=6, cpu=1).events())
+    before = scheduler.snapshot()
+    scheduler.pending(), scheduler.running(), scheduler.groups()
+    assert scheduler.snapshot() == before
+
+
+@pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
+def test_every_answer_agrees_with_why(preset: Any) -> None:
+    events = [e for n in range(4) for e in gang(f"g{n}", workers=2 + n % 2, cpu=1 + n).events()]
+    scheduler, _tell = settled(*events, preset=preset)
+    for row in scheduler.pending():
+        assert row.why == scheduler.why(row.name)
+    for each in scheduler.groups():
+        assert each.why == scheduler.why(each.key)
+
+
+def test_listing_shows_a_table() -> None:
+    scheduler, _tell = settled(*gang("big", workers=6, cpu=1).events())
+    lines = repr(scheduler.pending()).splitlines()
+    assert lines[0].split()[:4] == ["NAME", "PRIORITY", "PODS", "NEEDED"]
+    assert lines[1].startswith("default/big   0 ")
+    assert str(scheduler.groups()).startswith("GROUP")
+    assert repr(scheduler.running()) == "(nothing)"
+    assert isinstance(scheduler.pending(), tuple)
+    assert repr(Listing(())) == "(nothing)"
+
+
+def test_names_are_escaped_in_a_table() -> None:
+    scheduler, _tell = settled(PodAdded(Pod(name="a\x1b[2J", requests={"cpu": 9})))
+    assert "\x1b" not in repr(scheduler.pending())
