@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["at", "mutations", "paths"]
+__all__ = ["at", "generic", "mutations", "paths"]
 
 _MISSING: Any = object()
 _OTHERS: tuple[Any, ...] = (None, -1, 10**400, "Infinity", "x", [], {}, True, 2.5)

@@ -32,7 +32,7 @@ from support.busy import busy_scheduler, tell
 from support.restored import posted
 from support.snapshots import another, nominating_scheduler, reserving_scheduler
 
-__all__ = ["CASES", "Case", "continued"]
+__all__ = ["CASES", "Case", "continued", "copied"]
 
 
 @frozen
