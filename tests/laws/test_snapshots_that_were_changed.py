@@ -38,7 +38,7 @@ REMEMBERED = (
 )
 """The beginnings of the paths that a scheduler remembers and cannot compute."""
 
-_EVERY = 24
+_EVERY = 97
 
 
 @cache
