@@ -67,6 +67,7 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    PriorityOverruled,
     Release,
 )
 from gangsched.model import (
@@ -321,6 +322,7 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Bind, uid=STR, node=STR, attempt=INT),
     Record(Evict, uid=STR, node=STR, reason=STR),
     Record(PodRefused, uid=STR, reason=STR),
+    Record(PriorityOverruled, uid=STR, group=STR, priority=INT, used=INT),
     Record(PodNotAdmitted, uid=STR, reason=STR),
     Record(
         GroupIncomplete,

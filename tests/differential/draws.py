@@ -27,6 +27,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"app": ("web", "db"), "rev": ("1", "2")}
 _GPU: Final = "nvidia.com/gpu"
 _MOST_NODES: Final = 6
+_WITHOUT_LABELS: Final = frozenset({"fit", "stated requests", "taints", "ports", "images"})
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -56,6 +57,15 @@ _ALLOCATABLE: Final = st.fixed_dictionaries(
     }
 ).map(_without_none)
 
+_SPACIOUS: Final = st.fixed_dictionaries(
+    {
+        "cpu": st.sampled_from(("2", "4", "5500m")),
+        "memory": st.sampled_from(("2Gi", "4Gi", "7000000000")),
+        "pods": st.just("20"),
+        "ephemeral-storage": st.just("100Gi"),
+        _GPU: _maybe(st.sampled_from(("2", "4", "8"))),
+    }
+).map(_without_none)
 _ROOMY: Final = {"cpu": "8", "memory": "32Gi", "pods": "20"}
 
 _NODE_TAINTS: Final = st.lists(
@@ -73,8 +83,12 @@ _NODE_TAINTS: Final = st.lists(
 
 @st.composite
 def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
-    tainted, labelled = "taints" in kinds, kinds - {"fit", "taints", "ports"}
+    tainted, labelled = (
+        "taints" in kinds,
+        kinds - {"fit", "stated requests", "taints", "ports", "images"},
+    )
     many = draw(st.integers(1, _MOST_NODES))
+    capacities = _SPACIOUS if "stated requests" in kinds else _ALLOCATABLE
     nodes: list[Object] = []
     for number in range(many):
         spec: Object = {}
@@ -82,16 +96,38 @@ def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
             spec["taints"] = draw(_maybe(_NODE_TAINTS, []))
             spec["unschedulable"] = draw(st.sampled_from((False, False, False, True)))
         labels = draw(_some_of(_LABELS)) if labelled else {}
+        # where nothing is requested, pods shall meet their other constraints
+        offers = draw(capacities) if "fit" in kinds else _ROOMY
+        images = draw(_NODE_IMAGES) if "images" in kinds else []
         nodes.append(
             {
                 "metadata": {"name": f"n{number}", "labels": labels},
                 "spec": spec,
-                # where nothing is requested, pods shall meet their other constraints
-                "status": {"allocatable": draw(_ALLOCATABLE) if "fit" in kinds else _ROOMY},
+                "status": {"allocatable": offers, "images": images},
             }
         )
     return ranked(tuple(nodes))
 
+
+# kube-scheduler takes the size of an image from the first node with it, so a name has one size
+_IMAGES: Final[Mapping[str, int]] = {
+    "small:1": 10 << 20,
+    "middle:1": 150 << 20,
+    "large:2": 600 << 20,
+    "huge": 2 << 30,
+}
+
+
+def _image(name: str) -> Object:
+    short = name if ":" in name else f"{name}:latest"
+    return {"names": [f"docker.io/library/{name}", short], "sizeBytes": _IMAGES[name]}
+
+
+_NODE_IMAGES: Final = st.lists(
+    st.sampled_from(tuple(_IMAGES)).map(_image),
+    max_size=3,
+    unique_by=lambda image: str(image["names"][0]),
+)
 
 # fields of a pod --------------------------------------------------------------------------------
 
@@ -113,7 +149,10 @@ def _resources(requests: dict[str, str]) -> Object:
 @st.composite
 def _containers(draw: st.DrawFn, spec: Object, kinds: frozenset[str]) -> None:
     """Add containers, of which some start before others."""
-    wants = _REQUESTS.map(_resources) if "fit" in kinds else st.just({})
+    stated = {"cpu": "100m", "memory": "64Mi"} if "stated requests" in kinds else {}
+    wants: st.SearchStrategy[Object] = st.just({})
+    if "fit" in kinds:
+        wants = _REQUESTS.map(lambda requests: _resources({**stated, **requests}))
     for place in range(draw(st.integers(1, 2))):
         container = {"name": f"c{place}", "image": "i", "resources": draw(wants)}
         spec.setdefault("containers", []).append(container)
@@ -316,16 +355,23 @@ def _spread(draw: st.DrawFn, spec: Object) -> None:
     spec["topologySpreadConstraints"] = constraints
 
 
+@st.composite
+def _images(draw: st.DrawFn, spec: Object) -> None:
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        container["image"] = draw(st.sampled_from((*_IMAGES, "absent:1")))
+
+
 _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "node affinity": _node_affinity,
     "node names": _node_names,
     "preferred nodes": _preferred_nodes,
     "taints": _tolerations,
     "ports": _ports,
+    "images": _images,
     "pod affinity": _pod_affinity,
     "spread": _spread,
 }
-KINDS: Final = ("fit", *_FIELDS_OF)
+KINDS: Final = ("fit", "stated requests", *_FIELDS_OF)
 """The kinds of constraint that can be drawn."""
 
 
@@ -333,7 +379,7 @@ KINDS: Final = ("fit", *_FIELDS_OF)
 def _pods(draw: st.DrawFn, name: str, kinds: frozenset[str]) -> Object:
     spec: Object = {"terminationGracePeriodSeconds": 3600}
     draw(_containers(spec, kinds))
-    for kind in sorted(kinds - {"fit"}):
+    for kind in sorted(kinds - {"fit", "stated requests"}):
         draw(_FIELDS_OF[kind](spec))
     labels = draw(_some_of(_POD_LABELS)) if kinds & {"pod affinity", "spread"} else {}
     namespaces = tuple(NAMESPACES) if "pod affinity" in kinds else tuple(NAMESPACES)[:1]

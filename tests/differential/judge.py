@@ -42,6 +42,7 @@ class Judge:
 
     Attributes:
         judged: The number of verdicts so far.
+        namespaces: The namespaces of every scene, as they are stored.
     """
 
     def __init__(self, client: Client, scheduler_name: str) -> None:
@@ -56,6 +57,7 @@ class Judge:
         for name, labels in NAMESPACES.items():
             with suppress(ApiError):
                 client.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        self.namespaces: Final = [client.get(f"/api/v1/namespaces/{name}") for name in NAMESPACES]
         listing = client.get(_PODS)
         self._version: str = listing["metadata"]["resourceVersion"]
         threading.Thread(target=self._watch, name="judge-watch", daemon=True).start()

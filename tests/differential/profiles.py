@@ -17,9 +17,13 @@ from gangsched import Profile
 from gangsched.model import Pod
 from gangsched.plugins import (
     DefaultBinder,
+    InterPodAffinity,
     NodeAffinity,
+    NodeName,
+    NodePorts,
     NodeResources,
     NodeUnschedulable,
+    PodTopologySpread,
     PrioritySort,
     TaintToleration,
 )
@@ -31,6 +35,7 @@ FILTERS: Final = "judge-filters"
 WEIGHT: Final = 1000
 
 _TIES: Final = {"name": "NodeAffinity", "weight": 1}
+_TIES_BY_TAINTS: Final = {"name": "TaintToleration", "weight": 1}
 _BY_RANK: Final = [
     {
         "weight": rank * 100 // HIGHEST,
@@ -46,7 +51,28 @@ _RANKED: Final[Mapping[str, Any]] = {
 SCORES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "judge-least": ("NodeResourcesFit", {"scoringStrategy": {"type": "LeastAllocated"}}),
     "judge-most": ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}}),
+    "judge-ratio": (
+        "NodeResourcesFit",
+        {
+            "scoringStrategy": {
+                "type": "RequestedToCapacityRatio",
+                "resources": [
+                    {"name": "cpu", "weight": 3},
+                    {"name": "nvidia.com/gpu", "weight": 1},
+                ],
+                "requestedToCapacityRatio": {
+                    "shape": [
+                        {"utilization": 0, "score": 0},
+                        {"utilization": 40, "score": 7},
+                        {"utilization": 100, "score": 10},
+                    ]
+                },
+            }
+        },
+    ),
     "judge-balanced": ("NodeResourcesBalancedAllocation", {}),
+    "judge-node-affinity": ("NodeAffinity", {}),
+    "judge-images": ("ImageLocality", {}),
     "judge-taints": ("TaintToleration", {}),
     "judge-pod-affinity": ("InterPodAffinity", {}),
     "judge-spread": ("PodTopologySpread", {}),
@@ -90,7 +116,16 @@ class _FilterOnly:
 
 def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
     """Return a profile with every filter, and with the scores of *scoring* and of the rank."""
-    filters: list[Any] = [NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources()]
+    filters: list[Any] = [
+        NodeUnschedulable(),
+        NodeName(),
+        TaintToleration(),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResources(),
+        PodTopologySpread(),
+        InterPodAffinity(),
+    ]
     # kube-scheduler reports the first filter that refuses a node, so the order matters
     plugins = [
         scoring if scoring is not None and scoring.name == each.name else _FilterOnly(each)
@@ -104,10 +139,13 @@ def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
 
 def configuration() -> dict[str, Any]:
     """Return the fields of the ``KubeSchedulerConfiguration``."""
-    profiles = [_profile(FILTERS, [_TIES], {})]
+    profiles = [_profile(FILTERS, [_TIES], {"NodeAffinity": _RANKED})]
     for name, (plugin, arguments) in SCORES.items():
-        given = {plugin: arguments} if arguments else {}
-        profiles.append(_profile(name, [{"name": plugin, "weight": WEIGHT}, _TIES], given))
+        # the plugin that breaks ties cannot be the one that is compared
+        is_ours = plugin == _TIES["name"]
+        scores = [{"name": plugin, "weight": WEIGHT}, _TIES_BY_TAINTS if is_ours else _TIES]
+        given = {} if is_ours else {"NodeAffinity": _RANKED}
+        profiles.append(_profile(name, scores, {**given, plugin: arguments}))
     return {
         "profiles": profiles,
         # every node is looked at, and none twice for one pod
@@ -129,8 +167,7 @@ def _profile(
             "score": {"disabled": everything, "enabled": scores},
         },
         "pluginConfig": [
-            {"name": plugin, "args": dict(given)}
-            for plugin, given in {"NodeAffinity": _RANKED, **arguments}.items()
+            {"name": plugin, "args": dict(given)} for plugin, given in arguments.items() if given
         ],
     }
 

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-__all__ = ["HIGHEST", "NAMESPACES", "RANK", "Object", "Running", "Scene", "ranked"]
+__all__ = [
+    "HIGHEST",
+    "NAMESPACES",
+    "RANK",
+    "Object",
+    "Running",
+    "Scene",
+    "ranked",
+    "repelling_by_rank",
+]
 
 Object = dict[str, Any]
 
@@ -64,6 +73,24 @@ class Scene:
 def ranked(nodes: tuple[Object, ...]) -> tuple[Object, ...]:
     """Return the nodes with a rank each, the first highest, and with the labels of a node."""
     return tuple(_with_rank(node, len(nodes) - place) for place, node in enumerate(nodes))
+
+
+def repelling_by_rank(scene: Scene) -> Scene:
+    """Return a scene in which a node has more taints the lower its rank is.
+
+    The taints only prefer that pods go elsewhere. So the score of ``TaintToleration`` prefers the
+    higher rank where ``NodeAffinity`` is the plugin that is compared.
+    """
+    return evolve(scene, nodes=tuple(_with_taints(node) for node in scene.nodes))
+
+
+def _with_taints(node: Object) -> Object:
+    missing = HIGHEST - int(node["metadata"]["labels"][RANK])
+    taints = [
+        {"key": f"judge.test/rank-{number}", "effect": "PreferNoSchedule"}
+        for number in range(missing)
+    ]
+    return {**node, "spec": {**node["spec"], "taints": taints}}
 
 
 def _with_rank(node: Object, rank: int) -> Object:
