@@ -1,10 +1,11 @@
 """From the rows of a snapshot to the state of a scheduler.
 
 Theory of operation. The parts are read in an order in which each finds what it refers to: groups,
-entities, pods, nodes, reserved capacity, the queue. What follows from the rows is computed, by the
-functions that compute it while the scheduler runs: the group and the role of a pod by the
-membership, its class and the labels that are read by the plugins, what a node has free from the
-pods on it and the reserved capacity, sort keys by the queue sort plugin.
+entities, pods, nodes, reserved capacity, the queue.
+
+What follows from the rows is computed, by the functions that compute it while the scheduler runs.
+The membership names the group and the role of a pod. Plugins say its class and the labels that are
+read, and sort the queue. What a node has free follows from the pods on it and reserved capacity.
 
 Rules:
   R1  the state is built anew: an error here leaves the state of the scheduler unchanged;
@@ -29,6 +30,7 @@ from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
 from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
+from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import HOLDING, Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
@@ -199,7 +201,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
         info = get(state.pods.registry._groups, seen.claim.group, f"{path}.pod")
         entity = get(state.pods.entities, seen.claim.group, f"{path}.pod")
     _check_state(row, seen, path, is_evicted=is_evicted)
-    member = Member(row.pod, row.seq, entity, info, _pod_class(state, seen), row.state)
+    member = Member(row.pod, row.seq, entity, info, _pod_class(state.pod_classes, seen), row.state)
     member.node, member.attempt = row.node, row.attempt
     member.reason, member.bind_failures = row.reason, row.bind_failures
     now, at = reading.rows.now, row.started_at
@@ -241,9 +243,8 @@ def _check_state(row: MemberRow, seen: Seen, path: str, *, is_evicted: bool) -> 
     require(found in allowed, f"{path}.state", value, f"{names}, as the pod is")
 
 
-def _pod_class(state: State, seen: Seen) -> PodClass:
+def _pod_class(classes: PodClasses, seen: Seen) -> PodClass:
     """Count a pod as one more of its equivalence class."""
-    classes = state.pod_classes
     found = classes.by_signature.get(seen.signature)
     if found is None:
         found = classes.by_signature[seen.signature] = pod_class_of(seen)

@@ -1,8 +1,8 @@
 """The rows of a snapshot: the state of a scheduler as values that refer to each other.
 
 Rules:
-  R1  a row has what a scheduler remembers, and nothing that follows from other rows, from the
-      settings, or from what plugins say of a pod, a node or an entity;
+  R1  a row has what a scheduler remembers. What follows from other rows, from the settings or from
+      plugins is in no row;
   R2  each object has one row. Other rows refer to a pod by its UID, to a group by its key, to a
       node by its name, and to an entity by its number;
   R3  an order that matters is the order of a list, because a database may reorder the keys of a
