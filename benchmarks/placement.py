@@ -214,6 +214,20 @@ def half_full(number: int, seed: int = 0) -> World:
     return evolve(bare, running=tuple(running))
 
 
+def unlike(number: int) -> World:
+    """Return nodes of which no two are alike: in memory, in a label, and in what is used."""
+    made: list[Node] = []
+    running: list[Pod] = []
+    for n, node in enumerate(empty(number).nodes):
+        offers = node.allocatable.to_milli()
+        offers["memory"] += 4096 * 1000 * n
+        labels = {**node.labels, "own": f"v{n}"}
+        made.append(evolve(node, allocatable=Resources.from_milli(offers), labels=labels))
+        pod = make_pod(f"running-{n}", requests={"cpu": f"{100 + n % 5000}m"})
+        running.append(evolve(pod, node_name=node.name))
+    return World(tuple(made), tuple(running))
+
+
 def full(number: int) -> World:
     """Return nodes of which one pod each holds all GPUs."""
     bare = empty(number)
@@ -762,6 +776,27 @@ def curves(sizes: Sizes, world: World, half: World) -> None:
         case_of(label, "ms", 1e6, half, given).measure(rounds)
 
 
+def unlike_nodes(sizes: Sizes) -> None:
+    """Measure case 10: nodes that are all a little different, beside equal ones."""
+    asked = {
+        "single pods": singles(500, SERVER),
+        "gangs of 3": gangs(50, 3, TRAINER),
+        f"a gang of {sizes.like:,}": gangs(1, sizes.like, SERVER),
+    }
+    for n in sizes.by_nodes:
+        worlds = {"like": empty(n), "unlike": unlike(n)}
+        for what, given in asked.items():
+            number = sum(map(len, given))
+            rivals: dict[str, Prepare] = {"heapq": partial(heapq_of, number)}
+            rivals |= {name: partial(ours, world, given) for name, world in worlds.items()}
+            times = race(rivals, sizes.few)
+            label = f"10 {what}, {n:,} nodes"
+            for name in worlds:
+                one = Case(f"{label}, {name}", "us/pod", 1e3 * number, number, rivals[name])
+                one.show({"ours": times[name], "heapq": times["heapq"]})
+            show_ratio(f"{label}: unlike over like", times["unlike"], times["like"], "<= 1.5")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -787,6 +822,7 @@ def main() -> None:
     asked_again(sizes)
     by_unit(sizes, world)
     curves(sizes, world, half)
+    unlike_nodes(sizes)
 
 
 if __name__ == "__main__":

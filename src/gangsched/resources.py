@@ -178,7 +178,11 @@ class Resources(FrozenMap[int]):
 
         Runtime complexity: O(resources requested).
         """
-        return tuple(n for n, need in self._data.items() if need > free.get(n, 0) and need > 0)
+        missing: tuple[str, ...] = ()
+        for name, need in self._data.items():  # with every node, so no generator
+            if need > free.get(name, 0) and need > 0:
+                missing += (name,)
+        return missing
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Resources.from_milli, (self.to_milli(),))

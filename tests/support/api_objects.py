@@ -155,7 +155,7 @@ _EXPRESSION = st.fixed_dictionaries(
         "key": st.sampled_from(["zone", ""]),
         "operator": st.sampled_from(["In", "NotIn", "Exists", "Gt", "Near"]),
     },
-    optional={"values": st.lists(st.sampled_from(["a", "b", "3"]), max_size=2)},
+    optional={"values": st.lists(st.sampled_from(["a", "3", "n1", "n2"]), max_size=2)},
 )
 _TERM = st.fixed_dictionaries(
     {},
@@ -288,7 +288,7 @@ def drawn_pods(draw: st.DrawFn) -> list[Document]:
         metadata, status = _few(draw, _METADATA), _few(draw, _STATUS)
         own = dict(spec)
         if draw(st.booleans()):
-            own["nodeName"] = draw(st.sampled_from(["n1", "", None]))
+            own["nodeName"] = draw(st.sampled_from(["n1", "n1", "n2", "", None]))
         if draw(st.booleans()):
             key = draw(st.sampled_from([*some, *some, *sorted(_SPEC)]))
             own[key] = draw(_SPEC[key])

@@ -44,6 +44,7 @@ from gangsched.framework.lifecycle import permit_timeouts
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import listing, simulate
@@ -494,6 +495,8 @@ class Scheduler:
         state = self._state
         if state.nodes.unread:
             self._read_again(now)
+        if state.pod_classes.labels.idle:
+            label_readers.forget_idle(state.nodes, state.pod_classes)
         self._now = now
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.

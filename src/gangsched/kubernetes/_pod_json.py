@@ -25,9 +25,11 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-__all__ = ["ConditionJson", "PodJson", "decode_pod_json", "key_of"]
+__all__ = ["ConditionJson", "PodJson", "decode_pod_json", "key_of", "quoted"]
 
 _ABSENT: Final = Raw(b"")
+_OWN_NODE: Final = b"\1"
+"""What no JSON text contains."""
 
 
 class ConditionJson(Struct, gc=False):
@@ -199,7 +201,7 @@ def key_of(pod: PodJson) -> bytes:
         *(spec.os, spec.overhead, spec.preemptionPolicy, spec.priority, spec.priorityClassName),
         *(spec.resourceClaims, spec.resources, spec.runtimeClassName, spec.schedulingGates),
         *(spec.securityContext, spec.tolerations, spec.workloadRef),
-        *(spec.affinity, spec.topologySpreadConstraints),
+        *(_affinity_of(spec), spec.topologySpreadConstraints),
     ]
     if _names_labels(spec.affinity) or _names_labels(spec.topologySpreadConstraints):
         # what is meant depends on the labels of this pod
@@ -212,6 +214,21 @@ def key_of(pod: PodJson) -> bytes:
         # each kind has its place, so the absent ones are empty parts
         parts += astuple(volume)[1:]
     return b"\0".join(parts)
+
+
+def _affinity_of(spec: _Spec) -> bytes | Raw:
+    """Return the affinity, with a mark in place of the pod's own node.
+
+    Each pod of a DaemonSet names its node in its affinity. Without the mark, none were alike.
+    """
+    if not spec.nodeName or not len(spec.affinity):
+        return spec.affinity
+    return bytes(spec.affinity).replace(quoted(spec.nodeName), _OWN_NODE)
+
+
+def quoted(text: str) -> bytes:
+    """Return a name as a JSON string; names of nodes need no escapes."""
+    return b'"%s"' % text.encode()
 
 
 def _names_labels(constraint: Raw) -> bool:

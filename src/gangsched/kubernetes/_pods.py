@@ -19,15 +19,16 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen, has
 
+from gangsched.constraints import NodeSelectorTerm
 from gangsched.kubernetes._caches import Shared
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, PodFacts
 from gangsched.kubernetes._known import Identity
-from gangsched.kubernetes._pod_json import PodJson, decode_pod_json, key_of
+from gangsched.kubernetes._pod_json import PodJson, decode_pod_json, key_of, quoted
 from gangsched.kubernetes._read import (
     conditions_in,
     identity_in,
@@ -47,6 +48,8 @@ except ModuleNotFoundError as error:
     raise missing(error) from error
 
 __all__ = ["PodDecoder"]
+
+T = TypeVar("T")
 
 _OF_ITS_OWN: Final = (
     *("name", "namespace", "uid", "labels", "annotations", "owners", "node_name", "phase"),
@@ -71,6 +74,7 @@ _SETTERS: Final[Any] = tuple(Pod.__dict__[name].__set__ for name in _SHARED)
     _set_created_at,
     _set_pod_group,
 ) = cast("Any", tuple(Pod.__dict__[name].__set__ for name in _OF_ITS_OWN))
+_set_affinity: Final[Any] = Pod.__dict__["affinity"].__set__
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII).fullmatch
@@ -90,11 +94,21 @@ _decode_owners = msgspec.json.Decoder(list[_Owner] | None).decode
 @final
 @frozen
 class _Template:
-    """The first pod of a key: what all pods of the key share."""
+    """The first pod of a key: what all pods of the key share.
+
+    Attributes:
+        values: The shared attributes.
+        notes: What could not be represented.
+        unmodelled: The paths of the fields that the model lacks.
+        affinity: The affinity, also in *values*.
+        named: The node that the affinity names, which is each pod's own; empty for none.
+    """
 
     values: tuple[Any, ...]
     notes: tuple[str, ...]
     unmodelled: tuple[str, ...]
+    affinity: tuple[NodeSelectorTerm, ...] = ()
+    named: str = ""
 
 
 class _NotPlain(Exception):
@@ -110,12 +124,13 @@ class PodDecoder:
         fast: How many were copies.
     """
 
-    __slots__ = ("_owners", "_templates", "_texts", "fast", "slow")
+    __slots__ = ("_affinities", "_owners", "_templates", "_texts", "fast", "slow")
 
     def __init__(self) -> None:
         self._templates: Shared[_Template] = Shared()
         self._texts: Shared[FrozenMap[str]] = Shared()
         self._owners: Shared[tuple[str, ...]] = Shared()
+        self._affinities: Shared[tuple[NodeSelectorTerm, ...]] = Shared()
         self.slow = 0
         self.fast = 0
 
@@ -134,13 +149,15 @@ class PodDecoder:
                 self.fast += 1
                 return facts
         except (msgspec.DecodeError, _NotPlain):
-            key = b""
+            found, key = None, b""
         self.slow += 1
         document = read_document(raw, "Pod")
         pod, notes = read_pod_slowly(document)
-        if key:
+        named = _own_node_in_affinity(pod, found) if found is not None else None
+        if named is not None:
             values = tuple(getattr(pod, name) for name in _SHARED)
-            self._templates.put(key, _Template(values, notes, unmodelled_in(notes)))
+            template = _Template(values, notes, unmodelled_in(notes), pod.affinity, named)
+            self._templates.put(key, template)
         return _facts_in(document, pod, notes)
 
     def _copy(self, found: PodJson, template: _Template) -> PodFacts:
@@ -152,6 +169,8 @@ class PodDecoder:
         pod = object.__new__(Pod)
         for set_value, value in zip(_SETTERS, template.values, strict=True):
             set_value(pod, value)
+        if template.named and template.named != found.spec.nodeName:
+            _set_affinity(pod, self._renamed(found, template))
         _set_name(pod, name)
         _set_namespace(pod, namespace)
         _set_uid(pod, PodUID(uid))
@@ -182,6 +201,15 @@ class PodDecoder:
             unmodelled=template.unmodelled,
             generation=meta.generation,
         )
+
+    def _renamed(self, found: PodJson, template: _Template) -> tuple[NodeSelectorTerm, ...]:
+        """Return the affinity of a template, with the pod's own node in it."""
+        key = bytes(found.spec.affinity)
+        known = self._affinities.get(key)
+        if known is None:
+            renamed = _replaced(template.affinity, template.named, found.spec.nodeName or "")
+            known = self._affinities.put(key, renamed)
+        return known
 
     def _shared_texts(self, raw: msgspec.Raw) -> FrozenMap[str]:
         if not raw:
@@ -218,6 +246,47 @@ def _facts_in(document: dict[str, Any], pod: Pod, notes: tuple[str, ...]) -> Pod
         unmodelled=unmodelled_in(notes),
         generation=whole_in(mapping_in(document, "metadata"), "generation"),
     )
+
+
+def _own_node_in_affinity(pod: Pod, found: PodJson) -> str | None:
+    """Return the pod's own node if its affinity names it; empty if not, None if that is unclear.
+
+    It is clear if each place in the JSON is one in the value. Then another name can be put there.
+    """
+    if pod.node_name is None:
+        return ""
+    places = bytes(found.spec.affinity).count(quoted(pod.node_name))
+    if not places:
+        return ""
+    return pod.node_name if _count(pod.affinity, pod.node_name) == places else None
+
+
+def _count(value: object, text: str) -> int:
+    """Return how often a string is in a value made of tuples and attrs classes."""
+    if isinstance(value, str):
+        return int(value == text)
+    if isinstance(value, tuple):
+        return sum(_count(each, text) for each in cast("tuple[object, ...]", value))
+    return sum(_count(getattr(value, name), text) for name in _names(value))
+
+
+def _replaced(value: T, text: str, other: str) -> T:
+    """Return a value like those of ``_count`` with another string in place of *text*."""
+    found: Any = value
+    if isinstance(found, str):
+        return cast("T", other if found == text else found)
+    if isinstance(found, tuple):
+        each = cast("tuple[object, ...]", found)
+        return cast("T", tuple(_replaced(one, text, other) for one in each))
+    names = _names(found)
+    changes = {name: _replaced(getattr(found, name), text, other) for name in names}
+    return cast("T", evolve(found, **changes)) if names else value
+
+
+def _names(value: object) -> list[str]:
+    """Return the names of the attributes of an instance of an attrs class; else none."""
+    kind: Any = type(value)
+    return [each.name for each in fields(kind)] if has(kind) else []
 
 
 @lru_cache(maxsize=256)

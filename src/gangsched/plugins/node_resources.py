@@ -66,7 +66,7 @@ class NodeResources:
         A free amount of 0 is left out, since it equals an absent resource.
         """
         offers = node.node.allocatable
-        free = tuple(sorted((name, amount) for name, amount in node.free.items() if amount))
+        free = frozenset([item for item in node.free.items() if item[1]])
         return (offers, free, node.pod_count if "pods" in offers else 0)
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
@@ -100,16 +100,21 @@ class NodeResources:
         The mean is over cpu, memory and the requested resources that *node* has.
         """
         total = count = 0
-        free = node.free
+        free, requests = node.free, pod.requests
         allocatable = node.node.allocatable
-        for name in dict.fromkeys(("cpu", "memory", *pod.requests)):
+        for name in requests if "cpu" in requests and "memory" in requests else _names(requests):
             capacity = allocatable.amount(name)
             if capacity and name != "pods":
-                left = max(free.get(name, 0) - pod.requests.amount(name), 0)
-                total += 100 * left // capacity
+                left = free.get(name, 0) - requests.amount(name)
+                if left > 0:
+                    total += 100 * left // capacity
                 count += 1
         share = total // count if count else 0
         return share if self.strategy is Strategy.LEAST_ALLOCATED else 100 - share
+
+
+def _names(requests: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(("cpu", "memory", *requests))
 
 
 class ScoringStrategy(enum.Enum):

@@ -30,13 +30,7 @@ from gangsched.kubernetes._events import UnexpectedAnswer
 CORE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 VOLCANO = Dialect("scheduling.volcano.sh", "v1beta1", "/apis/scheduling.volcano.sh/v1beta1/x")
 
-
-SPREAD: dict[str, Any] = {
-    "maxSkew": 1,
-    "topologyKey": "zone",
-    "whenUnsatisfiable": "DoNotSchedule",
-    "labelSelector": {"matchLabels": {"job": "train"}},
-}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
 def slowly_read_pod(document: Document) -> Pod | str:
@@ -149,7 +143,7 @@ def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any])
         ("schedulingGates", [{"name": "quota"}]),
         ("priority", 7),
         ("overhead", {"cpu": "1"}),
-        ("topologySpreadConstraints", [{**SPREAD, "topologyKey": "host"}]),
+        ("topologySpreadConstraints", [SPREAD]),
         ("resourceClaims", [{"name": "gpu"}]),
         ("containers", [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]),
         ("initContainers", [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]),
@@ -171,6 +165,44 @@ def test_gangs_that_differ_in_their_name_only_are_read_once() -> None:
         document = pod(schedulingGroup=group)
         assert decode(raw(document)).pod == slowly_read_pod(document)
     assert (decode.slow, decode.fast) == (1, 3)
+
+
+def _on(node: str, *values: str, **more: Any) -> Document:
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": [*values]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return pod(f"ds-{node}", nodeName=node, affinity={"nodeAffinity": required, **more})
+
+
+def test_pods_of_a_daemon_set_are_read_once() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2", "n3", "n1"):
+        document = _on(name, name)
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (1, 3)
+
+
+def test_affinity_to_another_node_than_its_own_is_not_that_of_a_daemon_set() -> None:
+    decode = PodDecoder()
+    for name, values in (("n1", ["n1"]), ("n2", ["n1"]), ("n3", ["n1", "n3"]), ("n4", ["n4"])):
+        document = _on(name, *values)
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (3, 1)
+
+
+def test_node_that_is_written_with_an_escape_makes_no_template_for_others() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2", "n1"):
+        data = raw(_on(name, "n1")).replace(b'"values":["n1"]', b'"values":["n\\u0031"]')
+        assert b"u0031" in data
+        assert decode(data).pod == slowly_read_pod(_on(name, "n1"))
+
+
+def test_node_that_is_named_where_it_is_not_read_makes_no_template() -> None:
+    decode = PodDecoder()
+    for name in ("n1", "n2"):
+        document = _on(name, name, podAffinity={"fieldOfTomorrow": name})
+        assert decode(raw(document)).pod == slowly_read_pod(document)
+    assert (decode.slow, decode.fast) == (2, 0)
 
 
 def _init(restart: str) -> list[Document]:
@@ -266,7 +298,7 @@ def test_node_without_allocatable_offers_its_capacity() -> None:
 
 def test_constraints_about_pods_are_read_anew_for_other_labels() -> None:
     decode = PodDecoder()
-    spread = [{**SPREAD, "matchLabelKeys": ["index"]}]
+    spread = [{**SPREAD, "labelSelector": {}, "matchLabelKeys": ["index"]}]
     for name in ("w-0", "w-1", "w-0"):
         decode(raw(pod(name, topologySpreadConstraints=spread)))
     assert (decode.slow, decode.fast) == (2, 1)

@@ -284,6 +284,15 @@ def _fail(
         raise
     member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
+    if (
+        diagnosis is not None
+        and not diagnosis.refusal
+        and info is not None
+        and state.settings.profile.signed
+        and entity.seq not in state.reservations.nominations
+        and equivalence.goes_alone(state.settings, state.call, info)
+    ):
+        _mark_like_members(state.pods, state.call, member, reason)
     if diagnosis is not None:
         entity.failed_step = state.attempts.step
     state.call.out.append(PodUnschedulable(uid, reason))
@@ -304,3 +313,20 @@ def _fail(
         lacks_capacity=too_few and not awaits_event,
         awaits_event=too_few and awaits_event,
     )
+
+
+def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
+    """Mark the members that no node takes either as tried. O(pending members).
+
+    Late members are tried one by one. Those of one class get the same answer from every node, so
+    one that failed stands for all of them. Otherwise each late member that arrives would cost a
+    cycle for each one that waits.
+    """
+    entity = member.entity
+    for pod in entity.pending:
+        like = pods.members[pod.uid]
+        if like.pod_class is member.pod_class and like is not member:
+            entity.mark_tried(pod.uid)
+            if like.reason != reason:
+                like.reason = reason
+                call.out.append(PodUnschedulable(pod.uid, reason))

@@ -152,6 +152,8 @@ def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
     """Return whether refused siblings may be admitted once a member changes or leaves. O(1)."""
     if not info.members.count(MemberState.REFUSED):
         return False
+    if member.state is MemberState.REFUSED and member.pod.uid not in info.claims:
+        return False  # what it claims does not count, so no sibling was refused because of it
     return seen is None or seen.pod is not member.pod
 
 

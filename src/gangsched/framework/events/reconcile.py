@@ -34,6 +34,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
@@ -167,7 +168,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             state.pods.registry.join(pod, claim, wanted)
         elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
             restated = member.group
-        _change_class(state.settings, state.nodes, state.pod_classes, member, seen, now=now)
+        _change_class(state.nodes, state.pod_classes, member, seen)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
@@ -303,15 +304,18 @@ def _admit(
             state.pods.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.pods.number(), pod.created_at)
-    pod_class = _join_class(state.settings, state.nodes, state.pod_classes, seen, now=now)
+    pod_class = _join_class(state.nodes, state.pod_classes, seen)
     member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
     member.started_at = None if pod.node_name is None else now
     # a report of an attempt of an earlier pod with this UID must stay late
     member.attempt = state.pods.attempt_floor
+    is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
     state.pods.count_priority(pod.priority, 1)
     if claim is not None:
         member.role = claim.role
+    if is_first:
+        filter_and_score.evaluate_ahead(state.settings, state.nodes, pod_class, now)
     if wanted is MemberState.UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
@@ -358,6 +362,7 @@ def _update(
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
     state.pods.put(member, wanted)
+    label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     requeue_entity.settle(state, member.entity, now=now)
@@ -374,6 +379,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member.pod.priority, -1)
+    label_readers.leave(state.nodes, state.pod_classes, member)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
@@ -388,10 +394,8 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     requeue_entity.settle(state, entity, now=now)
 
 
-def _join_class(
-    settings: Settings, nodes: Nodes, pod_classes: PodClasses, seen: Seen, *, now: float
-) -> PodClass:
-    """Count a pod as one more of its equivalence class. O(1), O(nodes) for a new class."""
+def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:
+    """Count a pod as one more of its equivalence class. O(1)."""
     pod_class = pod_classes.by_signature.get(seen.signature)
     if pod_class is None:
         pod_class = PodClass(
@@ -406,9 +410,6 @@ def _join_class(
         pod_classes.by_signature[seen.signature] = pod_class
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, 1, nodes)
-        if pod_classes.labels.add(seen.labels):
-            nodes.classify_anew()
-        filter_and_score.evaluate_ahead(settings, nodes, pod_class, now)
     pod_class.users += 1
     return pod_class
 
@@ -420,23 +421,15 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
         del pod_classes.by_signature[pod_class.signature]
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
-        if pod_classes.labels.discard(pod_class.labels):
-            nodes.classify_anew()
 
 
-def _change_class(
-    settings: Settings,
-    nodes: Nodes,
-    pod_classes: PodClasses,
-    member: Member,
-    seen: Seen,
-    *,
-    now: float,
-) -> None:
+def _change_class(nodes: Nodes, pod_classes: PodClasses, member: Member, seen: Seen) -> None:
     """Move a pod that has a node to the pod class of its current signature."""
     if member.pod_class.signature != seen.signature:
         before = member.pod_class
-        member.pod_class = _join_class(settings, nodes, pod_classes, seen, now=now)
+        label_readers.leave(nodes, pod_classes, member)
+        member.pod_class = _join_class(nodes, pod_classes, seen)
+        label_readers.note(nodes, pod_classes, member)
         _leave_class(nodes, pod_classes, before)
 
 
@@ -454,10 +447,11 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
     state.pods.put(member, MemberState.ASSIGNED)
+    member.node = member.cycle = None
+    label_readers.note(state.nodes, state.pod_classes, member)
     member.bind_failures = 0
     member.started_at = now
     assume.note_permit_ended(state.attempts, member.group)
-    member.node = member.cycle = None
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state.settings, state.call, member.pod, node, now)

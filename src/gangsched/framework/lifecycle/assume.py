@@ -17,6 +17,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
@@ -122,6 +123,7 @@ def give_back(
     state.pods.put(member, to)
     verdict = extension_points.unreserve(state.settings, state.call, member, cause, now)
     member.node = member.cycle = None
+    label_readers.note(state.nodes, state.pod_classes, member)
     if to is MemberState.UNSCHEDULED:
         member.entity.add(member.pod, member.seq, member.role)
         member.entity.mark_tried(member.pod.uid)

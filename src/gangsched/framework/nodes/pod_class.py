@@ -5,9 +5,16 @@ class of pods keeps one judgement for each class of nodes. An infeasible class h
 feasible class has a score and an upper bound on how many such pods a node takes. ``refresh`` reads
 the log of moves of nodes between classes, judges the new classes, and updates the counts.
 
+In practice each node reports its own amount of memory, so a cluster has about as many classes as
+nodes, and many of them have equal scores. So classes are kept in an order, and classes with equal
+scores by their first node. The best node is the first node of the first class. The order does not
+depend on how nodes are divided into classes: a label that is read for one pod more changes no
+other pod's node.
+
 Invariants (checked by ``_check``):
   I1  after ``refresh`` each class with nodes has a judgement;
-  I2  the order has the feasible classes with nodes by score, highest first;
+  I2  the orders have the feasible classes with nodes, by score or by pods per node, and then by
+      first node;
   I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` is the sum of the
       upper bounds of the other nodes.
 """
@@ -46,19 +53,6 @@ class Judge(Protocol):
         ...
 
 
-class _Rank(NamedTuple):
-    """The sort keys of a feasible class of nodes.
-
-    Attributes:
-        score: The key by score, the best first.
-        packing: The sort key for packing: whether an extended resource is stranded, then pods per
-            node.
-    """
-
-    score: tuple[int, int, NodeClass]
-    packing: tuple[bool, int, int, NodeClass]
-
-
 class Judgement(NamedTuple):
     """The answers of plugins for a class of nodes.
 
@@ -91,7 +85,10 @@ class PodClass:
             before the first question.
         objects: The classes of objects that plugins read for these pods.
         users: The number of known pods of this class.
+        pending: How many of them are not bound yet. Only while there is one, nodes are told apart
+            by ``labels``, and the judgements are used.
         answers: Answers of plugins by the part of the node that they read; used by the judge.
+        fitted: What a node must have free at least to take such a pod; None if it is not known.
         headroom: An upper bound on the number of such pods that the cluster can take, if no other
             pods are placed.
     """
@@ -99,18 +96,20 @@ class PodClass:
     __slots__ = (
         "_by_max_pods",
         "_epoch",
+        "_firsts",
         "_judged",
         "_nodes",
         "_order",
-        "_ordered",
         "_reasons",
         "_seen",
         "answers",
         "carried",
         "filters",
+        "fitted",
         "headroom",
         "labels",
         "objects",
+        "pending",
         "reads_pods",
         "sample",
         "signature",
@@ -138,13 +137,16 @@ class PodClass:
         self.filters: tuple[Any, ...] | None = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
+        self.pending: int = 0
         self.headroom: int = 0
+        self.fitted: tuple[tuple[str, int], ...] | None = None
         self.answers: dict[Hashable, Any] = {}
         self._seen = -1
         self._epoch = 0
         self._nodes = 0
         self._judged: dict[NodeClass, Judgement] = {}
-        self._ordered: dict[NodeClass, _Rank] = {}
+        # the feasible classes with nodes, each with its first node when it was last counted
+        self._firsts: dict[NodeClass, int] = {}
         # each order is built when it is first needed, since most classes need one or none
         self._order: Any = None
         self._by_max_pods: Any = None
@@ -171,7 +173,7 @@ class PodClass:
             self.headroom = self._nodes = 0
             self._order = self._by_max_pods = None
             self._reasons.clear()
-            self._ordered = {c: self._rank(c) for c in found if not self._judged[c].reasons}
+            self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
         for node_class, count in found.items():
             self._count(node_class, count)
         self._seen = classes.version
@@ -201,67 +203,99 @@ class PodClass:
             known = self._judged[node_class]
         return known
 
+    def has_judged(self, node_class: NodeClass) -> bool:
+        """Return whether the judgement of a class is known, so that no plugin is asked. O(1)."""
+        return node_class in self._judged
+
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes, best first: (score, class)."""
-        return ((-score, found) for score, _number, found in self._in_order())
+        return ((-score, found) for score, _first, _number, found in self._in_order())
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
-        return ((found, self._judged[found].max_pods) for found in self._ordered)
+        return ((found, self._judged[found].max_pods) for found in self._firsts)
 
     def by_max_pods(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
         """Iterate over the feasible classes in the order in which packing fills them.
 
         First the classes whose nodes take *wanted* pods, the smallest first. Then the others, the
-        largest first.
+        largest first; see ``at_least`` and ``below``.
+        """
+        yield from self.at_least(strands, wanted)
+        yield from (given for _max_pods, given in self.below(strands, wanted))
+
+    def at_least(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+        """Iterate over the feasible classes whose nodes take *wanted* pods, the smallest first.
+
+        Runtime complexity: O(log classes) for each.
 
         Args:
             strands: Whether to iterate over the classes with a free extended resource that such a
                 pod does not request, or over the other classes.
             wanted: The number of such pods that are to be placed.
         """
+        order = self._in_packing_order()
+        for entry in order.islice(order.bisect_left((strands, wanted))):
+            if entry[0] is not strands:
+                break
+            yield entry[4]
+
+    def below(self, strands: bool, wanted: int) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the feasible classes whose nodes take fewer pods, the largest first.
+
+        Each comes with an upper bound on the pods per node.
+
+        Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
+        """
+        order = self._in_packing_order()
+        end = order.bisect_left((strands, wanted))
+        while end and order[end - 1][0] is strands:
+            begin = order.bisect_left(order[end - 1][:2])
+            for entry in order.islice(begin, end):
+                yield entry[1], entry[4]
+            end = begin
+
+    def _in_packing_order(self) -> Any:
         if self._by_max_pods is None:
-            self._by_max_pods = SortedList(rank.packing for rank in self._ordered.values())
-        order = self._by_max_pods
-        enough = order.bisect((strands, wanted))
-        for entry in order.islice(enough):
-            if entry[0] is not strands:
-                break
-            yield entry[3]
-        for entry in order.islice(0, enough, reverse=True):
-            if entry[0] is not strands:
-                break
-            yield entry[3]
+            self._by_max_pods = SortedList(map(self._packing_key, self._firsts))
+        return self._by_max_pods
 
     def _in_order(self) -> Any:
         if self._order is None:
-            self._order = SortedList(rank.score for rank in self._ordered.values())
+            self._order = SortedList(map(self._score_key, self._firsts))
         return self._order
 
-    def _rank(self, found: NodeClass) -> _Rank:
-        known, asked = self._judged[found], self.sample.requests
-        strands = any(
-            "/" in name and amount > 0 and name not in asked
-            for name, amount in found.sample.free.items()
-        )
-        return _Rank(
-            (-known.score, found.number, found), (strands, known.max_pods, found.number, found)
+    def _score_key(self, found: NodeClass) -> tuple[int, int, int, NodeClass]:
+        """Return the sort key by score, the best first, then by the index of the first node."""
+        return (-self._judged[found].score, self._firsts[found], found.number, found)
+
+    def _packing_key(self, found: NodeClass) -> tuple[bool, int, int, int, NodeClass]:
+        """Return the sort key for packing.
+
+        First whether an extended resource is stranded, then the pods per node, then the index of
+        the first node.
+        """
+        asked, strands = self.sample.requests, False
+        for name, amount in found.sample.free.items():
+            if "/" in name and amount > 0 and name not in asked:
+                strands = True
+        return (
+            strands,
+            self._judged[found].max_pods,
+            self._firsts[found],
+            found.number,
+            found,
         )
 
     def best(self, nodes: Nodes) -> NodeName | None:
         """Return the best node; of equal nodes the first to arrive. None if none is feasible.
 
-        Runtime complexity: O(classes of the best score).
+        Runtime complexity: O(1) after ``refresh``.
         """
-        index, top = -1, 0
-        for score, _number, found in self._in_order():
-            if index >= 0 and score != top:
-                break
-            if not found.nodes:
-                continue
-            first: int = found.nodes[0]
-            index, top = (first if index < 0 else min(index, first)), score
-        return None if index < 0 else nodes.by_index[index].node.name
+        for _score, _first, _number, found in self._in_order():
+            if found.nodes:  # after refresh each class has some
+                return nodes.by_index[found.nodes[0]].node.name
+        return None
 
     def takes(self, node_class: NodeClass | None) -> bool:
         """Return whether nodes of a class can take such a pod. O(1)."""
@@ -301,25 +335,28 @@ class PodClass:
         if known.reasons:
             return
         self.headroom += known.max_pods * count
-        if not node_class.nodes:
-            # it had nodes when it was last counted, so it is in the order
-            rank = self._ordered.pop(node_class)
+        first = node_class.nodes[0] if node_class.nodes else -1
+        before = self._firsts.get(node_class, -1)
+        if before == first:
+            return
+        if before >= 0:
             if self._order is not None:
-                self._order.remove(rank.score)
+                self._order.remove(self._score_key(node_class))
             if self._by_max_pods is not None:
-                self._by_max_pods.remove(rank.packing)
-        elif node_class not in self._ordered:
-            rank = self._ordered[node_class] = self._rank(node_class)
+                self._by_max_pods.remove(self._packing_key(node_class))
+            del self._firsts[node_class]
+        if first >= 0:
+            self._firsts[node_class] = first
             if self._order is not None:
-                self._order.add(rank.score)
+                self._order.add(self._score_key(node_class))
             if self._by_max_pods is not None:
-                self._by_max_pods.add(rank.packing)
+                self._by_max_pods.add(self._packing_key(node_class))
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
         self.refresh(nodes, judge)
         reasons: Counter[str] = Counter()
         headroom = 0
-        order: list[tuple[int, int]] = []
+        order: list[tuple[int, int, int]] = []
         for found in nodes.classes.occupied():
             max_pods, why_not = judge.screen(found)
             score = 0 if why_not else judge.score(found)
@@ -329,9 +366,9 @@ class PodClass:
             for one in fresh.reasons:
                 reasons[one] += len(found.nodes)
             if not fresh.reasons:
-                order.append((-score, found.number))
+                order.append((-score, found.nodes[0], found.number))
                 headroom += max_pods * len(found.nodes)
-        if sorted(order) != [entry[:2] for entry in self._in_order()]:
+        if sorted(order) != [entry[:3] for entry in self._in_order()]:
             raise InternalError(f"class {self.signature}: the order of nodes is wrong")
         if self.headroom != headroom:
             raise InternalError(f"class {self.signature}: headroom {self.headroom} is wrong")

@@ -17,6 +17,7 @@ from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import by_node, gang_placement, nominator
+from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
@@ -34,7 +35,12 @@ _arrival = attrgetter("seq")
 
 
 def plan_gang(
-    state: State, entity: QueuedEntity, *, now: float, budget: int | None = None
+    state: State,
+    entity: QueuedEntity,
+    *,
+    now: float,
+    budget: int | None = None,
+    work: Work | None = None,
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and assume none.
 
@@ -42,7 +48,9 @@ def plan_gang(
         state: The scheduler's state.
         entity: The gang.
         now: The current instant.
-        budget: The number of steps that one search may take; None for the scheduler's own.
+        budget: The number of steps that greedy plans and searches may take together; None for
+            the scheduler's own.
+        work: What the decision has taken before; None for nothing. The steps are added to it.
 
     Returns:
         The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
@@ -73,7 +81,7 @@ def plan_gang(
         ):
             return kept, refused, cycles
         found = gang_placement.place(
-            state, groups, ready_members, cycles, asked, now=now, budget=budget
+            state, groups, ready_members, cycles, asked, now=now, budget=budget, work=work
         )
     return found, refused, cycles
 

@@ -3,7 +3,7 @@
 Theory of operation. Members are sorted into kinds; members of one kind are interchangeable. A
 greedy pass plans one kind after another. For one kind that is optimal. For several kinds it may
 place too few, because an early kind takes the nodes that a later kind needs. Then ``search``
-decides within a budget of steps. There are three ways, by what the gangs ask for:
+decides. Both take steps of one budget. There are three ways, by what the gangs ask for:
 
 - ``_place``: one gang, or a bundle without topologies. If the gang must be within one value of a
   label, each value is tried: first greedily, then by search.
@@ -34,6 +34,7 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement import sibling_search, topology
+from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
@@ -59,10 +60,12 @@ def place(
     *,
     now: float,
     budget: int | None = None,
+    work: Work | None = None,
 ) -> Plan | UnschedulableMember:
     """Return a plan for members of groups that start together, or a member that does not fit.
 
-    The plan also has the members beyond the minimum, as far as they fit.
+    The plan also has the members beyond the minimum, as far as they fit. See ``gang_layout`` for
+    the arguments.
     """
     kinds: Kinds = {}
     judges: dict[PodClass, Judge] = {}
@@ -117,15 +120,26 @@ def place(
         }
     steps = state.settings.search_budget if budget is None else budget
     shared = len(groups) > 1
+    work = Work() if work is None else work
     task = Task(
-        state.settings, state.nodes, state.pods, kinds, judges, tuple(asks), shared, steps, checks
+        state.settings,
+        state.nodes,
+        state.pods,
+        kinds,
+        judges,
+        tuple(asks),
+        shared,
+        steps,
+        work,
+        work.steps,
+        checks,
     )
     if checks:
         found = _place_by_node(task, groups)
     elif task.shared and any(topology.asked(info) for info in groups):
         found = _place_each(task, groups)
     else:
-        found = _place(task, groups[0], Plan(state.nodes))
+        found = _place(task, groups[0], _empty(task))
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
@@ -146,6 +160,11 @@ def _is_like(member: Member, other: Member) -> bool:
     )
 
 
+def _empty(task: Task) -> Plan:
+    """Return an empty plan; half of the steps are kept for the search."""
+    return Plan(task.nodes, Budget(max(task.left, 0) // 2, task.work))
+
+
 def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableMember | None:
     """Place a gang in the domain that takes most of its members, the first of equal domains.
 
@@ -154,19 +173,21 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     best: Plan | None = None
+    planned = len(begun.placed)
     for domain, most in domains:
         # all nodes come last, and only if no value will do
         if best is not None and (domain is None or most <= len(best.placed) - len(begun.placed)):
             break
         plan = begun.within(domain)
         rest = _extend(task, plan)
+        planned = max(planned, len(plan.placed))
         if task.met(plan) and (best is None or len(plan.placed) > len(best.placed)):
             best = plan
         if rest is not None:
             left[domain] = rest
     if best is not None:
         return best
-    budget, closest = task.budget, -1
+    budget, closest = task.left, -1
     found: UnschedulableMember | None = None
     for domain, (member, pod_class) in left.items():
         answer = search(task, begun.within(domain), budget)
@@ -176,6 +197,8 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
             _extend(task, plan)
             return plan
         budget -= answer.steps
+        if isinstance(answer, BudgetExhausted):
+            answer = evolve(answer, placed=max(answer.placed, min(planned, task.needed)))
         fits = answer.placed if isinstance(answer, BudgetExhausted) else answer.fits
         if fits > closest:
             closest = fits
@@ -192,7 +215,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
     closest is reported.
     """
     found: UnschedulableMember | None = None
-    left, steps, closest = task.budget, 0, -1
+    left, steps, closest = task.left, 0, -1
     places = [_domains(task.part(info.key), info) for info in groups]
     for within in product(*([domain for domain, _most in each] for each in places)):
         if steps and left <= 0:
@@ -228,7 +251,7 @@ def _place_each(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unschedula
     a later one needs, the needed members of all groups are placed together.
     """
     parts = [(task.part(info.key), info) for info in groups]
-    plan = Plan(task.nodes)
+    plan = _empty(task)
     for part, info in parts:
         found = _place(part, info, plan)
         if found is None:
@@ -247,7 +270,7 @@ def _place_anew(
     If all are refuted, return a member of the combination that comes closest: the one of which the
     first group that fails is the last in order.
     """
-    left, steps = task.budget, 0
+    left, steps = task.left, 0
     closest = (-1, -1)
     groups = [info.key for _part, info in parts]
     places = [[domain for domain, _most in _domains(part, info)] for part, info in parts]
@@ -257,7 +280,7 @@ def _place_anew(
         domains = dict(zip(groups, within, strict=True))
         answer = search(task, Plan(task.nodes), left, domains)
         if isinstance(answer, Packed):
-            plan = Plan(task.nodes)
+            plan = _empty(task)
             carry_over(task, answer, plan)
             for (part, _info), domain in zip(parts, within, strict=True):
                 plan = plan.within(domain)

@@ -10,7 +10,9 @@ themselves; see ``gangsched.framework.placement.sibling_search``.
 Rules:
   R1  of the untouched nodes of a class the first to arrive is used first;
   R2  the class of a touched node is a class like any other, so its judgement may be known already;
-  R3  a plan that is not carried out leaves nothing behind but the judgements of classes.
+  R3  a plan that is not carried out leaves nothing behind but the judgements of classes;
+  R4  what each kind looks at is counted in the budget of the decision. When it is spent, a plan
+      may place fewer members than fit, and says no wrong thing: the search decides.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
 from gangsched.model import GroupKey
 
@@ -60,10 +63,11 @@ class Plan:
         placed: The members in the order in which they were planned, with the index of the node.
     """
 
-    __slots__ = ("_at", "_count", "_nodes", "_used", "domain", "placed")
+    __slots__ = ("_at", "_budget", "_count", "_nodes", "_used", "domain", "placed")
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, budget: Budget | None = None) -> None:
         self._nodes = nodes.classes
+        self._budget = budget
         self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
         self._count: dict[int, int] = {}
@@ -121,7 +125,7 @@ class Plan:
     def within(self, domain: Domain | None) -> Plan:
         """Return a copy that continues in another domain. O(members)."""
         made = Plan.__new__(Plan)
-        made._nodes, made.domain = self._nodes, domain
+        made._nodes, made._budget, made.domain = self._nodes, self._budget, domain
         made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
         made.placed = self.placed.copy()
         return made
@@ -152,6 +156,21 @@ class Plan:
         )
         return [(given, count) for given, count in counts if count]
 
+    def _affordable(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the touched nodes that may be used and that the budget allows to look at.
+
+        Each kind looks at all of them, so members that are all unlike cost their square. When the
+        budget is spent, the members go to untouched nodes.
+        """
+        for index, given in self._at.items():
+            if self._may_use(given):
+                if self._budget is not None:
+                    try:
+                        self._budget.work(FIT if pod_class.has_judged(given) else MODEL)
+                    except BudgetSpent:
+                        return
+                yield index, given
+
     def _may_use(self, given: NodeClass) -> bool:
         return self.domain is None or self.domain.has(given)
 
@@ -161,13 +180,15 @@ class Plan:
         self, pod_class: PodClass, judge: Judge, members: Sequence[Member], *, spread: bool
     ) -> int:
         heap: list[_Entry] = []
-        for index, given in self._at.items():
-            if self._may_use(given):
-                self._offer(heap, pod_class, judge, index, given, spread=spread)
+        for index, given in self._affordable(pod_class):
+            self._offer(heap, pod_class, judge, index, given, spread=spread)
         ranked = self._untouched(pod_class)
         upcoming = next(ranked, None)
         for number, member in enumerate(members):
-            while upcoming is not None and (not heap or (0, -upcoming[0]) <= heap[0][:2]):
+            # the classes come by score and first node, so only those that may go first are met
+            while upcoming is not None and (
+                not heap or (0, -upcoming[0], upcoming[1].nodes[0]) <= heap[0][:3]
+            ):
                 score, given = upcoming
                 first = int(given.nodes[self._used.get(given, 0)])
                 heappush(heap, (0, -score, first, given.number, given, False))
@@ -217,27 +238,51 @@ class Plan:
         left = list(reversed(members))
         touched = [
             (-pod_class.judgement(given, judge).max_pods, index)
-            for index, given in self._at.items()
-            if self._may_use(given)
+            for index, given in self._affordable(pod_class)
         ]
         for rank, index in sorted(touched):
             if left and rank:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
-            while left:
-                given = self._largest(pod_class, strands, len(left))
-                if given is None:
-                    break
+            for given in self._largest(pod_class, strands, left):
                 index = int(given.nodes[self._used.get(given, 0)])
                 self._used[given] = self._used.get(given, 0) + 1
                 self._fill(pod_class, judge, left, given, index)
         return len(members) - len(left)
 
-    def _largest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass | None:
-        for given in pod_class.by_max_pods(strands, wanted):
-            if self._may_use(given) and len(given.nodes) > self._used.get(given, 0):
-                return given
-        return None
+    def _largest(
+        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
+    ) -> Iterator[NodeClass]:
+        """Iterate over the class of the next node to fill, for as long as members are left.
+
+        That is the smallest node that takes all that are left, otherwise the largest. A class is
+        passed over once, not again for each node that is filled.
+        """
+        for given in pod_class.at_least(strands, len(left)) if left else ():
+            while left and self._is_usable(given):
+                yield given
+            if not left:
+                return
+        for max_pods, given in pod_class.below(strands, len(left)) if left else ():
+            while left and self._is_usable(given):
+                if max_pods >= len(left):  # the last members, which a smaller node may take
+                    yield from self._smallest(pod_class, strands, left)
+                else:
+                    yield given
+            if not left:
+                return
+
+    def _smallest(
+        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
+    ) -> Iterator[NodeClass]:
+        """Iterate over the class of the smallest node that takes all members, as far as it does."""
+        for given in pod_class.at_least(strands, len(left)):
+            if self._is_usable(given):
+                yield given
+                return
+
+    def _is_usable(self, given: NodeClass) -> bool:
+        return self._may_use(given) and len(given.nodes) > self._used.get(given, 0)
 
     def _fill(
         self, pod_class: PodClass, judge: Judge, left: list[Member], given: NodeClass, index: int

@@ -18,6 +18,7 @@ from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.packing.pack import (
     BudgetExhausted,
     Demand,
@@ -85,7 +86,9 @@ class Task:
         judges: The judge of nodes for each class of these members.
         asks: How many must be placed, of one group or of all groups of a bundle.
         shared: Whether the plan also has members of other groups, now or later.
-        budget: The number of steps that one search may take.
+        budget: The number of steps that greedy plans and searches may take together.
+        work: The operations of the decision so far.
+        begun: How many steps the decision had taken when these searches began.
         checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
     """
 
@@ -97,12 +100,19 @@ class Task:
     asks: tuple[Ask, ...]
     shared: bool
     budget: int
+    work: Work
+    begun: int
     checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
 
     @property
     def needed(self) -> int:
         """The number of members that must be placed in all."""
         return sum(ask.count for ask in self.asks if not ask.role)
+
+    @property
+    def left(self) -> int:
+        """The number of steps that are left for greedy plans and searches."""
+        return self.budget - (self.work.steps - self.begun)
 
     def met(self, plan: Plan) -> bool:
         """Return whether a plan has enough members. O(asks x members), O(1) for a single ask."""
@@ -142,7 +152,7 @@ def search(
     nodes = dict(plan.untouched())
     for given, touched in plan.touched().items():
         nodes[given] = nodes.get(given, 0) + len(touched)
-    return pack(demands, quotas, list(nodes.items()), model, budget=max(budget, 0))
+    return pack(demands, quotas, list(nodes.items()), model, budget=max(budget, 0), work=task.work)
 
 
 def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:

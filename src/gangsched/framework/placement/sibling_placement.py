@@ -111,14 +111,24 @@ class SiblingPlacement:
         """Return the domain of a kind's group; None if all nodes may be used."""
         return self.within.get(kind.group)
 
-    def greedy(self) -> Refused | None:
-        """Place each member on the best node; return the first that no node could take."""
+    def asked(self) -> int:
+        """Return how often plugins were asked about a node so far. O(kinds)."""
+        return sum(check.asked for check in self.task.checks.values())
+
+    def greedy(self, budget: int) -> Refused | None:
+        """Place each member on the best node; return the first that no node could take.
+
+        If the plugins were asked about more nodes than *budget*, the next member is returned.
+        """
         refused: Refused | None = None
-        placed = True
+        placed, most = True, self.asked() + budget
         while placed:  # a member may be accepted only beside one that is placed after it
             placed = False
             for kind, left in self.left.items():
                 while left:
+                    if self.asked() > most:
+                        found = kind.pod_class.diagnosis()
+                        return refused or Refused(kind, left[-1], found)
                     index = self._best(kind, len(left))
                     if index is None:
                         refused = refused or self._refusal(kind, left[-1])

@@ -9,7 +9,10 @@ asked again before each placement:
    accepted. Nothing is taken back.
 2. ``search``: the search over classes of nodes, without these plugins. What is impossible without
    them is impossible with them.
-3. ``explore``: every way that matters, within a budget. A step is one node that is asked about.
+3. ``explore``: every way that matters.
+
+All three take steps of one budget: a step is one node that the plugins are asked about. The first
+nodes that ``greedy`` asks about are free, so a gang that fits at once needs no budget.
 
 ``explore`` is complete, up to its budget. If the needed members can be placed one after another in
 some order, such that each is accepted when it is placed, a placement is found. This
@@ -30,7 +33,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import final
+from typing import Final, final
 
 from attrs import define, evolve, field, frozen
 
@@ -44,6 +47,12 @@ from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.pods import Member
 
 __all__ = ["Failed", "place"]
+
+_LISTED: Final = 100
+"""How many nodes are listed in a step."""
+
+_FREE: Final = 1_000
+"""How many nodes the greedy pass may ask about that are not counted."""
 
 
 @final
@@ -75,16 +84,21 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
     Args:
         task: What is to be placed.
         within: The nodes of each group; None for all.
-        budget: For how many steps at most.
+        budget: For how many steps at most, beyond the nodes that are free.
     """
     with Tentative(task.nodes, task.checks.values()) as tentative:
         run = _Run(task, within, tentative)
-        refused = run.greedy()
+        asked = run.asked()
+        refused = run.greedy(max(budget, _FREE))
+        budget -= max(run.asked() - asked - _FREE, 0)
         if run.is_met() or refused is None:
             return run.plan()
         kind, member, diagnosis = refused
         placed = run.counts.copy()
         run.take_back()
+        if budget <= 0 < run.asked() - asked - _FREE:
+            spent = BudgetExhausted(run.asked() - asked - _FREE, max(placed, default=0))
+            return Failed(spent, kind, member, diagnosis, spent.steps)
         relaxed = search(task, Plan(task.nodes), budget, within)
         if isinstance(relaxed, Impossible):
             # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
@@ -97,7 +111,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
             answer = _refined(run, answer, left - run.steps)
         if answer is not None:
             return Failed(answer, kind, member, diagnosis, relaxed.steps + answer.steps)
-        run.greedy()
+        run.greedy(max(left, 0) + _FREE)
         return run.plan()
 
 
@@ -203,7 +217,9 @@ class _Run(SiblingPlacement):
         check, by_index = self.task.checks[kind], nodes.by_index
         empty: set[tuple[Hashable, ...]] = set()
         others = tuple(self.task.checks.values())
-        for _score, index in list(by_node.candidates(nodes, pod_class, check, domain)):
+        listed = list(by_node.candidates(nodes, pod_class, check, domain))
+        self._spend(len(listed) // _LISTED)
+        for _score, index in listed:
             info, given = by_index[index], nodes.classes.of(index)
             if not info.holders:
                 # what tells nodes apart for any kind does so for this one, too: it may be in the
@@ -212,12 +228,16 @@ class _Run(SiblingPlacement):
                 if group in empty:
                     continue
                 empty.add(group)
-            if not self._budget:
-                raise _BudgetSpent
-            self._budget -= 1
-            self.steps += 1
+            self._spend(1)
             if not check.refusal(info):
                 yield index
+
+    def _spend(self, steps: int) -> None:
+        taken = min(steps, self._budget)
+        self._budget -= taken
+        self.steps += taken
+        if taken < steps:
+            raise _BudgetSpent
 
     def _may_meet(self) -> bool:
         """Return whether the members that are left may meet what is asked for. O(asks x kinds)."""

@@ -22,6 +22,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import by_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
+from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Required, Shortfall
 from gangsched.framework.queueing import bundles, equivalence
@@ -114,7 +115,8 @@ class GangPreemptor:
         entity: The gang's entity.
         info: The gang's group.
         now: The current instant.
-        budget: The number of steps that one search for a placement may take.
+        budget: The number of steps that one search for a placement may take. All searches for
+            victims of one preemptor together take no more than the budget of the scheduler.
     """
 
     state: State
@@ -123,6 +125,7 @@ class GangPreemptor:
     now: float
     budget: int | None = None
     _needed: list[tuple[Member, int]] | None = field(default=None, init=False)
+    _work: Work = field(factory=Work, init=False)
     _cycles: Mapping[int, CycleState] | None = field(default=None, init=False)
 
     @property
@@ -193,10 +196,12 @@ class GangPreemptor:
     def places(self) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
         state = self.state
-        if equivalence.missing(state, self.info):
+        left = state.settings.search_budget - self._work.steps
+        if equivalence.missing(state, self.info) or (left <= 0 and self._work.steps):
             return None
+        budget = left if self.budget is None else min(self.budget, left)
         found, refused, cycles = gang_layout.plan_gang(
-            state, self.entity, now=self.now, budget=self.budget
+            state, self.entity, now=self.now, budget=budget, work=self._work
         )
         if refused is None:
             self._cycles = cycles

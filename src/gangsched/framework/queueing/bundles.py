@@ -14,6 +14,8 @@ Source: kubernetes-sigs/scheduler-plugins#107, and the composite groups of KEP-6
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.runtime import extension_points
@@ -30,7 +32,12 @@ def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
     """Return the keys of a group's bundle in order, its own included; empty without a bundle."""
     if spec is None or not spec.bundle:
         return ()
-    return tuple(sorted({spec.key, *spec.bundle}))
+    return _in_order(spec.key, spec.bundle)
+
+
+@lru_cache(maxsize=4096)
+def _in_order(key: GroupKey, others: tuple[GroupKey, ...]) -> tuple[GroupKey, ...]:
+    return tuple(sorted({key, *others}))
 
 
 def pending(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:

@@ -27,7 +27,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
-from gangsched.framework.runtime import calls, pod_readers
+from gangsched.framework.runtime import calls, pod_readers, signatures
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
@@ -132,10 +132,14 @@ class _Judge:
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
-        seen = (id(plugin), point, given.key[number], given.key[-1] if reads_labels else None)
-        answer = self._answers.get(seen)
+        known = self._answers.get((number, point))
+        if known is None:
+            known = self._answers[number, point] = {}
+        key = given.key
+        seen = (key[number], key[-1]) if reads_labels else key[number]
+        answer = known.get(seen)
         if answer is None:
-            answer = self._answers[seen] = self._call(plugin, point, given)
+            answer = known[seen] = self._call(plugin, point, given)
         return answer
 
     def _call(self, plugin: Any, point: str, given: NodeClass) -> Any:
@@ -242,6 +246,9 @@ def evaluate_ahead(settings: Settings, nodes: Nodes, pod_class: PodClass, now: f
     """
     if settings.profile.signed:
         with suppress(GangschedError):
+            pod = pod_class.sample
+            resources = sorted(signatures.fitted(settings, pod))
+            pod_class.fitted = tuple((n, int(pod.requests.amount(n))) for n in resources)
             judged(settings, nodes, pod_class, now)
 
 

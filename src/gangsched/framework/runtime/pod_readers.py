@@ -115,6 +115,7 @@ class NodeCheck:
 
     Attributes:
         scores: Whether one of the plugins scores nodes.
+        asked: How often the plugins were asked about a node.
         ranks_alone: Whether the sums of scores contain those of all plugins, so that the scores of
             classes of nodes are not added.
         named: The names of the only nodes that can be accepted; None for any node.
@@ -132,6 +133,7 @@ class NodeCheck:
         "_refused",
         "_weighted",
         "_wide",
+        "asked",
         "named",
         "ranks_alone",
         "scores",
@@ -162,6 +164,7 @@ class NodeCheck:
         self._normalizers = profile.normalizers
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
+        self.asked: int = 0
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
         # whether a plugin is asked once for all nodes with equal labels
         self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
@@ -198,6 +201,7 @@ class NodeCheck:
 
     def refusal(self, node: NodeInfo) -> tuple[str, ...]:
         """Return why a node cannot take the pod; empty if it can. O(plugins)."""
+        self.asked += 1
         for plugin, wide in self._filters:
             if wide:
                 reasons = self._of_class(plugin, self._nodes.classes.of(node.index), node)
@@ -262,6 +266,7 @@ class NodeCheck:
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:
         """Return the weighted sums of the scores of accepted nodes. O(nodes x plugins)."""
+        self.asked += len(nodes)
         found = [0] * len(nodes)
         for plugin, weight in self._weighted:
             scores = [self._score(plugin, node) for node in nodes]

@@ -176,14 +176,14 @@ def node_signature(
         return None
     labels = view.node.labels
     names = pod_classes.labels.keys if keys is None else keys
-    read = tuple((key, labels.get(key)) for key in names)
-    try:
-        parts: tuple[Hashable, ...] = tuple(plugin.node_signature(view) for plugin in signers)
+    read = tuple([(key, labels.get(key)) for key in names])
+    try:  # with every change of a node
+        parts: tuple[Hashable, ...] = (*[plugin.node_signature(view) for plugin in signers], read)
         hash(parts)
     except Exception:
         _defer_signing_error(settings, call, view)
         return None
-    return (*parts, read)
+    return parts
 
 
 def _defer_signing_error(settings: Settings, call: CurrentCall, view: NodeView) -> None:

@@ -91,7 +91,7 @@ HELD: Final[Mapping[type, Held]] = {
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
     Member: Held(
         kept="pod seq state node attempt cycle reason bind_failures started_at",
-        anew="entity group pod_class role requests",
+        anew="entity group pod_class role requests is_counted",
     ),
     CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
     Nodes: Held(
@@ -119,10 +119,11 @@ HELD: Final[Mapping[type, Held]] = {
     NodeClasses: Held(anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign"),
     NodeClass: Held(anew="number sample nodes key after before endless"),
     Snapshot: Held(anew="node free pod_count"),
-    LabelsRead: Held(anew="_readers keys"),
+    LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
         anew="sample signature labels objects reads_pods watches_pods carried filters users"
-        " headroom answers _seen _epoch _nodes _judged _order _ordered _by_max_pods _reasons",
+        " pending fitted headroom answers _seen _epoch _nodes _judged _order _firsts _by_max_pods"
+        " _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),

@@ -30,6 +30,7 @@ from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
 from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import HOLDING, Member
 from gangsched.framework.state.scheduler_state import State
@@ -203,6 +204,10 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     _check_state(row, seen, path, is_evicted=is_evicted)
     member = Member(row.pod, row.seq, entity, info, _pod_class(state.pod_classes, seen), row.state)
     member.node, member.attempt = row.node, row.attempt
+    member.is_counted = label_readers.is_pending(member)
+    member.pod_class.pending += member.is_counted
+    if member.is_counted and member.pod_class.pending == 1:
+        state.pod_classes.labels.add(member.pod_class.labels)
     member.reason, member.bind_failures = row.reason, row.bind_failures
     now, at = reading.rows.now, row.started_at
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
@@ -248,7 +253,6 @@ def _pod_class(classes: PodClasses, seen: Seen) -> PodClass:
     found = classes.by_signature.get(seen.signature)
     if found is None:
         found = classes.by_signature[seen.signature] = pod_class_of(seen)
-        classes.labels.add(seen.labels)
     found.users += 1
     return found
 

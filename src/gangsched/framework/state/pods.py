@@ -54,6 +54,7 @@ class Member:
         bind_failures: How many of its binds in a row failed.
         role: Its role in its group; None without one.
         started_at: The instant at which it was bound, or first seen on its node; None before.
+        is_counted: Whether it counts as pending in its class; see ``label_readers``.
     """
 
     pod: Pod
@@ -69,6 +70,7 @@ class Member:
     bind_failures: int = 0
     role: str | None = None
     started_at: float | None = None
+    is_counted: bool = False
     requests: Resources = field(init=False)
 
     def __attrs_post_init__(self) -> None:

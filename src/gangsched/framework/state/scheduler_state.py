@@ -9,7 +9,9 @@ Invariants between the owners (checked by ``_check``, beside those of each owner
   I2  each pending pod is in an entity, and each entity with a pending pod is in the queue;
   I3  a group is known to hold nodes exactly while members of it wait on permit;
   I4  each reserved capacity stands for a nomination or for the reservation;
-  I5  each class of pods counts the known pods that use it.
+  I5  each class of pods counts the known pods that use it, and those that are not bound yet;
+  I6  a label has a reader for each class with a pod that is not bound yet and reads it, and for
+      each group that has it as its topology.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from attrs import define, field
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.state import label_readers
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
@@ -69,6 +72,7 @@ class State:
         self.attempts._check()
         self._check_reserved()
         self._check_users()
+        self._check_labels()
 
     def _check_assumed(self) -> None:
         assumed = self.nodes.assumed
@@ -120,3 +124,25 @@ class State:
                 raise InternalError(f"pod class {signature} miscounts its users")
         if users:
             raise InternalError(f"pod classes {list(users)} are not known")
+
+    def _check_labels(self) -> None:
+        pending: dict[Hashable, int] = {}
+        for member in self.pods.members.values():
+            signature = member.pod_class.signature
+            if label_readers.is_pending(member) is not member.is_counted:
+                raise InternalError(f"{member.pod.uid} is counted as pending, or is not, wrongly")
+            pending[signature] = pending.get(signature, 0) + member.is_counted
+        readers: dict[str, int] = {}
+        for signature, pod_class in self.pod_classes.by_signature.items():
+            if pod_class.pending != pending.get(signature, 0):
+                raise InternalError(f"pod class {signature} miscounts its pending pods")
+            for key in pod_class.labels if pod_class.pending else ():
+                readers[key] = readers.get(key, 0) + 1
+        for info in self.pods.registry:
+            if info.spec is not None and info.spec.topology is not None:
+                key = info.spec.topology.key
+                readers[key] = readers.get(key, 0) + 1
+        known = self.pod_classes.labels._readers
+        counted = {key: count for key, count in known.items() if count}
+        if readers != counted:
+            raise InternalError(f"labels are read by {readers}, counted as {counted}")

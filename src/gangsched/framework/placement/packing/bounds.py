@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from gangsched.framework.placement.packing.problem import NOWHERE, Need, Problem
 
-__all__ = ["ceiling"]
+__all__ = ["affordable", "ceiling"]
 
 _AnyProblem: TypeAlias = "Problem[Any, Any]"
 
@@ -22,7 +22,13 @@ def ceiling(problem: _AnyProblem, need: Need) -> int:
 
     Runtime complexity: O(states x pods that a node takes), and less if all pods of a kind fit.
     """
-    most = sum(_headroom(problem, kind) for kind in need.kinds)
+    most = affordable(problem, need)
+    return min(most, sum(_headroom(problem, kind) for kind in need.kinds))
+
+
+def affordable(problem: _AnyProblem, need: Need) -> int:
+    """Return an upper bound from the sum of each resource. O(nodes x resources), mostly."""
+    most = need.placed(problem.counts)
     for resource in sorted(problem.states.model.binding):
         most = min(most, _affordable(problem, need, resource))
     return most
@@ -32,6 +38,7 @@ def _headroom(problem: _AnyProblem, kind: int) -> int:
     """Return how many pods of one kind fit if there are no others."""
     want = problem.counts[kind]
     total = 0
+    problem.states.budget.work(len(problem.nodes))
     for state, count in problem.nodes:
         total += count * len(problem.states.chain(state, kind, want))
         if total >= want:
@@ -47,6 +54,7 @@ def _affordable(problem: _AnyProblem, need: Need, resource: str) -> int:
     if not piece:
         return afforded
     payers = [kind for kind in need.kinds if price[kind]]
+    problem.states.budget.work(2 * len(problem.nodes) + 3 * len(price))
     model, after, nodes = problem.states.model, problem.states.after, problem.states.nodes
     free = sum(
         count * max(0, model.free(nodes[state]).get(resource, 0) // piece * piece)

@@ -17,14 +17,16 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.framework.placement.packing.bounds import ceiling
+from gangsched.framework.placement.packing.bounds import affordable, ceiling
+from gangsched.framework.placement.packing.budget import Budget, BudgetSpent, Work
 from gangsched.framework.placement.packing.passes import Taken, passes
-from gangsched.framework.placement.packing.problem import Budget, BudgetSpent, Need, Problem, States
+from gangsched.framework.placement.packing.problem import Need, Problem, States
 from gangsched.framework.placement.packing.search import Search
 from gangsched.framework.placement.packing.values import Demand, NodeModel, Quota, check_count
 
@@ -119,6 +121,7 @@ def pack(
     model: NodeModel[N, P],
     *,
     budget: int = 10_000,
+    work: Work | None = None,
 ) -> Packed[N, P] | Impossible[P] | BudgetExhausted:
     """Decide whether pods can be placed so that every quota is met at once.
 
@@ -132,8 +135,10 @@ def pack(
         quotas: The quotas to meet. Their order matters only for which one is reported as failed.
         nodes: Kinds of nodes, each with the number of nodes.
         model: Answers which node can take which pod; see ``NodeModel`` for its requirements.
-        budget: The number of steps that the search may take, those to find the reasons included;
-            0 for greedy passes and bounds alone.
+        budget: The number of steps that all parts may take together, those to find the reasons
+            included; see ``packing.budget``. With 0, only as many greedy passes and bounds are
+            made as fit into the operations that are not counted.
+        work: The operations that the decision has taken before; None for none.
 
     Raises:
         InvalidValueError: *budget* or a number of nodes is not an int >= 0, or a
@@ -149,9 +154,13 @@ def pack(
         known.add(demand.kind)
     quotas = [quota for quota in quotas if quota.at_least]
     needs = tuple(_need(quota, demands) for quota in quotas)
-    states: States[N, P] = States(model, (demand.kind for demand in demands))
-    problem = Problem(states, tuple(demands), needs, tuple(nodes))
-    left = Budget(budget)
+    left = Budget(budget, work)
+    kinds, requests = [d.kind for d in demands], [d.requests for d in demands]
+    states: States[N, P] = States(model, kinds, requests, left)
+    try:
+        problem = Problem(states, tuple(demands), needs, tuple(nodes))
+    except BudgetSpent:
+        return BudgetExhausted(left.steps, 0)
     found = _decide(problem, left)
     if isinstance(found, BudgetExhausted):
         return found
@@ -166,13 +175,16 @@ def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
 def _decide(problem: _AnyProblem, budget: Budget) -> _Fills | BudgetExhausted | None:
     """Return what each node takes to meet every need; None if there is no placement."""
     placed = 0
-    for number, one in enumerate(passes(problem)):
-        if all(need.met(one.placed) for need in problem.needs):
-            return [(b.origin, b.count, b.taken) for b in one.bins]
-        if not number and any(ceiling(problem, n) < n.at_least for n in problem.needs):
-            return None
-        placed = max(placed, sum(one.placed))
     try:
+        # the sums of resources are cheap, and prove most of what is impossible
+        if any(affordable(problem, n) < n.at_least for n in problem.needs):
+            return None
+        for number, one in enumerate(passes(problem)):
+            if all(need.met(one.placed) for need in problem.needs):
+                return [(b.origin, b.count, b.taken) for b in one.bins]
+            placed = max(placed, sum(one.placed))
+            if not number and any(ceiling(problem, n) < n.at_least for n in problem.needs):
+                return None
         found = Search(problem, budget).place()
     except BudgetSpent:
         return BudgetExhausted(budget.steps, placed)
@@ -223,12 +235,14 @@ def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], budget: Budget) ->
     """Return which quota fails, how many of its pods fit, and which resource is short."""
     before, number = _failing(problem, budget)
     need = problem.needs[number]
-    narrow = problem.narrowed((*before, need))
-    fits, exact = _most(narrow, budget)
     pending = need.placed(problem.counts)
+    fits, exact = min(pending, need.at_least - 1), False
     resource, in_pieces = None, False
-    if pending >= need.at_least:
-        resource, in_pieces = _binding(narrow, budget)
+    with suppress(BudgetSpent):
+        narrow = problem.narrowed((*before, need))
+        fits, exact = _most(narrow, budget)
+        if pending >= need.at_least:
+            resource, in_pieces = _binding(narrow, budget)
     return Impossible(
         quotas[number],
         fits,
@@ -246,12 +260,13 @@ def _failing(problem: _AnyProblem, budget: Budget) -> tuple[tuple[Need, ...], in
     needs = problem.needs
     if len(needs) == 1:
         return (), 0
-    for number, need in enumerate(needs):
-        if _decide(problem.narrowed((need,)), budget) is None:
-            return (), number
-    for number in range(1, len(needs) - 1):
-        if _decide(problem.narrowed(needs[: number + 1]), budget) is None:
-            return needs[:number], number
+    with suppress(BudgetSpent):
+        for number, need in enumerate(needs):
+            if _decide(problem.narrowed((need,)), budget) is None:
+                return (), number
+        for number in range(1, len(needs) - 1):
+            if _decide(problem.narrowed(needs[: number + 1]), budget) is None:
+                return needs[:number], number
     return needs[:-1], len(needs) - 1
 
 
@@ -259,13 +274,14 @@ def _most(problem: _AnyProblem, budget: Budget) -> tuple[int, bool]:
     """Return how many pods of the last need fit beside the others, and whether that is exact."""
     need = problem.needs[-1]
     number = len(problem.needs) - 1
-    most = min(ceiling(problem, need), need.at_least - 1)
-    least = 0
-    for one in () if number else passes(problem.narrowed((Need(need.kinds, most),))):
-        least = max(least, need.placed(one.placed))
-        if least == most:
-            return most, True
+    most, least = need.at_least - 1, 0
     try:
+        most = min(affordable(problem, need), most)
+        most = min(ceiling(problem, need), most)
+        for one in () if number else passes(problem.narrowed((Need(need.kinds, most),))):
+            least = max(least, need.placed(one.placed))
+            if least == most:
+                return most, True
         search = Search(problem, budget)
         most = search.at_most(number, least, most)
         found = search.most(number, least + 1) if least < most else None
@@ -280,7 +296,10 @@ def _binding(problem: _AnyProblem, budget: Budget) -> tuple[str | None, bool]:
     free = problem.free_anywhere()
     order = sorted(wanted, key=lambda name: (free.get(name, 0) / wanted[name], name))
     for resource in order:
-        fills = _decide(problem.without(resource), budget)
+        try:
+            fills = _decide(problem.without(resource), budget)
+        except BudgetSpent:
+            break
         if isinstance(fills, list):
             counts = zip(problem.demands, _necessary(problem, fills), strict=True)
             taken = sum(demand.requests.amount(resource) * count for demand, count in counts)

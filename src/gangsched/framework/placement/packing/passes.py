@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from attrs import define, frozen
 
@@ -19,6 +19,9 @@ from gangsched.framework.placement.packing.problem import NOWHERE, Problem
 __all__ = ["Bin", "Pass", "Taken", "passes"]
 
 _AnyProblem: TypeAlias = "Problem[Any, Any]"
+_LOOK: Final = 4
+"""How many operations it is to look at the nodes in one state: to find, to sort and to pass."""
+
 Taken: TypeAlias = "tuple[tuple[int, int], ...]"
 """Kinds of pods, each with a number of pods, in the order in which a node takes them."""
 
@@ -71,27 +74,29 @@ def passes(problem: _AnyProblem) -> Iterator[Pass]:
 
     Runtime complexity: O((states + nodes used) x kinds x log) each; at most 9.
     """
-    hard, easy = problem.kinds, problem.kinds[::-1]
-    scarce = problem.scarcest()
-    ways: list[tuple[tuple[int, ...], tuple[int, ...], _Fit]] = [
-        (easy, hard, _best_fit),
-        (easy, scarce, _best_fit),
-        (easy, hard, _least_left),
-        (easy, hard, _worst_fit),
-        (scarce[::-1], scarce, _best_fit),
-        (hard, hard, _best_fit),
-        (easy, easy, _best_fit),
-        (easy, scarce, _worst_fit),
-        (hard, scarce, _least_left),
-    ]
     tried: set[object] = set()
-    for choice, order, fit in ways:
+    for choice, order, fit in _ways(problem):
         plan = _plan(problem, choice)
         if len(order) == 1:  # one kind: every fit places as many
             fit = _best_fit
         if (plan, order, fit) not in tried:
             tried.add((plan, order, fit))
             yield _pass(problem, plan, choice, order, fit)
+
+
+def _ways(problem: _AnyProblem) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], _Fit]]:
+    """Iterate over which kinds to choose first, which to place first, and on which nodes."""
+    hard, easy = problem.kinds, problem.kinds[::-1]
+    yield easy, hard, _best_fit
+    scarce = problem.scarcest()  # asks about every node, so not before the first pass has failed
+    yield easy, scarce, _best_fit
+    yield easy, hard, _least_left
+    yield easy, hard, _worst_fit
+    yield scarce[::-1], scarce, _best_fit
+    yield hard, hard, _best_fit
+    yield easy, easy, _best_fit
+    yield easy, scarce, _worst_fit
+    yield hard, scarce, _least_left
 
 
 def _plan(problem: _AnyProblem, choice: tuple[int, ...]) -> tuple[int, ...]:
@@ -115,9 +120,15 @@ def _pass(
     fit: _Fit,
 ) -> Pass:
     bins = [Bin(state, state, (), count) for state, count in problem.nodes]
+    full: list[Bin] = []
     placed = [0] * len(plan)
     for kind in order:
-        placed[kind] = fit(problem, bins, kind, plan[kind])
+        if plan[kind]:
+            placed[kind] = fit(problem, bins, kind, plan[kind])
+            bins = [b for b in bins if b.count]
+        if problem.has_many_kinds:  # most kinds would look at nodes that are full
+            full += [b for b in bins if not problem.breadth(b.state)]
+            bins = [b for b in bins if problem.breadth(b.state)]
     # if too few pods of one kind fit, pods of another kind may count for the same need
     for need in sorted(problem.needs, key=lambda need: len(need.kinds)):
         for kind in choice:
@@ -125,14 +136,14 @@ def _pass(
             if kind in need.kinds and lack > 0:
                 more = min(lack, problem.counts[kind] - placed[kind])
                 placed[kind] += fit(problem, bins, kind, more)
-    return Pass(tuple(b for b in bins if b.count and b.taken), tuple(placed))
+    return Pass(tuple(b for b in (*full, *bins) if b.count and b.taken), tuple(placed))
 
 
 def _best_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
     """Fill the nodes first that accept the fewest kinds, and of these the fullest."""
-    able = _able(problem, bins, kind, want)
-    able.sort(key=lambda b: (problem.breadth(b.state), problem.size(b.state)))
-    return _fill(problem, bins, able, kind, want)
+    order = _left(problem, bins, want)
+    order.sort(key=lambda b: (problem.breadth(b.state), problem.size(b.state)))
+    return _fill(problem, bins, order, kind, want)
 
 
 def _least_left(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
@@ -146,13 +157,14 @@ def _least_left(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> 
 def _worst_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
     """Place each pod on the node with the most free capacity."""
     heap = [
-        (-problem.size(b.state), number, b)
-        for number, b in enumerate(_able(problem, bins, kind, want))
+        (-problem.size(b.state), number, b) for number, b in enumerate(_left(problem, bins, want))
     ]
     heapq.heapify(heap)
     left, number = want, len(heap)
     while left and heap:
         _size, _number, b = heapq.heappop(heap)
+        if problem.states.after(b.state, kind) == NOWHERE:
+            continue
         nodes = min(b.count, left)
         then = b.split(nodes, kind, 1, problem.states.after(b.state, kind))
         bins.append(then)
@@ -163,9 +175,15 @@ def _worst_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> i
     return want - left
 
 
+def _left(problem: _AnyProblem, bins: list[Bin], want: int) -> list[Bin]:
+    """Return the nodes that may be asked about, all of them if there are pods to place."""
+    problem.states.budget.work(_LOOK * len(bins) if want else 0)
+    return [b for b in bins if want and b.count]
+
+
 def _able(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> list[Bin]:
     after = problem.states.after
-    return [b for b in bins if want and b.count and after(b.state, kind) != NOWHERE]
+    return [b for b in _left(problem, bins, want) if after(b.state, kind) != NOWHERE]
 
 
 def _fill(problem: _AnyProblem, bins: list[Bin], able: list[Bin], kind: int, want: int) -> int:
@@ -174,6 +192,8 @@ def _fill(problem: _AnyProblem, bins: list[Bin], able: list[Bin], kind: int, wan
         if not left:
             break
         chain = problem.states.chain(b.state, kind, left)
+        if not chain:
+            continue
         full = min(b.count, left // len(chain))
         bins.append(b.split(full, kind, len(chain), chain[-1]))
         left -= full * len(chain)

@@ -6,7 +6,9 @@ Rules:
   R1  kinds are numbered in the order in which they are met. Only numbers are compared, so nothing
       depends on a hash or on an order of the kinds;
   R2  the node model is called once for each pair of a state and a kind of pod;
-  R3  nodes in equal states are counted, never listed; a node that accepts no pod is left out.
+  R3  nodes in equal states are counted, never listed; a node that accepts no pod is left out;
+  R4  a node with too little of a resource that the model counts refuses a pod without a call;
+  R5  each call of the node model is counted in the budget; see ``packing.budget``.
 """
 
 from __future__ import annotations
@@ -17,9 +19,18 @@ from typing import Final, Generic, TypeVar, final
 
 from attrs import frozen
 
+from gangsched.framework.placement.packing.budget import (
+    FIT,
+    MODEL,
+    UNBOUNDED,
+    Budget,
+    BudgetSpent,
+    Work,
+)
 from gangsched.framework.placement.packing.values import Demand, NodeModel
+from gangsched.resources import NOTHING, Resources
 
-__all__ = ["NOWHERE", "Need", "Problem", "Budget", "BudgetSpent", "States"]
+__all__ = ["NOWHERE", "Budget", "BudgetSpent", "Need", "Problem", "States"]
 
 N = TypeVar("N", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -28,37 +39,7 @@ NOWHERE: Final = -1
 """Stands for the next state if a node cannot take the pod."""
 
 _UNKNOWN: Final = -2
-
-
-class BudgetSpent(Exception):
-    """The budget is exhausted; never leaves ``pack``."""
-
-
-@final
-class Budget:
-    """The budget of steps of one call.
-
-    Attributes:
-        left: The number of steps that are left.
-        steps: The number of steps that were taken.
-    """
-
-    __slots__ = ("left", "steps")
-
-    def __init__(self, budget: int) -> None:
-        self.left: int = budget
-        self.steps: int = 0
-
-    def spend(self) -> None:
-        """Take one step.
-
-        Raises:
-            BudgetSpent: No step is left.
-        """
-        if not self.left:
-            raise BudgetSpent
-        self.left -= 1
-        self.steps += 1
+_FEW_KINDS: Final = 16
 
 
 @final
@@ -69,13 +50,28 @@ class States(Generic[N, P]):
         kinds: The kinds of pods, by number.
         nodes: The kinds of nodes, by number.
         model: Answers which transitions there are.
+        requests: The requests of each kind, with which a node may be seen to refuse it.
+        budget: The budget that calls of the model are counted in; without one, there is no bound.
     """
 
-    __slots__ = ("_after", "_numbers", "kinds", "model", "nodes")
+    __slots__ = ("_after", "_asked", "_numbers", "budget", "kinds", "model", "nodes", "requests")
 
-    def __init__(self, model: NodeModel[N, P], kinds: Iterable[P]) -> None:
+    def __init__(
+        self,
+        model: NodeModel[N, P],
+        kinds: Iterable[P],
+        requests: Iterable[Resources] = (),
+        budget: Budget | None = None,
+    ) -> None:
         self.model: NodeModel[N, P] = model
         self.kinds: tuple[P, ...] = tuple(kinds)
+        self.requests: tuple[Resources, ...] = tuple(requests) or (NOTHING,) * len(self.kinds)
+        self.budget: Budget = Budget(0, Work(-UNBOUNDED)) if budget is None else budget
+        binding = model.binding
+        self._asked = [
+            [(name, amount) for name, amount in asked.items() if name in binding]
+            for asked in self.requests
+        ]
         self.nodes: list[N] = []
         self._numbers: dict[N, int] = {}
         self._after: list[list[int]] = []
@@ -95,10 +91,24 @@ class States(Generic[N, P]):
         """
         then = self._after[state][kind]
         if then == _UNKNOWN:
-            node = self.model.after(self.nodes[state], self.kinds[kind])
-            then = NOWHERE if node is None else self.number(node)
-            self._after[state][kind] = then
+            then = self._after[state][kind] = self._find(state, kind)
         return then
+
+    def may_take(self, state: int, kind: int) -> bool:
+        """Return whether a node has enough of what the model counts, without a call of it."""
+        free = self.model.free(self.nodes[state])
+        for name, amount in self._asked[kind]:  # noqa: SIM110 - a generator is twice as slow
+            if amount > free.get(name, 0):
+                return False
+        return True
+
+    def _find(self, state: int, kind: int) -> int:
+        self.budget.work(FIT)
+        if not self.may_take(state, kind):
+            return NOWHERE
+        self.budget.work(MODEL)
+        node = self.model.after(self.nodes[state], self.kinds[kind])
+        return NOWHERE if node is None else self.number(node)
 
     def chain(self, state: int, kind: int, most: int) -> list[int]:
         """Return the state after each of up to *most* pods of one kind. O(pods)."""
@@ -108,6 +118,7 @@ class States(Generic[N, P]):
             if state == NOWHERE:
                 break
             chain.append(state)
+        self.budget.work(2 * len(chain))
         return chain
 
 
@@ -168,6 +179,7 @@ class Problem(Generic[N, P]):
         needs: tuple[Need, ...],
         nodes: tuple[tuple[N, int], ...],
     ) -> None:
+        states.budget.work(len(nodes) + len(demands) * len(needs))
         self.states: States[N, P] = states
         self.demands: tuple[Demand[P], ...] = demands
         self.needs: tuple[Need, ...] = needs
@@ -207,7 +219,9 @@ class Problem(Generic[N, P]):
 
         Runtime complexity: O(nodes); the node model is called again.
         """
-        states = States(self.states.model.without(resource), self.states.kinds)
+        states = self.states
+        model = states.model.without(resource)
+        states = States(model, states.kinds, states.requests, states.budget)
         return Problem(states, self.demands, self.needs, self._given)
 
     def size(self, state: int) -> float:
@@ -223,16 +237,32 @@ class Problem(Generic[N, P]):
         """Return the weighted requests of these numbers of each kind. O(kinds)."""
         return sum(load * count for load, count in zip(self._loads, counts, strict=True) if count)
 
+    @property
+    def has_many_kinds(self) -> bool:
+        """Whether the node model is not asked about all kinds to order nodes; see ``breadth``."""
+        return len(self.kinds) > _FEW_KINDS
+
     def breadth(self, state: int) -> int:
-        """Return how many kinds of pods a node accepts; computed once. O(kinds)."""
+        """Return how many kinds of pods a node accepts; computed once. O(kinds).
+
+        It is used to order nodes, and proves nothing. So of many kinds a few are looked at, and
+        the node model is not called for them.
+        """
         breadth = self._breadths.get(state)
         if breadth is None:
-            breadth = sum(self.states.after(state, kind) != NOWHERE for kind in self.kinds)
+            states, kinds = self.states, self.kinds
+            if not self.has_many_kinds:
+                breadth = sum(states.after(state, kind) != NOWHERE for kind in kinds)
+            else:
+                kinds = kinds[:: -(len(kinds) // _FEW_KINDS)]  # with the easiest kind
+                states.budget.work(FIT * len(kinds))
+                breadth = sum(states.may_take(state, kind) for kind in kinds)
             self._breadths[state] = breadth
         return breadth
 
     def scarcest(self) -> tuple[int, ...]:
         """Return the kinds, those with the fewest usable nodes per pod first. O(nodes x kinds)."""
+        self.states.budget.work(len(self.nodes) * len(self.kinds))
         places = {
             kind: sum(n for state, n in self.nodes if self.states.after(state, kind) != NOWHERE)
             for kind in self.kinds

@@ -97,6 +97,7 @@ class Search:
         stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, state, ())]
         while stack:
             self._budget.spend()
+            self._budget.work(len(kinds))
             first, state, taken = stack.pop()
             able = [d for d in range(first, len(kinds)) if after(state, kinds[d]) != NOWHERE]
             if able:
@@ -140,6 +141,7 @@ class Search:
         for _state, fills in reversed(self._layers):
             if fills is not seen:
                 seen = fills
+                self._budget.work(len(fills) * len(weights))
                 best = max(sum(w * fill[kind] for kind, w in weights.items()) for fill in fills)
             holds.append(holds[-1] + best)
         lightest = sorted(weights.items(), key=lambda item: item[1])
@@ -222,6 +224,7 @@ class Search:
             fill, rest = step
             layer = len(open_)
             self._budget.spend()
+            self._budget.work(3 * len(rest))
             if rest in seen[layer]:
                 continue
             seen[layer].add(rest)
@@ -251,6 +254,7 @@ class Search:
         for load in self._loads:
             lack = lacks[load.need]
             holds = load.holds[layer]
+            self._budget.work(len(load.weights))
             for kind, weight in load.weights:
                 if lack <= 0 or holds < 0:
                     break
